@@ -8,14 +8,14 @@ import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** Number of jobs that are still ready. */
+  /** Number of jobs that are ready in the queue after the call. */
   left: number;
-  /** One result for each finished job of the call, in the order of the call. */
+  /** One result for each finished job that the call has acknowledged, in the order of the call. */
   acks: Acknowledged[];
 }
 
 /**
- * The first element of the reply, decoded from MessagePack. `acks` and `subscribers` are flat lists of
+ * The first element of the script's reply, decoded from MessagePack. `acks` and `subscribers` are flat lists of
  * pairs.
  */
 type Head = [
@@ -26,7 +26,7 @@ type Head = [
   grants: GrantHead[],
 ];
 
-/** Fields of a subscriber's hash; false means that the hash lacks the field. */
+/** Fields of a subscriber's hash. False stands for a field that the hash does not have. */
 type SubscriberFields = [
   callback: string | false,
   uuid: string | false,
@@ -37,14 +37,17 @@ type SubscriberFields = [
   signing: string | false,
 ];
 
-/** Only jobs that deliver have a batch. */
+/** The description of a granted job. Only jobs that deliver have a batch. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];
 
 const decoder = new Decoder();
 
-/** Reads the reply of `acquire`: the head, then for each grant its job and the pieces of its batch. */
+/**
+ * Reads the reply of the script `acquire`: first its head, then for each granted job the packed job and the pieces of
+ * its batch.
+ */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
   const acks: Acknowledged[] = [];
@@ -70,7 +73,7 @@ function readSubscriber(fields: SubscriberFields): Subscriber {
   };
 }
 
-/** Reads a grant, whose packed job and pieces are the next `buffers` of the reply. */
+/** Reads a grant. The packed job and the pieces of its batch are the next `buffers` of the reply. */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -88,7 +91,7 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Copies the piece: a view of it would keep the whole reply in memory while a delivery hangs.
+    // The piece is copied. A view of it would keep the whole reply in memory while a delivery hangs.
     pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
   };
   const subscriber = subscribers.get(token);

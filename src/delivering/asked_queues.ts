@@ -12,16 +12,16 @@ export interface AskedQueuesParts {
   publicNames: PublicNames;
 }
 
-/** The part of a query that says whose queues are meant. */
+/** The parameters of a query that select subscribers. */
 export interface Asked {
   subscriber?: string | undefined;
   join?: string | undefined;
 }
 
 /**
- * Returns the token of the client that the caller asks about. A client asks about itself; root names a
- * client, or none for all (undefined). Throws bad_query if a client names one. `what` names the things asked
- * for in the message.
+ * Returns the token of the client that the call is about. For a client that is the caller itself. Root may name a
+ * client; undefined means all clients. Throws bad_query if a client names one. `what` names the listed things in the
+ * error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -37,7 +37,10 @@ export function badSubscriber(rule: string): BusError {
   return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
 }
 
-/** Returns the subscribers of a client: itself and its joins, or its join named `join` alone. */
+/**
+ * Returns the subscribers that belong to a client: the client itself and its joins. If `join` is given, returns only
+ * that join.
+ */
 export async function queuesOf(
   { joinsOf }: Pick<AskedQueuesParts, 'joinsOf'>,
   client: string,
@@ -47,9 +50,9 @@ export async function queuesOf(
 }
 
 /**
- * Returns the subscribers that the caller asks about, and how many calls finding them takes out of the
- * caller's rate limit. Undefined means all subscribers. The list is empty if a viewer gave a name that nobody
- * has. Throws bad_query.
+ * Returns the subscribers that the caller asks about, and the number of calls by which finding them counts in the
+ * caller's rate limit. Undefined means all subscribers. The list is empty if a viewer gave a name that nobody has.
+ * Throws bad_query.
  */
 export async function queuesAsked(
   parts: AskedQueuesParts,
@@ -76,7 +79,10 @@ async function named(
   return { token, calls: looked / ENTRIES_PER_CALL };
 }
 
-/** Returns entries as the caller may see them. An entry of a join shows the join, and its client as subscriber. */
+/**
+ * Returns entries of a listing as the caller may see them. An entry of a join shows the join, with its client as the
+ * subscriber.
+ */
 export async function shownTo<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedQueuesParts, 'publicNames'>,
   caller: Caller,

@@ -8,26 +8,30 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: it runs again after a second. The wait is short,
- * because until then no other job of its name can be queued.
+ * The settlement of a job that could not end because Redis failed: the job runs again after a second. The pause is
+ * short, because no other job of the same name can be queued meanwhile.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
 export interface AssignmentParts {
   queue: Queue;
-  /** Acknowledges a job, in one call with others. If the call fails, Redis may still have applied it. */
+  /**
+   * Acknowledges a job, together with others in one call. If that call fails, Redis may have applied it all the same.
+   */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   log: Log;
 }
 
-/** Runs one acquired job and reports its outcome (ack, nack or bury) until Redis has it. */
+/**
+ * Runs one acquired job. Reports its outcome (ack, nack or bury) to Redis, and repeats the report until it succeeds.
+ */
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True if a call failed that Redis may have applied. The worker may then hold its next job, and must ask
-   * for it.
+   * True if a call failed, but may have been applied by Redis. The worker may then hold its next job already, and
+   * must ask for it.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -50,7 +54,7 @@ export class Assignment {
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // Keeps the outcome while Redis is away; otherwise a successful delivery would be repeated.
+    // The outcome is kept while Redis is away. Otherwise a successful delivery would be repeated.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -60,7 +64,7 @@ export class Assignment {
     }
   }
 
-  /** Asks the job to end soon. A job that has not begun is given back without an attempt. */
+  /** Asks the job to end soon. A job that has not begun is returned to the queue, without an attempt. */
   abort(): void {
     this.#ending.abort();
   }
@@ -94,12 +98,12 @@ export class Assignment {
       }
       log.error({ err: error, job }, 'a job failed; its batch is a dead letter now');
       const attempt = { atMs, durationMs: 0, reason: reasonOf(error) };
-      // The bus failed, not the subscriber, so the subscriber keeps its health points.
+      // The bus has failed, not the subscriber. So the subscriber loses no health points.
       return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
     }
   }
 
-  /** Returns false if the call failed and must be repeated. A lost lease is not an error. */
+  /** Reports the outcome to Redis. Returns false if the report must be repeated. A lost lease is not an error. */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const held = await this.#store(settlement);
@@ -113,7 +117,7 @@ export class Assignment {
     }
   }
 
-  /** Reports the outcome to Redis. Returns false if the worker's lease was lost. */
+  /** Reports the outcome to Redis. Returns false if the worker has lost its lease. */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
@@ -128,15 +132,15 @@ export class Assignment {
   }
 
   /**
-   * Acks together with other jobs first, and alone after a failure, so that one bad ack cannot block the
-   * others.
+   * Acknowledges the job together with others. If that fails, acknowledges it alone, so that one bad ack cannot block
+   * the others.
    */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If the ack is a repeat and finds no lease, Redis applied the first ack.
+    // If a repeated ack finds no lease, Redis has applied the first ack.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

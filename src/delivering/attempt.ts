@@ -7,7 +7,7 @@ export interface FailedAttempt {
   answer?: string | undefined;
 }
 
-/** A failed attempt as Redis stores it and the API shows it. */
+/** A failed attempt, in the form that Redis stores and the API shows. */
 export interface AttemptReport {
   at: number;
   status: number | null;
@@ -16,10 +16,10 @@ export interface AttemptReport {
   answer: string | null;
 }
 
-/** Maximum length of the reason and the answer. A reason may quote a certificate of thousands of names. */
+/** Maximum length of the texts `reason` and `answer`. A reason may quote a certificate with thousands of names. */
 const MAX_CHARACTERS = 256;
 
-/** Returns an AttemptReport in JSON, with the callback's control characters replaced. */
+/** Returns an AttemptReport as JSON. Control characters that came from the callback are replaced. */
 export function attemptJson({ atMs, durationMs, status, reason, answer }: FailedAttempt): string {
   const report: AttemptReport = {
     at: atMs,
@@ -32,8 +32,8 @@ export function attemptJson({ atMs, durationMs, status, reason, answer }: Failed
 }
 
 /**
- * Returns the text as one line, without control characters, which could move a terminal's cursor or reverse
- * the text.
+ * Returns the text as one line without control characters. These could move the cursor of a terminal, or reverse the
+ * text.
  */
 function printable(text: string): string {
   const line = text.slice(0, MAX_CHARACTERS).replace(/[\t\n\r\p{Zl}\p{Zp}]/gu, ' ');

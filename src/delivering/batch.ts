@@ -1,6 +1,6 @@
 import { eventJson } from './legacy_event.ts';
 
-/** A batch's list begins with three items that are not events: subscriber, time of creation, attempts. */
+/** Number of items at the start of a batch's list that are not events: subscriber, time of creation, attempts. */
 export const BATCH_HEADER_LENGTH = 3;
 
 /** A ready batch that a worker has acquired. */
@@ -8,9 +8,9 @@ export interface Batch {
   bid: string;
   /** The subscriber's token. */
   token: string;
-  /** By Redis's clock. */
+  /** When the batch was opened, in ms by Redis's clock. */
   createdAtMs: number;
-  /** Attempts so far, including the one that begins now. */
+  /** Number of attempts so far, including the one that begins now. */
   attempts: number;
   count: number;
   /**

@@ -8,7 +8,7 @@ export class Bell {
     this.#wake?.();
   }
 
-  /** Resolves at the next ring, or after `timeoutMs`; at once if the bell rang since the last wait. */
+  /** Resolves at the next ring, or after `timeoutMs`. Resolves at once if the bell has rung since the last wait. */
   async wait(timeoutMs?: number): Promise<void> {
     if (!this.#rung) {
       await new Promise<void>((resolve) => {

@@ -12,10 +12,10 @@ export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelle
 export type BulkState = (typeof BULK_STATES)[number];
 
 export interface BulkFilter {
-  /** Only letters of these subscribers match. Undefined means all subscribers. */
+  /** Only dead letters of these subscribers match. Undefined means those of all subscribers. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;
-  /** Only letters that died from `fromMs` until `untilMs` match. If one is undefined, that side is open. */
+  /** Only letters that died between `fromMs` and `untilMs` match. An undefined value sets no limit on that side. */
   fromMs?: number | undefined;
   untilMs?: number | undefined;
 }
@@ -25,19 +25,20 @@ export interface Bulk extends BulkFilter {
   id: string;
   act: 'retry' | 'purge';
   state: BulkState;
-  /** Number of letters that matched when they were counted. */
+  /** Number of matching letters, when they were counted. */
   matched: number;
-  /** Number of letters that were retried or purged. */
+  /** Number of letters that were retried or purged so far. */
   done: number;
-  /** Number of letters that stay, since their subscriber has left. */
+  /** Number of letters that could not be retried, because their subscriber has left. */
   left: number;
   beganAtMs: number;
   endedAtMs: number | undefined;
 }
 
 /**
- * The bulks of all owners. An owner has one bulk at a time. Each client is an owner; all who have the root key are one
- * owner together. Each partition has its own part of a bulk, for its own letters, and its own job.
+ * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and everybody who has the root
+ * key is one owner together. Each partition has a part of a bulk, for the letters in that partition, and a job for
+ * that part.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -46,7 +47,10 @@ export class Bulks {
     this.#partitions = partitions;
   }
 
-  /** Begins to count the letters that match. Returns false, and changes nothing, while another bulk runs. */
+  /**
+   * Begins to count the matching letters. While the owner has another bulk that runs, returns false and changes
+   * nothing.
+   */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.find(owner))?.state === 'running') return false;
     const id = uid();
@@ -67,7 +71,7 @@ export class Bulks {
     return (await Promise.all(begun)).every(Boolean);
   }
 
-  /** Returns the newest bulk of an owner. It is forgotten a day after its last change. */
+  /** Returns the newest bulk of an owner. A bulk is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const records = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.hgetall(keys.bulk(owner))),
@@ -81,8 +85,8 @@ export class Bulks {
   }
 
   /**
-   * Begins to retry or purge the counted letters. Returns false if the owner's bulk is not counted, or has another id
-   * by now.
+   * Begins to retry or purge the counted letters. Returns false if the bulk is not in the state `counted`, or if the
+   * owner's bulk now has another id.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     if ((await this.find(owner))?.state !== 'counted') return false;
@@ -91,8 +95,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk, and undoes nothing. Returns false if the bulk has ended, or if the owner's bulk has another id by
-   * now.
+   * Stops a bulk. What it has done already stays done. Returns false if the bulk has ended, or if the owner's bulk
+   * now has another id.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -103,7 +107,7 @@ export class Bulks {
   }
 }
 
-/** Reads the record that a partition has of its part of a bulk. Returns undefined if it has none. */
+/** Reads a partition's record of its part of a bulk. Returns undefined if the partition has none. */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;
   if (id === undefined || queues === undefined) return undefined;

@@ -4,14 +4,14 @@ import type { Dispatcher } from 'undici';
 /** Makes an undici dispatcher to one origin, which calls `opened` with each connection that it opens. */
 export type DispatcherTo = (origin: string, opened: (socket: Socket) => void) => Dispatcher;
 
-/** An origin of callbacks with the connections to it. */
+/** An origin (scheme, host and port) of callbacks, with the connections to it. */
 export interface CallbackHost {
   readonly origin: string;
   /** Number of subscribers with a callback on this host. */
   subscribers: number;
   /** Number of open connections. */
   open: number;
-  /** Undefined while no connection is kept. */
+  /** The undici dispatcher that holds the connections. Undefined if no connection is kept. */
   dispatcher?: Dispatcher | undefined;
 }
 
@@ -34,7 +34,7 @@ export class CallbackHosts {
     this.#maxKept = maxKept;
   }
 
-  /** Counts one more subscriber at this origin. Each call needs a `leave`. */
+  /** Counts one more subscriber with a callback at this origin. Each call of `join` needs a call of `leave`. */
   join(origin: string): CallbackHost {
     const host = this.#hosts.get(origin) ?? { origin, subscribers: 0, open: 0 };
     this.#hosts.set(origin, host);
@@ -59,7 +59,7 @@ export class CallbackHosts {
     host.dispatcher.dispatch({ ...request, origin: host.origin }, handler);
   }
 
-  /** Ends all connections, and the requests on them. */
+  /** Closes all connections, and cuts off the requests on them. */
   async destroy(): Promise<void> {
     const dispatchers = [...this.#closing, ...[...this.#used].flatMap(({ dispatcher }) => dispatcher ?? [])];
     await Promise.all(dispatchers.map((each) => each.destroy()));
@@ -70,7 +70,8 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // undici keeps objects for closed connections, so the dispatcher is dropped with the last connection.
+      // The dispatcher is dropped with its last connection, because undici keeps objects for connections that are
+      // closed.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);
@@ -90,7 +91,7 @@ export class CallbackHosts {
     host.dispatcher = undefined;
     this.#used.delete(host);
     this.#closing.add(dispatcher);
-    // Rejects only if `destroy` was called meanwhile.
+    // `close` rejects only if `destroy` was called meanwhile.
     void dispatcher
       .close()
       .catch(() => {})

@@ -4,7 +4,7 @@ import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 
-/** A dead letter as listings show it. `id` is its batch's id. Times are in ms, by Redis's clock. */
+/** A dead letter as listings show it. `id` is the id of its batch. Times are in ms, by Redis's clock. */
 export const DEAD_LETTER = z
   .object({
     id: z.string().describe('The id of its batch, which was the `webhook-id` of its deliveries.'),
@@ -22,15 +22,15 @@ export const DEAD_LETTER = z
   .register(NAMED, { name: 'DeadLetter' });
 export type DeadLetter = z.infer<typeof DEAD_LETTER>;
 
-/** The position of a letter in listings, which are sorted by both fields. */
+/** The position of a dead letter in listings, which are sorted by these two fields. */
 export interface Place {
   diedAtMs: number;
   id: string;
 }
 
 /**
- * Orders letters as listings show them. Letters of the same millisecond come in descending order of ids, as
- * in Redis.
+ * Compares two dead letters for listings: newest first. Letters of the same millisecond are sorted by descending ids,
+ * as Redis sorts them.
  */
 export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
@@ -58,15 +58,15 @@ export async function readLetter(
   };
 }
 
-/** The times between which letters died, both included. */
+/** The period in which dead letters died. Both ends are included. */
 export interface Period {
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
 }
 
 /**
- * Returns the newest `count` places of an index, newest first. Letters of the same millisecond come in
- * descending order of ids.
+ * Returns the `count` newest places in an index of dead letters, newest first. Letters of the same millisecond are
+ * sorted by descending ids.
  */
 export async function newest(
   redis: Commands,
@@ -78,7 +78,9 @@ export async function newest(
   return placesOf(await redis.zrevrangebyscore(index, newestMs, oldestMs, 'WITHSCORES', 'LIMIT', 0, count));
 }
 
-/** Returns up to `count` places after the given one. The letter of the given place may have been deleted. */
+/**
+ * Returns up to `count` places that follow the given one. The dead letter at the given place may have been deleted.
+ */
 export async function following(
   redis: Commands,
   index: string,
@@ -87,7 +89,7 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // No limit is needed here: each script call buries one letter, so few letters share a millisecond.
+    // This read needs no limit: each script call makes one dead letter, so few have the same millisecond.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

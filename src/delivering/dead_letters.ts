@@ -17,10 +17,10 @@ import {
 import { eventSlices } from './event_slices.ts';
 import type { DeathReason } from './settlement.ts';
 
-/** Maximum letters that one script call revives or deletes; 100 take Redis a few milliseconds. */
+/** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const SLICE = 100;
 
-/** Letters that a page of one reason looks at. */
+/** Maximum dead letters that are looked at for a page with only those of one reason. */
 const LOOKED = 500;
 
 export interface LetterFilter extends Period {
@@ -34,13 +34,18 @@ interface FoundPlace {
 
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
-/** The dead letters of all subscribers. Calls with a `client` find only the letters of this client and its joins. */
+/**
+ * The dead letters of all subscribers. With the parameter `client`, a method finds only the dead letters of this
+ * client and its joins.
+ */
 export class DeadLetters {
   readonly #partitions: Partitions;
   readonly #deliveryLog: number;
   readonly #revived: (token: string, events: number) => void;
 
-  /** `revived` is called with the number of events that returned to the queue of the subscriber `token`. */
+  /**
+   * The function `revived` is called with the number of events that returned to the queue of the subscriber `token`.
+   */
   constructor(
     partitions: Partitions,
     { deliveryLog }: Pick<Config, 'deliveryLog'>,
@@ -52,9 +57,9 @@ export class DeadLetters {
   }
 
   /**
-   * Returns up to `limit` letters of these subscribers or of all, newest first. With `after`, the page
-   * begins behind the letter at that place. `next` is the place behind which the next page begins; it is
-   * undefined on the last page. A page of one `reason` looks at a bounded number of letters, so it may have fewer.
+   * Returns up to `limit` dead letters, newest first, of these subscribers or of all. `after` is the place of the
+   * last letter of the previous page. `next` is the place after which the next page begins, or undefined on the last
+   * page. If only letters with one `reason` are wanted, a bounded number is looked at, so the page may be short.
    */
   async list(
     subscribers: readonly string[] | undefined,
@@ -101,7 +106,7 @@ export class DeadLetters {
     return found.flat().sort((one, other) => newestFirst(one.place, other.place));
   }
 
-  /** Returns one letter with the history of its attempts; undefined if there is none. */
+  /** Returns one dead letter with the history of its attempts, or undefined if there is none. */
   async find(id: string, client?: string): Promise<(DeadLetter & { history: AttemptReport[] }) | undefined> {
     for (const partition of this.#partitions.holding(client)) {
       const [letter, history] = await partition.command((redis, keys) =>
@@ -114,8 +119,8 @@ export class DeadLetters {
   }
 
   /**
-   * Yields the events of a letter, each as the JSON text that is delivered, or as `{"undecodable": base64}`.
-   * Throws dead_letter_not_found if the letter is deleted meanwhile.
+   * Yields the events of a dead letter. Each is the JSON text that is delivered, or `{"undecodable": base64}`. Throws
+   * dead_letter_not_found if the letter is deleted meanwhile.
    */
   async *events({ id, subscriber, event_count }: DeadLetter): AsyncGenerator<string> {
     const partition = this.#partitions.ofSubscriber(subscriber);
@@ -128,7 +133,7 @@ export class DeadLetters {
       throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
   }
 
-  /** Turns the letter back into a batch with an instant job. */
+  /** Turns a dead letter back into a batch with an instant job. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
     for (const partition of this.#partitions.holding(client)) {
       const [outcome] = await this.#revive(partition, await queueOf(partition, id, client), [id]);
@@ -137,7 +142,7 @@ export class DeadLetters {
     return 'dead_letter_not_found';
   }
 
-  /** Retries all letters that a subscriber has now, oldest first. Returns 0 if the subscriber has left. */
+  /** Retries all dead letters that a subscriber has now, oldest first. Returns 0 if the subscriber has left. */
   async retryAll(token: string): Promise<number> {
     return this.#bySlices(token, await this.#latest(token), async (partition, ids) => {
       const outcomes = await this.#revive(partition, token, ids);
@@ -146,14 +151,17 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes the letter. Returns false if there is none. */
+  /** Deletes a dead letter. Returns false if there is none. */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
       if ((await this.#purge(partition, await queueOf(partition, id, client), [id])) === 1) return true;
     return false;
   }
 
-  /** Deletes all letters that a subscriber has now, or those that died by `untilMs`. Returns their number. */
+  /**
+   * Deletes all dead letters that a subscriber has now. With `untilMs`, deletes only those that died by then. Returns
+   * their number.
+   */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (partition, ids) =>
       this.#purge(partition, token, ids),
@@ -171,8 +179,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns when the newest letter died. Retrying all letters leaves out those that die later, because a
-   * retried letter may die again.
+   * Returns when the newest dead letter of a subscriber died. Retrying all letters leaves out those that die after
+   * this time, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -182,8 +190,8 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with slices of the ids of letters that died by `untilMs`, and returns the sum of its
-   * results. `process` must remove the ids from the index, or return undefined, which ends the loop.
+   * Calls `process` with slices of the ids of dead letters that died by `untilMs`. Returns the sum of the results.
+   * `process` must remove the ids from the index; if it returns undefined instead, the loop ends.
    */
   async #bySlices(
     token: string,
@@ -202,7 +210,9 @@ export class DeadLetters {
   }
 }
 
-/** Returns the subscriber of a letter if that is the client or one of its joins; otherwise the client. */
+/**
+ * Returns the subscriber of a dead letter, if that is the client or one of its joins. Otherwise returns the client.
+ */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;
   const token = await partition.command((redis, keys) => redis.lindex(keys.dead_letter(id), 0));

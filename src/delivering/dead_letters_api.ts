@@ -17,13 +17,10 @@ import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 import { DEATH_REASONS } from './settlement.ts';
 
-/** The things that these routes are about, as the messages of errors call them. */
+/** The word for what these routes list, in error messages. */
 const WHAT = 'dead letters';
 
-/**
- * Number of queues (of a client and its joins) that are read for each call taken out of the caller's rate
- * limit.
- */
+/** Number of queues (of a client and its joins) whose reading counts as one call in the caller's rate limit. */
 const QUEUES_PER_CALL = 20;
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
@@ -65,7 +62,7 @@ const pageQuery = subscriberQuery.extend({
 type Whose = z.infer<typeof subscriberQuery>;
 type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
-/** The callers that may change dead letters. */
+/** The callers that may change dead letters: clients and root. */
 type Owner = Exclude<Caller, { role: 'viewer' }>;
 type ChangeOfOne = OfOne & { caller: Owner };
 
@@ -104,8 +101,8 @@ interface DeadLettersParts extends AskedQueuesParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
   /**
-   * Refuses retries while memory is short, because autodrop would drop other batches for the letters that
-   * came back.
+   * Refuses retries while memory is short. Otherwise autodrop would drop other batches to make room for the retried
+   * ones.
    */
   guard: Pick<StorageGuard, 'check'>;
 }
@@ -160,8 +157,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber that does not exist. A client changes only its own
-   * letters, so it cannot mistype the subscriber.
+   * Throws subscriber_not_found if root names a subscriber that does not exist. A client names none, because it
+   * changes only its own dead letters.
    */
   const check = async (caller: Owner, queues: readonly string[]) => {
     if (caller.role !== 'root' || queues.length > 1) return;
@@ -198,7 +195,7 @@ function handlers(parts: DeadLettersParts) {
       const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of queues) purged += await deadLetters.purgeAll(token);
-      // A subscriber that has left may have letters, if the process that purged them died.
+      // A subscriber that has left may still have dead letters, if the process that purged them died.
       if (purged === 0) await check(caller, queues);
       return ok({ purged });
     },
@@ -245,7 +242,7 @@ function readPlace(text: string): Place {
   return { diedAtMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
 }
 
-/** Yields a letter and its events as JSON, in pieces, since the events can be hundreds of megabytes. */
+/** Yields a dead letter with its events as JSON, in pieces, because the events can be hundreds of megabytes. */
 async function* wholeJson(letter: DeadLetter, events: AsyncIterable<string>): AsyncGenerator<string> {
   yield `${JSON.stringify(letter).slice(0, -1)},"events":[`;
   let separator = '';

@@ -17,15 +17,15 @@ const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
-   * When the bus took over from a Ruby Routemaster. Older batches count as created then, so that they do not
-   * all expire.
+   * When the bus took this Redis over from a Ruby Routemaster. A batch from before then counts as created then, so
+   * that old batches do not all expire at once.
    */
   takenOverAtMs?: number | undefined;
 }
 
 interface BatchParts {
   delivery: Delivery;
-  /** Counts the events in the batches of joins, which have no callback. */
+  /** Counts the events in the batches of joins. A join has no callback to which they could be delivered. */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;
@@ -36,8 +36,8 @@ interface BatchParts {
 }
 
 /**
- * Returns the handler of `batch` jobs. It delivers a batch to its subscriber, or has its events counted for
- * a join.
+ * Returns the handler of jobs with the name `batch`. It delivers a batch to its subscriber. If the subscriber is a
+ * join, it has the events counted instead.
  */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, recorder, settings, log } = parts;
@@ -68,7 +68,10 @@ export function batchJob(parts: BatchParts): JobHandler {
   };
 }
 
-/** Decides between another attempt, a paused subscriber (410 Gone) and a dead letter. */
+/**
+ * Decides what happens after a failed delivery: another attempt, a pause of the subscriber (410 Gone), or a dead
+ * letter.
+ */
 async function afterFailure(
   parts: BatchParts,
   batch: Batch,
@@ -101,7 +104,9 @@ async function afterFailure(
   return { end: 'retry', retry };
 }
 
-/** Buries a batch whose last allowed attempt never ended, since delivering it may have killed its workers. */
+/**
+ * Makes a dead letter of a batch whose last allowed attempt never ended: delivering it may have killed its workers.
+ */
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';
   const line = { ...(await describe(parts, batch)), attempts: batch.attempts, reason, death: 'max_attempts' };
@@ -115,7 +120,7 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
 }
 
 /**
- * Returns the members that describe a batch in log lines. They name the subscriber publicly, because its
+ * Returns the fields that describe a batch in log lines. The subscriber appears under its public name, because its
  * token can be a credential.
  */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {

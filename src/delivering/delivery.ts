@@ -15,8 +15,8 @@ const USER_AGENT = 'routemaster';
 const MAX_TARGETS = 10_000;
 
 /**
- * The parts of a request that depend only on the subscriber. Caching them saves 5 % of CPU at one event a
- * batch.
+ * The parts of a request that are the same for all deliveries to a subscriber. Caching them saves 5 % of CPU at one
+ * event a batch.
  */
 interface Target {
   callback: string;
@@ -26,11 +26,11 @@ interface Target {
   authorization: string;
 }
 
-/** POSTs batches to callbacks over connections that are kept alive. Redirects are not followed. */
+/** Delivers batches by POST to callbacks, over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * Targets by the subscriber's token. So the target of a changed callback replaces the old one. The old host
-   * then loses its connections, unless other subscribers have a callback there.
+   * Cached targets by the subscriber's token. If a callback changes, the new target replaces the old one. The
+   * connections to the old host are then closed, unless other subscribers have a callback there.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,
@@ -46,9 +46,9 @@ export class Delivery {
   }
 
   /**
-   * Delivers a batch once. A drop notice goes into a header. Resolves with the outcome within the time limit,
-   * or as soon as `signal` is aborted. `atMs` is the time of the signature. Throws RangeError if an event or
-   * the signing secret is unreadable, and TypeError if the callback is not a URL.
+   * Delivers a batch once. A drop notice is sent as a header. Resolves with the outcome, at the time limit at the
+   * latest, or as soon as `signal` is aborted. `atMs` is the time that the signature names. Throws RangeError if an
+   * event or the signing secret is unreadable, and TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,
@@ -82,8 +82,7 @@ export class Delivery {
     const known = this.#targets.get(token);
     if (known?.callback === callback && known.uuid === uuid) return known;
     const url = URL.parse(callback);
-    // `new URL` would quote the callback in its error, and callbacks from a Ruby Routemaster may contain
-    // credentials.
+    // The error of `new URL` would quote the callback, and callbacks from a Ruby Routemaster may contain credentials.
     if (!url) throw new TypeError('the callback is not a URL');
     const target = {
       callback,

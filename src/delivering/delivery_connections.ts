@@ -6,27 +6,30 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 
-/** Time for which an idle connection is kept, and the maximum that a subscriber's `Keep-Alive` can ask for. */
+/**
+ * Time for which an idle connection is kept. It is also the longest time that a subscriber can ask for with
+ * `Keep-Alive`.
+ */
 const KEPT_MS = 4000;
 const MAX_KEPT_MS = 10_000;
 
 export interface ConnectionSettings {
-  /** Limit from the start of a delivery to the status of its answer. */
+  /** Maximum time from the start of a delivery to the status line of its answer. */
   deliveryTimeoutMs: number;
-  /** Limit for opening a connection, including DNS and the TLS handshake. */
+  /** Maximum time for opening a connection, including DNS and the TLS handshake. */
   connectTimeoutMs: number;
   sslVerify: boolean;
   /** Certificate authorities (PEM) to trust in addition to those of Node. */
   callbackCa?: string | undefined;
   /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
-  /** Maximum connections that are open while they carry no delivery. */
+  /** Maximum connections that are kept open while they carry no delivery. */
   keptConnections: number;
 }
 
 /**
- * Returns a function that makes the dispatcher to an origin. The policy checks the address before each
- * connection. A proxy resolves names itself, so with a proxy the policy checks only literal addresses.
+ * Returns a function that makes the undici dispatcher for an origin. The policy checks the address of each new
+ * connection. A proxy resolves host names itself, so with a proxy the policy checks only literal addresses.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -55,7 +58,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       proxyTunnel: true,
       connectTimeout: connectTimeoutMs,
       requestTls: tls,
-      // The operator chose the proxy, so its address is not checked, but its certificate always is.
+      // The address of the proxy is not checked, because the operator has chosen it. Its certificate is always
+      // checked.
       proxyTls: { ...tls, rejectUnauthorized: true },
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
       factory: (origin, options) => {
@@ -67,7 +71,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     });
 }
 
-/** Calls `opened` with each new connection. */
+/** Wraps a connector so that it calls `opened` with each new connection. */
 function reporting(
   connect: buildConnector.connector,
   opened: (socket: Socket) => void,
@@ -80,8 +84,8 @@ function reporting(
 }
 
 /**
- * Connects only to addresses that the policy accepts. Literal addresses are checked here, because undici does
- * not look them up.
+ * Returns a connector that connects only to addresses which the policy accepts. Literal addresses are checked here,
+ * because undici does not look them up.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
@@ -94,14 +98,17 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/** Returns a `lookup` for `net.connect` that resolves a name to the addresses that the policy accepts. */
+/**
+ * Returns a function `lookup` for `net.connect`. It resolves a name to those of its addresses that the policy
+ * accepts.
+ */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` calls the callback outside this promise; otherwise an error of the callback would be
+        // With `nextTick`, the callback runs outside this promise. Otherwise an error in the callback would be
         // reported as a failed lookup.
         (found) => {
           const [first] = found;

@@ -2,17 +2,23 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.ts';
 
-/** Maximum length of an answer. The connection of a longer one is closed. */
+/** Maximum length of an answer. If an answer is longer, its connection is closed. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** Maximum informational responses (1xx), which cost the bus more to read than the sender to write. */
+/**
+ * Maximum informational responses (1xx) before an answer. Reading them costs the bus more than sending them costs the
+ * sender.
+ */
 const MAX_INFORMATIONAL = 100;
 
-/** Number of bytes kept of a refusal's body, and the time after the status within which they must arrive. */
+/**
+ * Number of bytes that are kept of the body of a refusal, and the time after the status within which they must
+ * arrive.
+ */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
 
-/** Maximum time from an answer's status to its end. Then the connection is closed. */
+/** Maximum time from the status of an answer to its end. After that the connection is closed. */
 const REST_WAIT_MS = 1000;
 
 export interface FailedDelivery {
@@ -21,7 +27,7 @@ export interface FailedDelivery {
   status?: number;
   answer?: string;
   retryAfterMs?: number | undefined;
-  /** True if this process ended the delivery. That does not count as a failure of the subscriber. */
+  /** True if this process ended the delivery. It then does not count as a failure of the subscriber. */
   aborted?: boolean;
 }
 
@@ -30,9 +36,9 @@ export type DeliveryOutcome = { accepted: true; status: number } | FailedDeliver
 type Headers = Record<string, string | string[] | undefined>;
 
 /**
- * One request and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * waits up to 200 ms for the beginning of the body, so that a slow body does not occupy a worker. The rest of
- * the body is read for up to a second, which keeps the connection usable.
+ * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the
+ * outcome waits up to 200 ms for the beginning of the body, but no longer, so that a slow body does not occupy a
+ * worker. The rest of the body is read for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;
@@ -111,18 +117,18 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** Resolves the outcome of a refusal with the part of the body that has arrived. */
+  /** Resolves the outcome of a refused delivery, with the part of the body that has arrived. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
     clearTimeout(timer);
-    // With `stream`, the decoder omits a character that the limit cuts in two.
+    // With `stream: true`, the decoder leaves out a character that the limit cuts in two.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
     this.#resolve({ ...failed, answer });
   }
 
-  /** Ends the exchange. `outcome` counts only if no status has decided the outcome before. */
+  /** Ends the exchange. `outcome` is used only if no status has decided the outcome before. */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
     this.#over = true;
@@ -141,9 +147,9 @@ function refused(status: number, headers: Headers): FailedDelivery {
 }
 
 /**
- * Returns the wait that `Retry-After` asks for, in ms; undefined if it is unreadable. Its value is a number
- * of seconds or an HTTP date. A date is compared with the answer's own `Date`, so that the clocks need not
- * agree.
+ * Returns the wait (ms) that a header `Retry-After` asks for, or undefined if it is unreadable. The header has a
+ * number of seconds or an HTTP date. A date is compared with the `Date` of the same answer, so that the clocks of
+ * both hosts need not agree.
  */
 export function readRetryAfter(value: string | undefined, date?: string): number | undefined {
   if (value === undefined) return undefined;

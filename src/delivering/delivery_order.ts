@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * Asks a thread or a quarantine to stop, or to look for jobs of a partition, given by its index in
- * `Partitions.all`.
+ * An order to a delivery thread or a quarantine: stop, or look for jobs of a partition. The partition is given by its
+ * index in `Partitions.all`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
@@ -10,22 +10,22 @@ export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'
 export interface ThreadData {
   config: Config;
   index: number;
-  /** The counts of IdleWorkers. */
+  /** The shared counts of IdleWorkers: how many workers of each thread are idle. */
   idleCounts: Int32Array;
   takenOverAtMs: number | undefined;
 }
 
 /**
- * The data with which a quarantine starts: a process that delivers batches which may have killed their
- * workers.
+ * The data with which a quarantine starts. A quarantine is a process that delivers batches which may have killed
+ * their workers.
  */
 export interface QuarantineData {
   config: Config;
-  /** The index of the partition in `Partitions.all`. */
+  /** The partition whose batches are delivered, as its index in `Partitions.all`. */
   partition: number;
   takenOverAtMs: number | undefined;
-  /** The id of the only worker. */
+  /** The id of the only worker in the process. */
   worker: string;
-  /** Time without a suspect after which the process ends. */
+  /** The process ends after this time without a batch that it should deliver. */
   idleMs: number;
 }

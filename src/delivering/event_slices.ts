@@ -4,14 +4,13 @@ import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { eventJson } from './legacy_event.ts';
 
 /**
- * Maximum events that one command reads. With at most 64 KiB of data each (the default limit), they have about 1.3
- * MB.
+ * Maximum events that one command reads. By default, an event has at most 64 KiB of data, so 20 have about 1.3 MB.
  */
 const SLICE = 20;
 
 /**
  * Yields the first `count` events of a batch or dead letter, up to SLICE at a time. An event is the JSON text that is
- * delivered, or `{"undecodable": base64}`. Ends early if the batch or letter is deleted meanwhile.
+ * delivered, or `{"undecodable": base64}`. The generator ends early if the batch or letter is deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,

@@ -6,37 +6,39 @@ import type { Batch } from './batch.ts';
 /** A job that a worker has acquired and holds under a lease. */
 export interface Grant {
   worker: string;
-  /** The job's bytes as Redis stores them. Ack and nack identify the job by its bytes. */
+  /**
+   * The bytes of the job as Redis stores them. A script finds the job by these bytes, in ack and nack for example.
+   */
   packed: Packed;
-  /** The fencing number of the lease. */
+  /** The number of the lease. It proves that this worker, and no later one, holds the job. */
   lease: number;
-  /** Undefined if the bytes are not a job. */
+  /** The decoded job. Undefined if the bytes are not a job. */
   job: Job | undefined;
-  /** When the worker acquired the job, ms by Redis's clock. */
+  /** When the worker acquired the job, in ms by Redis's clock. */
   atMs: number;
-  /** Present only for jobs that deliver. */
+  /** The batch to deliver. Other jobs have none. */
   batch?: Batch;
-  /** Absent if the subscriber has left. */
+  /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
-  /** Present if events were dropped that no accepted delivery has reported yet. */
+  /** What the bus dropped from the subscriber's queue. Present if no accepted delivery has reported it yet. */
   dropNotice?: DropNotice;
 }
 
 /** The settings and the state of a subscriber that a delivery needs. */
 export interface Subscriber {
   callback: string;
-  /** The user name of deliveries; may be empty. */
+  /** The user name that deliveries carry. It may be empty. */
   uuid: string;
   /** The keys that sign its deliveries, as the text that Redis holds. */
   signing?: string;
   /**
-   * When the subscriber last subscribed, µs by Redis's clock; '0' if unknown. A 410 pauses only this
-   * subscription.
+   * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. An answer 410 pauses the subscriber
+   * only if it has not subscribed again since.
    */
   subscribedAt: string;
   /** 0 to 100. */
   healthPoints: number;
-  /** Limits that this subscriber has set. Beyond one of them a batch becomes a dead letter. */
+  /** Limits that this subscriber has set. A batch that exceeds one of them becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

@@ -17,9 +17,8 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job, and calls `ended` once Redis has the outcome. `isIdle` is false if the call that reported the
-   * outcome has also assigned the worker its next job. `inDoubt` is true if a failed call may have assigned
-   * it one.
+   * Runs a job, and calls `ended` once Redis has the outcome. `isIdle` is false if the worker got its next job in the
+   * same call that reported the outcome. `inDoubt` is true if a failed call may have given it one.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);
@@ -32,7 +31,7 @@ export class HeldJobs {
     });
   }
 
-  /** Aborts all jobs, including jobs that begin later, so that they are given back. */
+  /** Aborts all jobs, so that they are given back to the queue. Jobs that begin later are aborted too. */
   giveBack(): void {
     this.#givingBack = true;
     for (const assignment of this.#assignments.values()) assignment.abort();

@@ -4,21 +4,24 @@ import { decode } from '@msgpack/msgpack';
 const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/** Integers of 64 bits keep their digits. Extension types are refused. Keys become text. */
+/**
+ * Options for decoding MessagePack: integers of 64 bits keep their digits, extension types are refused, and keys
+ * become text.
+ */
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * Returns the JSON text of a stored event. The bus stores events as JSON text, which is returned unchanged;
- * it may be several events joined with commas. Legacy events, stored by a Ruby Routemaster or under layout 1,
- * are decoded. Throws RangeError if that fails.
+ * Returns the JSON text of a stored piece. The bus stores events as JSON text, and a piece may be several events
+ * joined with commas. Such a piece is returned unchanged. A legacy event, which a Ruby Routemaster or layout 1 has
+ * stored, is decoded. Throws RangeError if that fails.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
 /**
- * Decodes MessagePack `["e", {t, o, y, u, d}]`. The id is a hash of the bytes, so that it is the same in
- * every attempt.
+ * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]`. Its id is a hash of the bytes, so that it is the same
+ * in every attempt.
  */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
@@ -36,8 +39,8 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // Ruby packed some strings as binary. From a Buffer, `decode` would return them as Buffers, which JSON
-    // writes as objects.
+    // Ruby packed some strings as binary. Given a Buffer, `decode` would return these as Buffers, which JSON writes
+    // as objects.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

@@ -13,42 +13,43 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 import type { Turns } from './turns.ts';
 
-/** Interval of looking for suspects, because an announcement may be lost. */
+/** Interval of looking for suspects (see Quarantine). It is needed because an announcement may be lost. */
 const LOOK_EVERY_MS = 10_000;
 /**
- * The same interval if the bus has several partitions. It is longer, so that an idle process sends fewer
- * commands.
+ * The interval of looking for suspects if the bus has several partitions. It is longer, so that an idle process sends
+ * fewer commands.
  */
 const LOOK_IN_EACH_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. A suspect that fails comes back within about a
- * minute, so the quarantine still runs then.
+ * Time without a suspect after which a quarantine ends. A suspect whose delivery fails comes back within about a
+ * minute, while the quarantine still runs.
  */
 const IDLE_MS = 60_000;
 /**
- * The same time if the bus has several partitions. It is shorter, since quarantines of other partitions may wait to start.
+ * Time without a suspect after which a quarantine ends, if the bus has several partitions. It is shorter, because
+ * quarantines of other partitions may wait to start.
  */
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
-  /** The program of the process. It gets QuarantineData as its first message. */
+  /** The program that the process of the quarantine runs. Its first message is the QuarantineData. */
   file: URL;
   config: Config;
   partitions: Partitions;
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Lets one quarantine of this process run at a time, since each is a process of its own. */
+  /** Lets only one quarantine of this process run at a time, because each is a process of its own. */
   turns: Turns;
   log: Log;
 }
 
 /**
- * Delivers the suspects of a partition: batches that two workers held when they died. A separate process
- * delivers them, one at a time, as long as there are any. If that process dies, only the batch that it held
- * can be the cause, so that batch becomes a dead letter. If the process that started it dies too, somebody
- * may have killed both. That proves nothing, so no batch is buried.
+ * Delivers the suspects of a partition: batches that two workers held when they died. A separate process delivers
+ * them, one at a time, as long as there are any. If that process dies, only the batch that it held can be the cause,
+ * so that batch becomes a dead letter. But if the process that started it dies too, somebody may have killed both.
+ * That proves nothing, so the batch stays.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -69,15 +70,15 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** Call this when there may be a suspect. */
+  /** Looks for suspects. Call it when there may be one. */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 
   /**
-   * Gives the process `graceMs` to finish its delivery; after that it gives the job back. Resolves when it
-   * has ended.
+   * Gives the process of the quarantine `graceMs` to finish its delivery. After that the process gives the job back.
+   * Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -115,12 +116,12 @@ export class Quarantine {
   }
 
   /**
-   * Resolves when the process has ended: with the id of its worker if the process died, else with
+   * Resolves when the process has ended. The result is the id of its worker if the process died, and otherwise
    * undefined.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // Another process may have delivered the suspects while this one waited for its turn.
+    // The suspects may be gone: another process may have delivered them while this one waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
@@ -142,8 +143,8 @@ export class Quarantine {
   }
 
   /**
-   * Buries the batch that the worker held. Returns false if this must be tried again, because Redis did not
-   * answer and the process is not stopping.
+   * Makes a dead letter of the batch that the worker of a dead quarantine held. Returns false if this must be tried
+   * again, because Redis did not answer and the process is not stopping.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;
@@ -162,7 +163,7 @@ export class Quarantine {
     }
   }
 
-  /** Sends nothing to a process that has ended; the loop notices its end. */
+  /** Does nothing if the process has ended; the loop notices that. */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

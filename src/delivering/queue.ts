@@ -16,15 +16,15 @@ import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 export const SLOW_MS = 1000;
 
 /**
- * The kind of the workers of a call. `spare` workers ask for jobs only while all other workers of their
- * thread hang. A `quarantine` is a process with one worker, which gets only the batches that may have
- * killed their workers.
+ * The kind of the workers that a call is for. `spare` workers ask for jobs only while all other workers of their
+ * thread hang. A `quarantine` is a process with one worker, which gets only batches that may have killed their
+ * workers.
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
 export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs' | 'deliveryLog'>;
 
-/** One queue of jobs. Each change is one script, so a crash leaves every job in exactly one state. */
+/** One queue of jobs. Each change of a job is one script call, so a crash leaves every job in exactly one state. */
 export class Queue {
   readonly name: QueueName;
   readonly #partition: Partition;
@@ -38,7 +38,7 @@ export class Queue {
     this.#kind = kind;
   }
 
-  /** Adds an instant job. Returns false, and changes nothing, if the queue has the job in any state. */
+  /** Adds an instant job. If the queue already has this job, in whatever state, returns false and changes nothing. */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
       q: this.name,
@@ -48,8 +48,8 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs as `ack` does, then assigns instant jobs to `workers`, at most one each. A
-   * worker that already holds a job gets that job again.
+   * Deletes the `finished` jobs, as `ack` does. Then assigns instant jobs to `workers`, at most one to each. A worker
+   * that already holds a job is given that job again.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -103,7 +103,7 @@ export class Queue {
     await this.#partition.run('retire', { q: this.name, workers });
   }
 
-  /** Returns the number of instant jobs and of scheduled jobs that are due within `withinMs`. */
+  /** Returns the number of jobs that are instant, or scheduled for a time within `withinMs` from now. */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const [seconds, micros] = await redis.time();
@@ -122,8 +122,8 @@ export class Queue {
 }
 
 /**
- * Returns a finished job's arguments. They lack the job's bytes if the script can make these from the batch's
- * id, as it can for every batch that this bus stored. Sending them would take 7 % of a worker's CPU at one
+ * Returns the arguments for a finished job. The bytes of the job are left out if the script can make them from the id
+ * of the batch, as it can for every batch that this bus stored. Sending them would take 7 % of a worker's CPU at one
  * event a batch.
  */
 function finishedArguments({
@@ -137,7 +137,9 @@ function finishedArguments({
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 
-/** Returns a function that queues the `autodrop` job in partitions, by default in all, and ignores errors. */
+/**
+ * Returns a function that queues the job `autodrop` in the given partitions, or in all of them. Errors are ignored.
+ */
 export function autodrops(
   partitions: Partitions,
   settings: QueueSettings,
@@ -148,11 +150,11 @@ export function autodrops(
   };
 }
 
-/** Maximum jobs that one script call promotes; 500 take Redis a few milliseconds. */
+/** Maximum scheduled jobs that one script call makes instant. 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of the agenda, which is everything that waits for its time without a job: delayed events,
+ * The kinds of entries of the agenda. The agenda is everything without a job that waits for its time: delayed events,
  * triggers, and open keys of joins. The main thread of a worker process publishes what is due.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
@@ -161,15 +163,18 @@ export type AgendaKind = (typeof AGENDA)[number];
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next job is due, with a precision of a µs; 0 if due jobs remain, undefined if there
-   * is no job.
+   * The time until the next job is due, with a precision of a µs. It is 0 if more due jobs remain, and undefined if
+   * there is no scheduled job.
    */
   nextDueMs: number | undefined;
-  /** The time until the first entry of each kind of the agenda is due; 0 or undefined as above. */
+  /**
+   * For each kind of agenda entry, the time until the first one is due: 0 if it is due now, undefined if there is
+   * none.
+   */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Makes due jobs of both queues instant, at most PROMOTE_SLICE of them. */
+/** Makes scheduled jobs that are due instant, in both queues, at most PROMOTE_SLICE of them. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

@@ -35,8 +35,8 @@ export function retryAfterFailure(
 }
 
 /**
- * Returns a delay that grows with the square of the missing health: with a limit of 60 s, 24 ms at 98 points
- * and 15 s at 50.
+ * Returns a delay that grows with the square of the health points that are missing. With a limit of 60 s, it is 24 ms
+ * at 98 points and 15 s at 50.
  */
 function healthBackoffMs(points: number, maxMs: number): number {
   const missing = (PERFECT_HEALTH - Math.max(0, points)) / PERFECT_HEALTH;
@@ -44,8 +44,8 @@ function healthBackoffMs(points: number, maxMs: number): number {
 }
 
 /**
- * Returns a delay that doubles with each attempt, from one second to the limit. Jitter subtracts up to half
- * of it.
+ * Returns a delay that doubles with each attempt, from one second up to the limit. A random part, up to half of it,
+ * is subtracted.
  */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);

@@ -2,54 +2,51 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Grant } from './grant.ts';
 
 /**
- * Runs a job. The process aborts `signal` when it stops, or when the worker has lost its lease; the job
- * should then end soon. If the handler throws, the job can never succeed, and its batch becomes a dead
- * letter, unless Redis failed.
+ * A function that runs a job. `signal` is aborted when the process stops, or when the worker has lost its lease; the
+ * job should then end soon. An error means that the job can never succeed: its batch becomes a dead letter. An error
+ * of Redis is an exception; the job then runs again.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The handler has told Redis the outcome. `held` is false if the worker did not hold the job any more. */
+  /** The function has already told Redis the outcome. `held` is false if the worker did not hold the job any more. */
   | { end: 'settled'; held: boolean }
-  /** Delete the job and its batch. */
+  /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
-  /** Run the job again. */
+  /** The job runs again. */
   | { end: 'retry'; retry: Retry }
-  /** Make a dead letter of the job's batch. */
+  /** The batch of the job becomes a dead letter. */
   | { end: 'dead'; burial: Burial };
 
 export interface Success {
   /** The health points that the subscriber gains. */
   heal: number;
   tookMs: number;
-  /** What the delivery log keeps of the batch; undefined if the log is off. */
+  /** The record of the batch for the delivery log. Undefined if the log is off. */
   record?: string | undefined;
 }
 
-/** The consequences of a failed delivery for its subscriber. */
+/** What a failed delivery costs its subscriber. */
 export interface Penalty {
   /** Health points that the subscriber loses. A whole number, because reports show `health_points` as one. */
   damage: number;
-  /**
-   * Time in which no delivery to the subscriber starts. If it is above 0, the subscriber is on trial
-   * afterwards.
-   */
+  /** Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is on trial afterwards. */
   throttleMs: number;
 }
 
 export interface Retry extends Penalty {
-  /** True if the attempt does not count, because neither batch nor subscriber is to blame. */
+  /** True if the attempt does not count, because neither the batch nor the subscriber has caused the failure. */
   isUncounted?: boolean;
-  /** Delay before the job runs again; 0 makes it instant. */
+  /** Delay before the job runs again. With 0 it is instant. */
   delayMs: number;
-  /** Absent if no request was sent. */
+  /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
-   * Set if the callback answered 410, which pauses the subscriber. The value is the `subscribedAt` that it
-   * had then.
+   * Set if the callback answered 410 (Gone), which pauses the subscriber. The value is the `subscribedAt` of the
+   * subscriber when the delivery began.
    */
   gone?: string;
-  /** Called if the subscriber was not paused before, and is now. */
+  /** Called if this failure has paused the subscriber. */
   onPaused?: () => void;
 }
 
@@ -73,7 +70,7 @@ export interface Finished extends Success {
 }
 
 export interface Acknowledged {
-  /** False if the worker does not hold the job. In that case nothing has changed. */
+  /** False if the worker did not hold the job. Nothing was changed then. */
   held: boolean;
   /** Number of events that the deleted batch held. */
   removed: number;
@@ -81,10 +78,10 @@ export interface Acknowledged {
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };
 
-/** Gives the job back to the queue without an attempt, for any worker. */
+/** Gives the job back to the queue, for any worker. It does not count as an attempt. */
 export const GIVEN_BACK = triedAgainIn(0);
 
-/** Returns a settlement that runs the job again after so many ms. The attempt does not count. */
+/** Returns a settlement that runs the job again after this many ms. It does not count as an attempt. */
 export function triedAgainIn(delayMs: number): Settlement {
   return { end: 'retry', retry: { delayMs, damage: 0, throttleMs: 0, isUncounted: true } };
 }

@@ -30,14 +30,14 @@ const MAX_SUBSCRIBERS = 1000;
 type Signer = (head: string, body: Buffer) => string;
 
 interface Entry {
-  /** When the key stops signing, in ms. */
+  /** When the key stops signing, in ms since the Unix epoch. */
   untilMs: number;
   signer: Signer;
 }
 
 /**
- * Imported keys by the `signing` text in Redis. Importing a key takes 11 µs, and signing a short body 6 µs;
- * with ed25519 it is 260 and 110 µs.
+ * Imported keys, by the text `signing` that Redis has for a subscriber. Importing a key takes 11 µs, and signing a
+ * short body 6 µs. With ed25519 it is 260 and 110 µs.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
@@ -62,8 +62,8 @@ export function isSecret(text: string): boolean {
 }
 
 /**
- * Returns the headers that sign a body with each key that is valid at `atMs`. `signing` is the text in Redis:
- * the newest key, then the replaced keys, each with the time at which it stops signing. Throws RangeError if
+ * Returns the headers that sign a body, with each key that is valid at `atMs`. `signing` is the text that Redis has:
+ * the newest key, then the keys that it replaced, each with the time at which it stops signing. Throws RangeError if
  * the text is unreadable.
  */
 export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
@@ -100,7 +100,7 @@ function ed25519(seed: Buffer): KeyObject {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: 'der', type: 'pkcs8' });
 }
 
-/** Returns the bytes after the prefix; undefined unless they are in standard Base64. */
+/** Returns the bytes that follow the prefix. Returns undefined if they are not in standard Base64. */
 function decoded(text: string, prefix: string): Buffer | undefined {
   const base64 = text.slice(prefix.length);
   const bytes = Buffer.from(base64, 'base64');

@@ -1,14 +1,14 @@
 import { clock } from '../clock.ts';
 
 /**
- * Busy workers stand still if none has begun or ended a job for this time. It is longer than the gaps between
- * quick deliveries, but short, since other deliveries wait meanwhile.
+ * Busy workers stand still if no job has begun or ended for this time. It is longer than the pauses between quick
+ * deliveries. It is still short, because other deliveries wait meanwhile.
  */
 const AFTER_MS = 10;
 
 /**
- * Notices when workers stand still: all are busy, and none has begun or ended a job for 10 ms. Quick
- * deliveries cause no standstill, however many there are.
+ * Notices when the workers stand still: all are busy, and no job has begun or ended for 10 ms. Quick deliveries cause
+ * no standstill, however many there are.
  */
 export class Standstill {
   readonly #begins: () => void;
@@ -17,7 +17,7 @@ export class Standstill {
   #holds = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `begins` is called when a standstill begins. */
+  /** The function `begins` is called when a standstill begins. */
   constructor(begins: () => void) {
     this.#begins = begins;
   }
@@ -27,7 +27,7 @@ export class Standstill {
     return this.#holds;
   }
 
-  /** Call this whenever a worker has begun or ended a job, with the number of idle workers. */
+  /** Call this whenever a job has begun or ended. `idle` is the number of idle workers. */
   changed(idle: number): void {
     this.#changedMs = clock.monotonicMs();
     this.#busy = idle === 0;

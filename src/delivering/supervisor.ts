@@ -15,7 +15,7 @@ export class Supervisor {
   readonly #stopping = new AbortController();
   #takenOverAtMs: number | undefined;
 
-  /** `file` is the program of a thread, which gets ThreadData as its `workerData`. */
+  /** `file` is the program of the threads. Each gets ThreadData as its `workerData`. */
   constructor(file: URL, config: Config, log: Log) {
     this.#file = file;
     this.#config = config;
@@ -30,8 +30,8 @@ export class Supervisor {
   }
 
   /**
-   * Makes a thread ask for jobs of a partition. Does nothing if all of its workers are busy: each asks when it
-   * finishes.
+   * Makes a thread ask for jobs of a partition. If all workers of all threads are busy, does nothing, because each
+   * asks when it has finished its job.
    */
   wake(partition: number): void {
     const index = this.#idleWorkers.mostIdleThread(partition);
@@ -39,8 +39,8 @@ export class Supervisor {
   }
 
   /**
-   * Gives the threads `graceMs` to finish deliveries; they give back those that last longer. Resolves when
-   * all threads have ended.
+   * Gives the threads `graceMs` to finish their deliveries. Longer deliveries are given back to the queue. Resolves
+   * when all threads have ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -62,7 +62,7 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends a message only when jobs are ready for which it has no idle worker.
+    // A thread sends a message only if jobs are ready and it has no idle worker for them.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
@@ -73,7 +73,7 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // Wakes other threads: this one may have died after it was woken and before it acquired the job.
+    // The other threads are woken, because this one may have died after it was woken and before it acquired the job.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -1,13 +1,13 @@
 import type { Batch } from './batch.ts';
 
 /**
- * Maximum events and bytes of a batch whose events are counted by topic. In a larger batch, counting would
- * take more than 1 % of the CPU of its delivery.
+ * Limits on the batches whose events are counted by topic. In a larger batch, counting would take more than 1 % of
+ * the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
 /**
- * Maximum length of the JSON with the events by topic. A longer one is left out, so that all records are
+ * Maximum length of the JSON with the number of events by topic. A longer text is left out, so that all records are
  * small.
  */
 const MAX_TOPICS_LENGTH = 256;
@@ -15,22 +15,21 @@ const MAX_TOPICS_LENGTH = 256;
 const BEFORE_ID = '{"id":"'.length;
 const BEFORE_TOPIC = '","topic":"'.length;
 const COMMA = ','.length;
-/** An event begins with its id and its topic, each of which has 64 characters at most. */
+/** Maximum length of the beginning of an event, up to its topic. The id and the topic have 64 characters at most. */
 const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
-/** How the last attempt at a batch went. */
+/** The result of the last attempt at a batch. */
 interface LastAttempt {
   atMs: number;
   durationMs: number;
-  /** Null if the batch was taken without a request. */
+  /** The status of the answer. Null if the batch was accepted without a request. */
   status: number | null;
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log. Only the time at which the batch was taken
- * is missing, which the script puts in front (lua/shared/delivery_log.lua). Legacy events count as many
- * bytes as they have in Redis.
+ * Returns the record of an accepted batch for the delivery log. The time at which the batch was accepted is missing:
+ * the script puts it in front (lua/shared/delivery_log.lua). A legacy event counts with its size in Redis.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -40,15 +39,17 @@ export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAtte
   return `${createdAtMs},${count},${attempts},${topics},${bytes},${atMs},${status},${Math.round(durationMs)}`;
 }
 
-/** Returns the number of events of each topic as JSON; `null` if the batch is large, or if an event is no JSON. */
+/**
+ * Returns the number of events by topic, as JSON. Returns `null` if the batch is large, or if an event is not JSON.
+ */
 function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): string {
   if (count > MAX_COUNTED_EVENTS || bytes > MAX_COUNTED_BYTES) return 'null';
   const counts = new Map<string, number>();
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
       if (piece[at] !== OPENING) return 'null';
-      // The head of the event becomes a string by one call into C++, and the string is searched. Searching the buffer took
-      // four times as long.
+      // The start of the event becomes a string by one call into C++, and the string is searched. Searching the
+      // buffer itself took four times as long.
       const head = piece.toString('latin1', at + BEFORE_ID, at + MAX_HEAD_BYTES);
       const from = head.indexOf('"') + BEFORE_TOPIC;
       const to = head.indexOf('"', from);
@@ -63,10 +64,7 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
 }
 
-/**
- * Returns the position behind the end of an event. `from` is a position in that event, between two of its
- * members.
- */
+/** Returns the position after the end of an event. `from` is a position in that event, between two of its members. */
 function endOfEvent(piece: Buffer, from: number): number {
   let [at, depth, isText] = [from, 1, false];
   for (; depth > 0 && at < piece.length; at++) {

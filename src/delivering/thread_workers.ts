@@ -7,23 +7,26 @@ import { Standstill } from './standstill.ts';
 import { tickMs, Workers, type WorkersParts } from './workers.ts';
 
 interface ThreadParts extends Omit<WorkersParts, 'queue' | 'mayAsk'> {
-  /** Called with the number of workers that would take a job now, at the start and at every change. */
+  /** Called with the number of workers that are ready to take a job: once at the start, and at every change. */
   onIdle: (idle: number) => void;
 }
 
 interface ThreadSettings extends QueueSettings {
-  /** Number of workers, without the spare ones. */
+  /** Number of workers, not counting the spare ones. */
   workers: number;
   acquireTimeoutMs: number;
 }
 
-/** Number of regular workers for each spare worker. */
+/** Number of regular workers for which a thread has one spare worker. */
 const WORKERS_PER_SPARE = 3;
-/** Idle spare workers ask for jobs only at every second tick, so that an idle thread sends fewer commands. */
+/**
+ * Number of ticks after which idle spare workers ask for jobs. They ask less often than others, so that an idle
+ * thread sends fewer commands.
+ */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Minimum workers of a thread for a partition. A lane may hold a quarter of them, which must be at least
- * one.
+ * Minimum workers that a thread has for a partition. One subscriber may occupy a quarter of them, which must be at
+ * least one.
  */
 const MIN_WORKERS = 4;
 
@@ -41,8 +44,8 @@ export function workersOfPartition(
 }
 
 /**
- * The workers of one thread that deliver from one partition. While all of them stand still, as they do when
- * subscribers hang, spare workers serve the other subscribers.
+ * The workers of one thread for one partition. While all of them stand still, because subscribers hang, spare workers
+ * serve other subscribers.
  */
 export class ThreadWorkers {
   readonly #onIdle: (idle: number) => void;
@@ -57,7 +60,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Wakes the spare workers for jobs that became ready before the standstill, and so woke nobody.
+      // The spare workers are woken for jobs that became ready before the standstill, since nobody was woken for
+      // these.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -86,7 +90,7 @@ export class ThreadWorkers {
     (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();
   }
 
-  /** Finishes the jobs under way; gives back those that last longer than `graceMs`. Never rejects. */
+  /** Finishes the jobs under way. Jobs that take longer than `graceMs` are given back to the queue. Never rejects. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all([this.#regular.stop(graceMs), this.#spare.stop(graceMs)]);
   }

@@ -1,21 +1,21 @@
-/** Maximum unfinished answers in a thread: of one subscriber, and of all. */
+/** Maximum unfinished answers in a thread: those of one subscriber, and those of all. */
 const MAX_OF_SUBSCRIBER = 16;
 const MAX = 256;
 
-/** An answer that has not arrived to its end. Its status has already decided the delivery. */
+/** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */
 export interface UnfinishedAnswer {
   /** The subscriber's token. */
   readonly subscriber: string;
-  /** Closes the answer's connection. The outcome of the delivery stays. */
+  /** Closes the connection of the answer. The outcome of the delivery stays as it is. */
   cut(): void;
 }
 
 /**
- * Bounds the connections with unfinished answers by cutting the oldest. The workers of such deliveries are
- * already free for others, so without a bound a subscriber could hold any number of connections.
+ * Limits the number of connections with unfinished answers, by cutting the oldest. The worker of such a delivery is
+ * already free for others. So without a limit one subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
-  /** In the order of arrival. */
+  /** The unfinished answers in the order of arrival. */
   readonly #answers = new Set<UnfinishedAnswer>();
   readonly #counts = new Map<string, number>();
 
@@ -28,7 +28,7 @@ export class UnfinishedAnswers {
     else if (this.#answers.size > MAX) this.#cut(() => true);
   }
 
-  /** Not an error if the answer has ended before, or never began. */
+  /** It is not an error if the answer has ended before, or never began. */
   end(answer: UnfinishedAnswer): void {
     if (!this.#answers.delete(answer)) return;
     const { subscriber } = answer;

@@ -9,25 +9,25 @@ import { HeldJobs } from './held_jobs.ts';
 import type { Finished } from './settlement.ts';
 
 export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
-  /** Called with the number of idle workers, at the start and at every change. */
+  /** Called with the number of idle workers: once at the start, and at every change. */
   onIdle?: (idle: number) => void;
   /**
-   * Returns true if idle workers may ask for a job as soon as one may be ready. While it returns false,
-   * they ask only at ticks. If it is absent, they always may.
+   * Returns true if idle workers may ask for a job as soon as one may be ready. While it returns false, they ask only
+   * at ticks. If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
-  /** Called when a job may be ready and all these workers are busy. */
+  /** Called when a job may be ready, but all workers of this object are busy. */
   wakeOthers?: () => void;
 }
 
 interface WorkersSettings {
   /** The ids of the workers. */
   ids: readonly string[];
-  /** Interval of ticks, at which the workers renew their leases. */
+  /** Interval of ticks. At each tick, the workers renew their leases. */
   tickMs: number;
   /**
-   * Number of ticks after which idle workers ask for jobs whose announcement they missed; 1 by default.
-   * Asking is their heartbeat.
+   * Idle workers ask for jobs after this many ticks (by default 1), in case they missed an announcement. Asking is
+   * also their heartbeat.
    */
   ticksPerAsk?: number;
 }
@@ -38,9 +38,8 @@ export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeo
 }
 
 /**
- * The workers of one thread and queue. Each worker has an id and at most one pending job. One call at a time
- * acknowledges the finished jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until
- * `wake`.
+ * The workers of one thread and queue. Each worker has an id and at most one pending job. A single call at a time
+ * acknowledges finished jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until `wake`.
  */
 export class Workers {
   readonly #parts: WorkersParts;
@@ -51,12 +50,12 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. In the next call, this many idle workers ask for a job. */
+  /** Number of jobs that are probably ready. As many idle workers ask for a job in the next call. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask in the next call. That is so after a tick, because asking is their
-   * heartbeat. It is also so after a failed call, because Redis may have assigned jobs to them: a worker that
-   * asks is given again the job that it holds.
+   * True if all idle workers must ask in the next call. That is so after a tick, because asking is their heartbeat.
+   * It is also so after a failed call: Redis may have assigned jobs to them, and a worker that asks is given again
+   * the job that it holds.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -77,21 +76,21 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** Makes an idle worker ask for a job. If all these workers are busy, other threads are woken. */
+  /** Makes an idle worker ask for a job. If all workers of this object are busy, other threads are woken. */
   wake(): void {
     this.#readyJobs ||= 1;
     if (this.#idle.size === 0) this.#parts.wakeOthers?.();
     this.#bell.ring();
   }
 
-  /** Finishes the jobs under way; gives back those that last longer than `graceMs`. Never rejects. */
+  /** Finishes the jobs under way. Jobs that take longer than `graceMs` are given back to the queue. Never rejects. */
   async stop(graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.#held.giveBack(), graceMs);
     this.#stopping.abort();
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // Errors are ignored, because a scrub removes the workers later.
+    // Errors are ignored. A scrub removes these workers later.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
@@ -159,7 +158,7 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // All workers were busy, so the supervisor did not wake this thread even if jobs are ready.
+      // All workers were busy, so the supervisor has not woken this thread. Jobs may be ready all the same.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);
