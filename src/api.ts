@@ -68,7 +68,10 @@ import { topicsApi } from './subscribing/topics_api.ts';
 export interface ApiParts {
   config: Config;
   partitions: Partitions;
-  /** The partitions by which publications are stored, if these wait for replicas (ROUTEMASTER_MIN_REPLICAS). */
+  /**
+   * The partitions used to store publications. With ROUTEMASTER_MIN_REPLICAS, their scripts wait until replicas have
+   * the writes. Absent: the other `partitions` are used.
+   */
   accepting?: Partitions | undefined;
   recorder: Recorder;
   log: Log;
@@ -79,7 +82,9 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[] } & Pick<
   'authentication' | 'sessions' | 'callLimits' | 'proxies' | 'audit'
 >;
 
-/** Makes the parts of a web process, a function that returns its route table, and the pages of the console. */
+/**
+ * Makes everything that a web process serves: a function that returns the route table, and the pages of the console.
+ */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
   const { authentication, sessions, proxies, audit } = shared;
@@ -120,14 +125,14 @@ export function buildApi(given: ApiParts): Built {
   };
 }
 
-/** Makes the parts that the routes use. Each `*_api.ts` names those that it needs. */
+/** Makes the objects that several routes use. Each `*_api.ts` names those that it needs. */
 function sharedParts({ config, partitions, accepting = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
   const limits = {
     ...config,
-    // Read at each call, because the memory limit of Redis may change.
+    // A getter, because the memory limit of Redis may change while the process runs.
     get maxClientKeys() {
       return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
     },

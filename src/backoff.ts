@@ -7,14 +7,14 @@ const MAX_PAUSE_MS = 2000;
 export class Backoff {
   #failures = 0;
 
-  /** Waits about twice as long as the time before. Resolves early when `signal` is aborted; never rejects. */
+  /** Waits about twice as long as the last time. Resolves early when `signal` is aborted; never rejects. */
   async wait(signal?: AbortSignal): Promise<void> {
     const fullMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 20), MAX_PAUSE_MS);
     this.#failures++;
     await sleep(fullMs * (0.5 + Math.random() / 2), signal);
   }
 
-  /** Makes the next pause short again, after a success. Returns true if an attempt before it failed. */
+  /** Makes the next pause short again. Call it after a success. Returns true if an earlier attempt had failed. */
   reset(): boolean {
     const failed = this.#failures > 0;
     this.#failures = 0;

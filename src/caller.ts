@@ -1,4 +1,4 @@
-/** A viewer sees what root sees, and changes nothing. */
+/** The role of a caller. A viewer sees what root sees, and may change nothing. */
 export type Role = 'client' | 'root' | 'viewer';
 
 /** Topic patterns that a client may use. Undefined allows any topic; an empty list allows none. */

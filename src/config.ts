@@ -5,32 +5,34 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches keys that people copied from an example. It must not match random keys, so `a-` is left out: one random key
- * in a thousand begins with it.
+ * Matches keys that people copied from an example. It must not match random keys. So examples that begin with `a-`
+ * are not matched: one random key in a thousand begins with that.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
 /**
- * Minimum characters, in production, of the root key, the viewer key and tokens that are credentials. Anybody on the
- * network can try to guess them.
+ * Minimum length, in production, of the root key, the viewer key, and tokens that are credentials. Shorter ones could
+ * be guessed by anybody on the network.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
 const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
-/** Maximum edit distance between the name of an unknown variable and the one that the warning suggests. */
+/**
+ * Maximum number of typing mistakes (edit distance) in an unknown variable for which the warning suggests a setting.
+ */
 const MAX_MISSPELT = 5;
 
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
 /**
- * The settings, checked and completed, with times in milliseconds and sizes in bytes. Plain data, because
- * threads get a copy.
+ * The settings, checked and completed. Times are in milliseconds and sizes in bytes. They are plain data, because
+ * each thread gets a copy.
  */
 export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
- * Reads and checks the environment; an empty variable counts as unset. Throws a BootError that names every
- * wrong variable with its rule. It leaves out values, which may be secret.
+ * Reads and checks the environment. An empty variable counts as unset. Throws a BootError that names every wrong
+ * variable with its rule. The error does not contain values, which may be secret.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
@@ -79,10 +81,7 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/**
- * Throws if the viewer key is also the root key or the token of a client: with either, viewers could change
- * something.
- */
+/** Throws if the viewer key equals the root key or the token of a client: viewers could then change something. */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
@@ -110,8 +109,8 @@ function refuseWeak(variable: string, key: string): void {
 }
 
 /**
- * Returns the Redis URL. The setting may be the name of another variable that contains it, because add-ons of
- * Heroku have variables of their own.
+ * Returns the URL of Redis from a setting. The setting may also be the name of another variable that contains the
+ * URL, because add-ons of Heroku set variables of their own.
  */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;

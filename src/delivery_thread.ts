@@ -5,7 +5,10 @@ import { ThreadWorkers, workersOfPartition } from './delivering/thread_workers.t
 import { DeliveryParts } from './delivery_parts.ts';
 import { createLog } from './log.ts';
 
-/** Runs one thread of the worker process. It delivers batches from `main` until a `stop` order. */
+/**
+ * Runs one thread of the worker process. The thread delivers batches from the queue `main` until it gets a `stop`
+ * order.
+ */
 function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): void {
   const log = createLog(config.logLevel, { process: 'worker', thread: index });
   const parts = new DeliveryParts(config, log, takenOverAtMs);

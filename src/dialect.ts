@@ -1,7 +1,8 @@
 import type { ErrorCode } from './errors.ts';
 
 /**
- * How the bus answers its callers. DIALECTS has all that differs in compatibility mode; docs/migrating.md explains it.
+ * How the bus answers its callers. DIALECTS has everything that is different in compatibility mode; docs/migrating.md
+ * explains it.
  */
 export interface Dialect {
   /** The status of an accepted publish. */
@@ -16,7 +17,7 @@ export interface Dialect {
   makesSecrets: boolean;
   /** Whether `GET /subscriptions` shows a client all subscribers; otherwise it shows only the client. */
   listsOthers: boolean;
-  /** Whether a `max` above the maximum is lowered to the maximum; otherwise it is refused. */
+  /** Whether a subscriber's `max` above the limit is lowered to the limit. Otherwise it is refused. */
   cutsMax: boolean;
   events: EventDialect;
 }
@@ -41,7 +42,7 @@ export const DIALECTS = {
     cutsMax: false,
     events: { maxUrlLength: 1024, ignoresUnknownFields: false, loosensTimestamps: false },
   },
-  /** Compatibility mode: answers as those of the Ruby Routemaster, since its clients expect them. */
+  /** Compatibility mode: the bus answers like the Ruby Routemaster, whose clients expect that. */
   routemaster: {
     published: 200,
     redirected: { reads: 301, others: 307 },

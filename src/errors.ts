@@ -54,7 +54,7 @@ interface ErrorOptions {
   /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** Number of further calls that this answer counts as, beyond one; see CallLimits. */
+  /** Number of calls by which this answer counts in the caller's rate limit, beyond one (see CallLimits). */
   calls?: number;
 }
 
@@ -65,7 +65,7 @@ export class BusError extends Error {
   readonly headers: Record<string, string | string[]>;
   readonly calls: number | undefined;
 
-  /** `detail` is sent to the caller: it says what to change and contains no secret. */
+  /** `detail` is sent to the caller. It says what to change, and contains no secret. */
   constructor(code: ErrorCode, detail: string, options: ErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'BusError';
@@ -81,8 +81,8 @@ export class BusError extends Error {
 }
 
 /**
- * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas with a write. The write
- * may have been applied all the same.
+ * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas that confirm a write.
+ * The write may have been applied all the same.
  */
 export class StorageUnavailable extends BusError {
   constructor(cause: unknown, why = 'Redis does not answer') {
@@ -94,7 +94,10 @@ export class StorageUnavailable extends BusError {
   }
 }
 
-/** Thrown if nothing was stored, because Redis is at `maxmemory` or above the high mark of memory. */
+/**
+ * Thrown if nothing was stored, because Redis has reached `maxmemory` or the high mark of memory (at which publishes
+ * are refused).
+ */
 export class StorageFull extends BusError {
   constructor(cause?: unknown) {
     const detail =

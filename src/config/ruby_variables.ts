@@ -1,6 +1,6 @@
 /**
- * Variables of the Ruby Routemaster that have another name here. The old name counts while the new one is not
- * set.
+ * Settings that had another variable in the Ruby Routemaster, each with that old variable. The old one is used if the
+ * new one is not set.
  */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
@@ -21,16 +21,16 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the value of a setting's variable, or of the variable that the Ruby Routemaster had for it. An
- * empty value counts as unset.
+ * Returns the value of a setting's variable. If it is not set, returns the value of the variable that the Ruby
+ * Routemaster had for it. An empty value counts as unset.
  */
 export function variableValue(variable: string, env: NodeJS.ProcessEnv): string | undefined {
   return env[variable] || env[FORMER_NAMES[variable] ?? ''] || undefined;
 }
 
 /**
- * Returns the URL of Redis from the variable that `REDIS_ENV_KEY` names; undefined if there is none. As in
- * the Ruby Routemaster, this URL overrides ROUTEMASTER_REDIS_URL.
+ * Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names, or undefined if there is none. As in the Ruby
+ * Routemaster, this URL overrides ROUTEMASTER_REDIS_URL.
  */
 export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
@@ -39,7 +39,10 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
 /** The root key in the `.env` of the Ruby Routemaster. */
 const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
-/** Returns a warning for each variable of the Ruby Routemaster that has no effect, and for its published root key. */
+/**
+ * Returns warnings for operators: one for each set variable of the Ruby Routemaster that has no effect here, and one
+ * if the root key is the published one of its `.env`.
+ */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)
     .filter(([name]) => env[name])
@@ -55,7 +58,7 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   return warnings;
 }
 
-/** True if `rubyWarnings` warns of this variable, so that it needs no warning as an unknown one. */
+/** True if `rubyWarnings` warns of this variable, so that no warning about an unknown variable is needed. */
 export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
@@ -69,8 +72,8 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns notes for operators: one for each set variable that has another meaning here, and one if
- * METRIC_COLLECTION_SERVICE is unset, which has another effect here.
+ * Returns notes for operators who move from the Ruby Routemaster: one for each set variable that means something else
+ * here, and one if METRIC_COLLECTION_SERVICE is unset, because that too means something else here.
  */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>

@@ -21,7 +21,7 @@ import {
 export interface Setting<T> {
   variable: string;
   type: z.ZodType<T>;
-  /** The default, as the text of the environment variable. */
+  /** The default, written as the value of the environment variable. Undefined if there is no default. */
   unset: string | undefined;
   help: string;
 }
@@ -203,7 +203,7 @@ const delivering = {
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
   ),
-  /** The configuration has the value without the minus sign that the environment has. */
+  /** The configuration has this value without the minus sign that it has in the environment. */
   damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
     'Health points that a subscriber loses by a failure, as a negative number.',
   ),

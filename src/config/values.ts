@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
-/** Maximum delay of a timer of Node. */
+/** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const inRange = (min: number, max: number) =>
@@ -17,7 +17,7 @@ export const whole = (min: number, max: number) =>
 
 export const bytes = whole(0, Number.MAX_SAFE_INTEGER);
 
-/** A number of seconds in the environment, as in the Ruby Routemaster; milliseconds in the configuration. */
+/** A setting in seconds, as the Ruby Routemaster had it. The configuration has it in milliseconds. */
 export const seconds = (min: number, max: number) =>
   z
     .string()
@@ -68,8 +68,8 @@ export const certificates = z.string().transform((value, { issues }) => {
 });
 
 /**
- * Returns the PEM certificates in the value, or in the file that it names. Throws if there is none or one is
- * unreadable, since TLS would ignore an unreadable one silently.
+ * Returns the PEM certificates in the value, or in the file that the value names. Throws if there is none, or if one
+ * is unreadable: TLS would silently ignore an unreadable one.
  */
 function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');
@@ -81,7 +81,10 @@ function readCertificates(value: string): string {
   return pem;
 }
 
-/** Prefixes of keys. Characters other than these have a meaning in the patterns of `SCAN` and of ACLs. */
+/**
+ * A prefix of all keys. It has only letters, digits and a few signs. Other characters have a meaning in the patterns
+ * of `SCAN` and of ACLs.
+ */
 export const keyPrefix = z
   .string()
   .regex(/^[\w{}:-]*$/, 'must have only letters, digits, and the characters _ - { } :');
