@@ -24,8 +24,8 @@ interface AgendaParts {
 }
 
 /**
- * Returns the agenda of a partition: what its scheduler publishes when it is due. For delayed events, joins and
- * triggers it has a function each, which publishes what is due.
+ * Returns the agenda of a partition: three functions, which publish the delayed events, the events of triggers, and
+ * the events of joins that are due. The scheduler of the partition calls them.
  */
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);

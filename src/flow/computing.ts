@@ -1,7 +1,10 @@
-/** CPU time of computing due times that counts as one call. A due time takes 50 µs, a rare one some ms. */
+/**
+ * CPU time for computing due times that counts as one call in the rate limit. A due time usually takes 50 µs, and a
+ * rare one some ms.
+ */
 const MS_PER_CALL = 2;
 
-/** Measures the CPU time that computing due times takes for one call. */
+/** Measures the CPU time that one request spends on computing due times. */
 export class Computing {
   #micros = 0;
 
@@ -15,7 +18,7 @@ export class Computing {
     }
   }
 
-  /** See `calls` of Answer. */
+  /** Number of calls by which the request counts in the caller's rate limit, beyond one. */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }

@@ -6,35 +6,39 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * Number of years within which an expression must match: around 2100 there are eight from one 29 February to the next.
- * One that never matches takes up to 14 ms: `0 0 1W * +SUN`, the weekday nearest to the first that is a Sunday.
+ * Number of years within which an expression must match. It is eight because around 2100 there are eight years from
+ * one 29 February to the next. Finding out that an expression never matches takes up to 14 ms. Such an expression is
+ * `0 0 1W * +SUN`: the weekday nearest to the first, if that is a Sunday.
  */
 const HORIZON_YEARS = 8;
-/** Maximum expressions that are kept parsed. croner takes 80 KB for one; parsing it again takes 50 µs. */
+/** Maximum parsed expressions that are cached. croner takes 80 KB for each, and parsing one again takes 50 µs. */
 const MAX_KEPT = 100;
 const DAY_MS = 86_400_000;
 const mode = '7-part';
 
-/** Thrown for a text that the bus does not take as a cron expression. `message` says why. */
+/** Thrown for a text that the bus does not accept as a cron expression. `message` says why. */
 export class BadCron extends Error {}
 
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression. Daylight saving is treated as croner documents it. *Fixed-time jobs* (one second,
- * minute and hour) are left to croner. For all others it would try each second of a skipped hour, in each year: 80 s
- * for `* * 2 * 3 SUNL` in Berlin, which never comes. So their times are computed here, from one change of the zone's
- * offset to the next; between two changes croner works on local time, without a zone.
+ * The times of a cron expression. Daylight saving is treated as croner documents it. *Fixed-time jobs* (with one
+ * second, minute and hour) are left to croner. For all others croner would try each second of a skipped hour, in each
+ * year: 80 s for `* * 2 * 3 SUNL` in Berlin, which never comes. So their times are computed here, from one change of
+ * the zone's offset to the next. Between two changes croner works on local time, without a zone.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
   readonly #zone: Zone;
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
-  /** The object of croner for the years around `year`: in the zone for a fixed-time job, otherwise in local time. */
+  /**
+   * The croner object for the years around `year`. It works in the zone for a fixed-time job, and otherwise in local
+   * time.
+   */
   #around: { year: number; cron: Cron } | undefined;
 
-  /** Throws BadCron. */
+  /** Parses an expression. Throws BadCron. */
   static of(text: string, zone: Zone): CronTimes {
     const key = `${zone.name} ${text}`;
     const times = kept.get(key) ?? new CronTimes(withSeconds(text), zone);
@@ -81,7 +85,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time job has one time a day at most, so they are counted one by one.
+    // A fixed-time job has at most one time a day, so its times are counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -111,10 +115,11 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Returns when the zone's offset changes between `fromMs`, where it is `offsetMs`, and `atMs`, which croner found
-   * with that offset; undefined if `atMs` is right. If the offset is the same at both ends, croner found no local time
-   * in between, so changes there do not matter. But within a day of either end a local time may come twice: so the
-   * offset is also compared a day after `fromMs` and a day before `atMs`.
+   * Checks a time `atMs` that croner found after `fromMs`, with the zone's offset `offsetMs` at `fromMs`. Returns
+   * undefined if the offset is the same until then, so that `atMs` is right. Otherwise returns when the offset
+   * changes first. Changes in between do not matter if the offset is the same at both ends, because croner found no
+   * local time there. But a local time near either end may come twice. So the offset is also compared a day after
+   * `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
@@ -122,7 +127,10 @@ export class CronTimes implements Times {
     return undefined;
   }
 
-  /** Does the same backwards: returns when the offset became `offsetMs`, which it is at `toMs`, after `atMs`. */
+  /**
+   * Checks a time `atMs` that croner found before `toMs`, as `#changeBefore` does for times after. `offsetMs` is the
+   * offset at `toMs`. Returns the last change of the offset between both, or undefined if `atMs` is right.
+   */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])
       if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.firstSame(sinceMs, toMs);
@@ -130,7 +138,7 @@ export class CronTimes implements Times {
   }
 }
 
-/** Returns the expression with six fields. Throws BadCron. */
+/** Returns the expression with six fields: adds the second 0 if it has five. Throws BadCron. */
 function withSeconds(text: string): string {
   if (text.length > MAX_LENGTH) throw new BadCron(`must have at most ${MAX_LENGTH} characters`);
   const fields = text.trim().split(/\s+/);
@@ -141,7 +149,7 @@ function withSeconds(text: string): string {
   return (fields.length === 5 ? ['0', ...fields] : fields).join(' ');
 }
 
-/** Throws BadCron. */
+/** Parses an expression with six fields. Throws BadCron. */
 function patternOf(expression: string): CronPattern {
   try {
     return new CronPattern(`${expression} *`, undefined, { mode });

@@ -2,7 +2,7 @@ import type { Zone } from './zone.ts';
 
 const DAY_MS = 86_400_000;
 
-/** The days of a cron expression, and its times on each of them, in local time. */
+/** The days of a cron expression, and its times of day, both in local time. */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -11,8 +11,9 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times after `afterMs`, up to `upToMs`, by days. Counting them one by one would take 100 µs each: 144 s
- * after a day without workers, for a thousand triggers that fire every minute.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`, day by day. Counting them one by
+ * one would take 100 µs for each time. For a thousand triggers that fire every minute, that is 144 s after a day
+ * without workers.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -25,7 +26,10 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
   return count;
 }
 
-/** Returns when the offset, which is `offsetMs` at `fromMs`, changes; the time behind `upToMs` if not before. */
+/**
+ * Returns when the zone's offset changes after `fromMs`, where it is `offsetMs`. If it does not change up to
+ * `upToMs`, returns the time after that.
+ */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
     const untilMs = Math.min(at + DAY_MS, upToMs);
@@ -34,7 +38,7 @@ function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: numb
   return upToMs + 1;
 }
 
-/** Counts the local times from `fromMs` on, before `endMs`. */
+/** Counts the times of an expression from `fromMs` on, before `endMs`, both in local time. */
 function countLocal(times: DayTimes, fromMs: number, endMs: number): number {
   let count = 0;
   for (let day = Math.floor(fromMs / DAY_MS); day * DAY_MS < endMs; day++) {
@@ -47,7 +51,7 @@ function countLocal(times: DayTimes, fromMs: number, endMs: number): number {
   return count;
 }
 
-/** Counts the times of a day before a time of day. */
+/** Counts the times of one day that come before a time of day. */
 function countBefore({ hours, minutes, seconds }: DayTimes, timeMs: number): number {
   const second = Math.ceil(timeMs / 1000);
   const [h, m, s] = [Math.floor(second / 3600), Math.floor(second / 60) % 60, second % 60];

@@ -4,7 +4,7 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** All that a client sets of a trigger, except `paused`, which the bus may change too. */
+/** Everything that a client sets of a trigger, except `paused`, which the bus can change too. */
 export interface Definition {
   topic: string;
   event: EventContent;
@@ -12,7 +12,7 @@ export interface Definition {
   timing: Timing;
 }
 
-/** A definition as it is read from Redis, with the data of its event parsed. */
+/** A definition that was read from Redis. The data of its event is parsed. */
 export interface ReadDefinition extends Omit<Definition, 'event'> {
   event: { type: EventContent['type']; url: string; data?: unknown };
 }
@@ -20,8 +20,9 @@ export interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the text of a definition that Redis stores: lines, which `lua/shared/triggers.lua` takes apart. The JSON in
- * them has no line ends. The text of an event is BEFORE_ID, its id, `head`, its time and `tail`.
+ * Returns the text of a definition, as Redis stores it. It has several lines, which `lua/shared/triggers.lua` splits;
+ * the JSON in them has no line ends. The text of an event is then BEFORE_ID, the event's id, `head`, its time and
+ * `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });
@@ -43,7 +44,7 @@ export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }
 
-/** Returns the text of a trigger's event, from the text of its definition, for publishing it now. */
+/** Returns the text of a trigger's event, to be published now. `text` is the definition of the trigger. */
 export function eventNow(text: string, id: string, nowMs: number): string {
   const [, , , , head, tail] = text.split('\n');
   return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;

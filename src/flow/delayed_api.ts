@@ -31,7 +31,7 @@ const page = z.strictObject({
 type PageQuery = z.infer<typeof page>;
 const PAGE: Input<PageQuery> = { schema: page, wording: QUERY_WORDING };
 
-/** `event` is what will be delivered. */
+/** A delayed event in a listing. `event` is the event as it will be delivered. */
 const DELAYED = z.array(
   z
     .object({
@@ -48,7 +48,10 @@ interface ListCall {
   query: PageQuery;
 }
 
-/** `/topics/:name/delayed`, for the publisher of a topic and root; viewers see it. */
+/**
+ * `/topics/:name/delayed`: lists and deletes delayed events. Allowed for the publisher of the topic and for root;
+ * viewers may list them.
+ */
 export function delayedApi(parts: { delayedEvents: DelayedEvents }): Route[] {
   const { list, remove } = handlers(parts);
   return [
@@ -111,7 +114,7 @@ function forbidden(topic: string): BusError {
   );
 }
 
-/** Yields the events as JSON. Their texts are not parsed, so that large numbers keep their digits. */
+/** Yields the delayed events as JSON. Their texts are not parsed, so that large numbers keep their digits. */
 async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<string> {
   yield `[${events.map(({ at, text }) => `{"at":${at},"event":${text}}`).join(',')}]`;
 }

@@ -14,12 +14,15 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Maximum timed events (`at` or `delay`) of a publication. One step stores them; 500 take Redis some 4 ms. */
+/**
+ * Maximum timed events (with `at` or `delay`) of one publication. One script call stores all of them. 500 take Redis
+ * some 4 ms.
+ */
 const MAX_TIMED = 500;
-/** Number of events that Redis can publish from an array in the time that it takes to store one event for later. */
+/** Number of events that Redis can publish at once in the time that it takes to store one event for later. */
 const EVENTS_PER_TIMED = 10;
 
-/** Limits of publications, and of the delayed events of one client. */
+/** The limits on publications, and on the delayed events of one client. */
 export type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
 
 /** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
@@ -31,7 +34,7 @@ export class Delaying {
   readonly #copies: Copies;
   readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
 
-  /** `onFull` is called when Redis is out of memory: the caller must free some at once. */
+  /** The function `onFull` is called if Redis is out of memory. It must free some at once. */
   constructor(partitions: Partitions, figures: PublishFigures, limits: DelayLimits, onFull = () => {}) {
     this.#partitions = partitions;
     this.#figures = figures;
@@ -42,8 +45,9 @@ export class Delaying {
   }
 
   /**
-   * Resolves when each event waits for its time, or is in the batch of every subscriber; or when it is certain that
-   * nothing was stored. Throws as `Publisher.publish` does, and body_too_large for too many events with a time.
+   * Resolves when each event of the publication is stored: as a delayed event, or in the batches of the subscribers.
+   * Also resolves if the publication is refused and nothing was stored. Throws as `Publisher.publish` does, and
+   * body_too_large if there are too many timed events.
    */
   async publish(publication: TimedPublication): Promise<TimedOutcome> {
     if (countTimed(publication) > MAX_TIMED)
@@ -86,7 +90,7 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If no event was due at once, the subscribers were not counted.
+      // If no event was due at once, the script has not counted the subscribers.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

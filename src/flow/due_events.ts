@@ -7,23 +7,23 @@ import { addedBySubscriber } from '../publishing/publication.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time for which a measurement of Redis's memory is used. While memory is short, publishing pauses for as long. */
+/** Time for which a measurement of Redis's memory is used. While memory is short, publishing pauses for this time. */
 const FRESH_MS = 250;
-/** The warning that delayed events wait for memory is logged at most once in this time. */
+/** Minimum time between two log warnings that delayed events wait for memory. */
 const WARN_EVERY_MS = 60_000;
 
 interface DueEventsParts {
   partition: Partition;
   limits: MemoryLimits;
-  /** Called while Redis is short of memory: the caller must free some if that lasts. */
+  /** Called while Redis is short of memory. The function must free some if the shortage lasts. */
   onFull: () => void;
   recorder: Pick<Recorder, 'published' | 'added' | 'publishedLate'>;
   log: Log;
 }
 
 /**
- * Publishes the delayed events of a partition that are due, unless Redis stores more than the high mark: then they wait.
- * Clients take turns. Any number of processes may do so at the same time.
+ * Publishes the delayed events of a partition that are due. While Redis stores more than the high mark, the events
+ * wait. Clients take turns. Any number of processes may publish at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;
@@ -35,7 +35,10 @@ export class DueEvents {
     this.#parts = parts;
   }
 
-  /** Publishes until nothing is due. If memory is short, pauses and returns early. Throws as Partition does. */
+  /**
+   * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws as Partition
+   * does.
+   */
   async publish(signal: AbortSignal): Promise<void> {
     let isLeft = true;
     for (let turn = 0; isLeft && !signal.aborted; turn++) {
@@ -45,7 +48,10 @@ export class DueEvents {
     }
   }
 
-  /** Returns whether more is due; undefined if Redis is short of memory. */
+  /**
+   * Publishes some events. Returns true if more are due. Returns undefined, without publishing, if Redis is short of
+   * memory.
+   */
   async #publishUnlessShort(turn: number): Promise<boolean | undefined> {
     try {
       return (await this.#measure()) ? undefined : await this.#publishSome(turn);
@@ -55,7 +61,7 @@ export class DueEvents {
     }
   }
 
-  /** Returns whether Redis stores more than the high mark. */
+  /** Measures Redis's memory. Returns true if Redis stores more than the high mark. */
   async #measure(): Promise<boolean> {
     const { partition, limits } = this.#parts;
     if (clock.monotonicMs() - this.#measuredAtMs < FRESH_MS) return this.#isShort;
@@ -65,7 +71,7 @@ export class DueEvents {
     return this.#isShort;
   }
 
-  /** Returns whether more is due. */
+  /** Publishes some of the events that are due. Returns true if more are due. */
   async #publishSome(turn: number): Promise<boolean> {
     const { partition, recorder, log } = this.#parts;
     const args = { uidSeed: uidSeed(), turn };

@@ -13,13 +13,19 @@ import { MissedLog } from './missed_log.ts';
 import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
 
-/** Maximum triggers that one call plans and fires; 100 take Redis some ms. */
+/** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const SLICE = 100;
-/** Number of due times after which no further trigger is planned: the script fires 200 at most and leaves the rest. */
+/**
+ * Number of due times after which no further triggers are added to a script call. The script fires 200 times at most,
+ * and leaves the rest for the next call.
+ */
 const MAX_TIMES = 200;
-/** Time after which planning ends, and the call fires what is planned so far. */
+/**
+ * Maximum time for planning: computing which due times fire. After that, the script call fires what is planned so
+ * far.
+ */
 const PLAN_MS = 50;
-/** Time for which due times are computed before other work of the process has its turn. */
+/** Time for which due times are computed without a break. Then other work of the process has its turn. */
 const TURN_MS = 5;
 
 type DueTrigger = Reply<'due_triggers'>['due'][number];
@@ -32,18 +38,18 @@ interface DueTriggersParts {
   limits: Pick<Config, 'maxTopics' | 'maxClientTopics' | 'publishRate' | 'publishBytes' | 'publishBurstMs'>;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
   log: Log;
-  /** Called when Redis is out of memory: the caller must free some. */
+  /** Called if Redis is out of memory. The function must free some. */
   onFull: () => void;
 }
 
 /**
- * Fires the triggers of a partition that are due. Clients take turns. Several processes may do so at the same time,
- * since the script settles each due time once.
+ * Fires the triggers of a partition that are due. Clients take turns. Several processes may fire triggers at the same
+ * time, because the script accepts each due time only once.
  */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** Counts calls, so that each begins with another client. */
+  /** Number of calls so far. It makes each call begin with another client. */
   #turn = 0;
 
   constructor(parts: DueTriggersParts) {
@@ -51,7 +57,10 @@ export class DueTriggers {
     this.#missed = new MissedLog(parts.log);
   }
 
-  /** Fires some of what is due. Throws StorageFull while memory is short, and as Partition does. */
+  /**
+   * Fires some of the triggers that are due. Throws StorageFull while memory is short, and otherwise as Partition
+   * does.
+   */
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;
     await guard.check(partition);
@@ -83,7 +92,7 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // This host may not know the trigger's time zone. Such a trigger must not keep the others from firing.
+      // This host may not know the time zone of a trigger. Such a trigger must not keep others from firing.
       this.#parts.log.error(
         { trigger: trigger.name, reason: reasonOf(error) },
         'cannot compute when a trigger fires',

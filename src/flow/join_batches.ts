@@ -29,7 +29,7 @@ import {
 const SLICE = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** The result of an attempt that the delivery log gets: a join counts a batch without a request. */
+/** What the delivery log records for a batch that a join has counted: it was accepted without a request. */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);
@@ -43,7 +43,7 @@ interface JoinBatchesParts {
   log: Log;
 }
 
-/** A grant: the job that a worker holds, with its lease. This one has the batch of a join. */
+/** A job that delivers a batch of a join, with the lease of the worker that holds it. */
 type Work = Grant & { batch: Batch };
 
 interface StoredEvent {
@@ -60,7 +60,7 @@ const NOTHING_COUNTED = {
   ...{ published: [], expiryRefusal: undefined },
 } as const satisfies Partial<Counted>;
 
-/** Counts the events in the batches of joins. These batches are delivered to nobody. */
+/** Counts the events in the batches of joins. A join has no callback, so its batches are not sent anywhere. */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
   readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
@@ -70,15 +70,16 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch, a slice at a time. One step counts a slice and takes it out of the batch; the last
-   * one ends the job too. Throws RangeError if an event cannot be decoded, and as Partition does.
+   * Counts the events of a batch for its join, one slice at a time. Each script call counts a slice and removes it
+   * from the batch. The last one also deletes the job. Throws RangeError if an event cannot be decoded, and otherwise
+   * as Partition does.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
     let events = eventsIn(batch.pieces);
     let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
     while (join) {
-      // The batch was opened for a former join of this name, so nobody counts it.
+      // The batch is older than the join: it was opened for an earlier join of the same name. Nobody counts it.
       if (batch.createdAtMs < join.createdAtMs) return DONE;
       if (signal.aborted) return GIVEN_BACK;
       const reply = await this.#count(work, join, events);
@@ -93,7 +94,10 @@ export class JoinBatches {
     return DONE;
   }
 
-  /** Returns the remembered join if it has this version; otherwise the join as it is now, undefined if it is gone. */
+  /**
+   * Returns the cached join if it has this version. Otherwise reads the join; undefined means that it no longer
+   * exists.
+   */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
     if (known && known.version === version) return known;
@@ -102,7 +106,10 @@ export class JoinBatches {
     return join;
   }
 
-  /** Counts the next slice of events, unless memory is short: then a join may not publish, as clients may not. */
+  /**
+   * Counts the next slice of events. If memory is short, returns 'no_memory' instead, because a join may then not
+   * publish, like any client.
+   */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
@@ -131,9 +138,9 @@ export class JoinBatches {
   }
 
   /**
-   * Checks a topic that lives in another partition than the join, which join_events cannot check. Returns the reason why
-   * the join may not publish to it; undefined if it may, or if the topic lives in the join's own partition. If the topic
-   * was deleted, it is created again and belongs to the join's client.
+   * Checks whether the join may publish to its topics in other partitions, which the script join_events cannot check.
+   * Returns the reason if it may not, and undefined if it may. If such a topic was deleted, it is created again and
+   * belongs to the join's client.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -145,7 +152,10 @@ export class JoinBatches {
     return outcome === 'ok' ? undefined : outcome;
   }
 
-  /** Makes a dead letter of a batch whose join may not publish. Its owner can retry it when the reason is gone. */
+  /**
+   * Makes a dead letter of a batch whose join may not publish. The owner of the join can retry it when the reason is
+   * gone.
+   */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
     this.#parts.log.error(

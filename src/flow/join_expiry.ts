@@ -16,14 +16,17 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** Maximum joins whose keys expire in one run. */
+/** Maximum joins that one run handles. */
 const MAX_JOINS = 100;
-/** They are chosen from this many joins with keys whose time is over. A client has 100 joins by default. */
+/** Maximum joins with expired keys that one run reads to choose from. A client may have 100 joins by default. */
 const MAX_DUE = 2000;
-/** Maximum keys that one script call closes; 100 take Redis about a millisecond. */
+/** Maximum keys that one script call closes. 100 take Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
-/** Rules for a join that is gone. The script must get some, but only takes such a join off its schedule. */
+/**
+ * Stands for the rules of a join that no longer exists. The script needs some rules, but only removes such a join
+ * from its schedule.
+ */
 const NO_RULES: JoinRules = {
   sources: [],
   by: 'url',
@@ -35,7 +38,10 @@ const NO_RULES: JoinRules = {
 interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
-  /** With several partitions, events of sources in others come by their outboxes. */
+  /**
+   * Moves events between partitions. Needed with several partitions: sources in other partitions send their events
+   * through outboxes.
+   */
   outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
   recorder: JoinFigures;
@@ -45,9 +51,10 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes open keys whose time is over, up to 100 keys of each of 100 joins. For a join with
- * `on_expiry`, each closed key publishes an event. Several processes may do so at the same time. The function throws
- * StorageFull if something is to be published while memory is short, and as Partition does; other joins go on.
+ * Returns a function that closes the open keys of joins whose time is over: up to 100 keys of each of 100 joins. If a
+ * join has `on_expiry`, each closed key publishes an event. Several processes may do so at the same time. The
+ * function throws StorageFull if an event must be published while memory is short, and otherwise as Partition does.
+ * An error at one join does not stop the others.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -56,14 +63,14 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
       if (signal.aborted) return;
       await expire(parts, token).catch((error: unknown) => failures.push(error));
     }
-    // A join that fails must not hold up the others.
+    // A join that fails must not stop the others, so errors are thrown at the end.
     if (failures.length > 0) throw failures[0];
   };
 }
 
 /**
- * Returns the first join of each client, then the second of each, and so on. Otherwise a client with many joins, in which
- * many keys expire, would keep the joins of other clients waiting.
+ * Returns the joins that have expired keys: the first join of each client, then the second of each, and so on.
+ * Otherwise a client with many such joins would keep the joins of other clients waiting.
  */
 async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {
@@ -79,7 +86,10 @@ async function dueJoins(partition: Partition): Promise<string[]> {
   return inTurns.flat().slice(0, MAX_JOINS);
 }
 
-/** Resolves when the queue of the join has all events of its sources that were accepted until now, in any partition. */
+/**
+ * Resolves when all events of the join's sources that were accepted so far, in any partition, are in the queue of the
+ * join.
+ */
 async function takeWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
   { rules }: Join,

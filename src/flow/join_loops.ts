@@ -4,14 +4,15 @@ interface Joined {
   /** The token of the join. */
   token: string;
   sources: readonly string[];
-  /** The topics that it is to publish to. */
+  /** The topics to which the join will publish. */
   outlets: readonly string[];
 }
 
 /**
- * Returns the source through which events of a join would come back to it, by joins in any partition; undefined if there
- * is none. Only the owner of a topic has joins that publish to it, so the joins are found by the publishers of topics. Two
- * joins of different clients that are made at the same moment can still become a loop.
+ * Returns the source through which events of a join would come back to the join, by way of other joins in any
+ * partition. Returns undefined if there is none. A join publishes only to topics that its client owns. So the search
+ * goes from a topic to its publisher, and to the joins of that publisher. Two joins of different clients that are
+ * made at the same moment can form a loop that this does not find.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -30,7 +31,10 @@ export async function sourceInLoop(
   return undefined;
 }
 
-/** Returns the sources of the join that publishes to a topic; none if there is none, or if it is `except`. */
+/**
+ * Returns the sources of the join that publishes to a topic. Returns none if no join does, or if that join is
+ * `except`.
+ */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const home = partitions.ofTopic(topic);
   const publisher = await home.command((redis, keys) => redis.hget(keys.topic(topic), 'publisher'));

@@ -4,7 +4,10 @@ import { BusError } from '../errors.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';
 
-/** Returns the error for rules that go beyond what a client may read or publish; undefined if they do not. */
+/**
+ * Returns the error for a join whose rules exceed the scopes of its client: what the client may read and publish.
+ * Returns undefined if they do not.
+ */
 export function beyondScope(
   scopes: Scopes | undefined,
   { sources, then, on_expiry }: JoinRules,
@@ -24,7 +27,7 @@ export function forbidden(detail: string, field?: string): BusError {
 
 type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
-/** Returns the error for a join that the script refused because of `topic`, or of a limit. */
+/** Returns the error for a join that the script has refused. The reason is a limit or the given `topic`. */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };
   if (outcome === 'claimed_by_other')

@@ -32,7 +32,7 @@ export const JOIN_REPORT = z
   .register(NAMED, { name: 'Join' });
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
-/** An open key: how many events of each source it has, and the ids of the last of them. */
+/** An open key of a join: the number of events that it has of each source, and the ids of the last of them. */
 export const OPEN_KEY = z.object({
   key: z.string(),
   since: ms,
@@ -47,10 +47,10 @@ export interface KeyPlace {
   key: string;
 }
 
-/** A record of an open key: MessagePack in `joins:keys:{join}`. */
+/** The record of an open key in the hash `joins:keys:{join}`: MessagePack. */
 type Packed = [sinceMs: number, url: string, ...counts: [topic: string, events: number, ids: string[]][]];
 
-/** Reads a join; undefined if there is none. */
+/** Reads a join as the API shows it. Returns undefined if there is none. */
 export async function readReport(
   redis: Commands,
   keys: Keyspace,
@@ -89,7 +89,7 @@ export async function readReport(
   };
 }
 
-/** Returns up to `count` open keys after a place, the oldest first. */
+/** Returns up to `count` open keys that follow a place, those opened first at the beginning. */
 export async function readOpenKeys(
   redis: Commands,
   keys: Keyspace,
@@ -102,10 +102,10 @@ export async function readOpenKeys(
   const records = await redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key));
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
-    // The key was completed, or expired, since its place was read.
+    // The key was completed, or has expired, since its place was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // A topic that is no longer a source of the join is not shown.
+    // Topics that are not sources of the join any more are left out.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic)] as const);
     return {
       key,
@@ -123,8 +123,8 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
 }
 
 /**
- * Returns the places of up to `count` open keys, the oldest first. Begins behind the place `after`, if given. Keys that
- * were opened in the same ms are sorted by their text.
+ * Returns the places of up to `count` open keys, those opened first at the beginning. If `after` is given, begins
+ * with the key that follows this place. Keys that were opened in the same ms are sorted by their text.
  */
 async function following(
   redis: Commands,
@@ -143,7 +143,7 @@ async function following(
   return [...same, ...placesOf(newer)].slice(0, count);
 }
 
-/** True if Redis, which compares by bytes, sorts `one` behind `other`. */
+/** True if `one` comes after `other` when Redis sorts them. Redis compares byte by byte. */
 function comesAfter(one: string, other: string): boolean {
   return Buffer.compare(Buffer.from(one), Buffer.from(other)) > 0;
 }

@@ -18,12 +18,15 @@ export type JoinLimits = Pick<
 export interface Join {
   token: string;
   rules: JoinRules;
-  /** When the rules were stored, in µs by Redis's clock. Scripts refuse to count by rules that have changed since. */
+  /**
+   * When the rules were stored, in µs by Redis's clock. A script refuses to count events by rules that have changed
+   * since.
+   */
   version: string;
   createdAtMs: number;
 }
 
-/** Reads a join; undefined if it is gone. Throws as Partition does. */
+/** Reads a join. Returns undefined if it no longer exists. Throws as Partition does. */
 export function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
   return partition.command(async (redis, keys) => joinIn(token, await readHash(redis, keys, token)));
 }
@@ -37,7 +40,7 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
   return { token, rules: JSON.parse(rules), version, createdAtMs: Number(createdAt) };
 }
 
-/** Returns the arguments that all scripts which publish for a join take. */
+/** Returns the arguments of every script that publishes events for a join. */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
   const homeOf = (topic: string | undefined) => {
@@ -62,7 +65,7 @@ export interface JoinFigures {
   joined(join: string, counts: { completed: number; expired: number; unkeyed: number }): void;
 }
 
-/** Adds the events that a script has published for a join to the figures. */
+/** Adds the events that a script has published for a join to the counters of the bus. */
 export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['published']): void {
   for (const each of all) {
     figures.published(each.topic, each.events, each.bytes);
@@ -70,7 +73,7 @@ export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['
   }
 }
 
-/** Returns in words, for its owner, why a join may not publish to a topic. */
+/** Returns a text for the owner of a join that says why the join may not publish to a topic. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
   if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
   if (reason === 'replaced') return `another join publishes to ${topic} now`;

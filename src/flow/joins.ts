@@ -8,7 +8,7 @@ import { type JoinReport, type KeyPlace, type OpenKey, readOpenKeys, readReport 
 import { type JoinRules, outletsOf } from './join_rules.ts';
 import type { JoinLimits } from './join_store.ts';
 
-/** Maximum joins that are read at once: each takes eight commands. */
+/** Maximum joins that are read at once. Reading one takes eight commands. */
 const LIST_SLICE = 50;
 
 /** The joins of all clients. The token of a join contains its name and the token of its client. */
@@ -24,8 +24,8 @@ export class Joins {
   }
 
   /**
-   * Makes or changes a join. If these rules are not allowed, the join stays as it is, and `outcome` says why. Its client may
-   * then own topics in other partitions that it was to publish to.
+   * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. Even
+   * then the client may have become the owner of topics in other partitions to which the join was to publish.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
@@ -54,7 +54,9 @@ export class Joins {
     return partition.command((redis, keys) => redis.smembers(keys.subscriber_topics(token)));
   }
 
-  /** Does what must be done in other partitions before a join is made there. Returns the reason for a refusal. */
+  /**
+   * Prepares other partitions before a join is created or changed. Returns the reason for a refusal, if there is one.
+   */
   async #prepare(
     client: string,
     token: string,
@@ -85,7 +87,7 @@ export class Joins {
     return hasRoom ? undefined : { outcome: 'no_room', topic: undefined };
   }
 
-  /** Returns the tokens of all joins, or of those of a client, sorted by client and name. */
+  /** Returns the tokens of all joins, or of the joins of one client, sorted by client and name. */
   async tokens(client?: string): Promise<string[]> {
     const found = await Promise.all(
       this.#partitions.all.map((partition) =>
@@ -98,7 +100,7 @@ export class Joins {
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns the reports of these joins, without those that do not exist. */
+  /** Returns the reports of these joins. Joins that do not exist are left out. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
     for (let from = 0; from < tokens.length; from += LIST_SLICE) {
@@ -112,7 +114,7 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /** Returns up to `count` open keys of a join after a place, the oldest first. */
+  /** Returns up to `count` open keys of a join that follow a place, those opened first at the beginning. */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions
       .ofSubscriber(token)
@@ -120,7 +122,10 @@ export class Joins {
   }
 }
 
-/** Returns the text by which listings sort a join: client and name, with a NUL between them, as neither has one. */
+/**
+ * Returns the text by which listings sort a join: its client and its name, separated by a NUL, which neither
+ * contains.
+ */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

@@ -46,11 +46,14 @@ interface JoinsParts {
   clients: Pick<Clients, 'find'>;
   pages: Pages;
   publicNames: PublicNames;
-  /** Removes a join, with its queue and its dead letters. Resolves with false if there is none. */
+  /** Removes a join with its queue and its dead letters. Resolves with false if there is no such join. */
   removeJoin: (token: string) => Promise<boolean>;
 }
 
-/** `/joins`: a client makes, sees and removes its own. Root and viewers see all of them; root may remove them. */
+/**
+ * `/joins`: a client creates, sees and removes its own joins. Root and viewers see the joins of all clients, and root
+ * may remove them.
+ */
 export function joinsApi(parts: JoinsParts): Route[] {
   const { list, put, read, remove } = handlers(parts);
   return [
@@ -82,7 +85,7 @@ export function joinsApi(parts: JoinsParts): Route[] {
 }
 
 function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts) {
-  /** Resolves with the token of the join that a caller means. */
+  /** Resolves with the token of the join that the request names. */
   const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
     if (caller.role === 'client') {
       if (client === undefined) return joinToken(name, caller.token);
@@ -101,9 +104,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
   };
   /**
-   * Removes the join again if its client was removed or limited meanwhile. A removal deletes the client first and its
-   * joins after: so either it finds this join, or this check finds the client gone. Limiting a client ends its joins
-   * in the same step.
+   * Removes the new join again if its client was removed, or its scopes were narrowed, meanwhile. A removal first
+   * deletes the client and then its joins. So either the removal finds this join, or this check finds that the client
+   * is gone. Narrowing the scopes ends the client's joins in the same step.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

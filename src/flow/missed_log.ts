@@ -1,10 +1,13 @@
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 
-/** Minimum time between two lines. Otherwise a trigger that can never publish would write a line a second. */
+/** Minimum time between two log lines. Otherwise a trigger that can never publish would write a line each second. */
 const LINE_EVERY_MS = 10_000;
 
-/** Logs how many due times did not fire, and why: the first at once, then one line for all within ten seconds. */
+/**
+ * Logs how many due times did not fire, and why. The first report is logged at once. Later reports are added up, and
+ * logged in one line every ten seconds.
+ */
 export class MissedLog {
   readonly #log: Log;
   #missed = new Map<string, number>();

@@ -1,40 +1,46 @@
 import type { Times } from './times.ts';
 
 /**
- * Maximum lateness of due times that all fire, whatever `catch_up` says. `catch_up` is for outages, and a short restart of
- * the workers is none.
+ * Due times that are late by no more than this all fire, whatever `catch_up` says. `catch_up` is meant for outages,
+ * and a short restart of the workers is none.
  */
 export const PROMPT_MS = 10_000;
-/** Maximum due times that `catch_up: all` fires, the newest of those that fell due. */
+/** Maximum due times that fire with `catch_up: all`: the newest of those that were missed. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times of a trigger in one call of the script. All due times within PROMPT_MS, up to eleven, must fit:
- * the next call might judge them late.
+ * Maximum due times of one trigger in a script call. It must not be less than the number of due times within
+ * PROMPT_MS, which is at most eleven: otherwise a later call could judge the rest as too late.
  */
 const MAX_AT_ONCE = 100;
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** Says which due times of a trigger, from the stored one up to now, fire. */
+/** Decides about the due times of a trigger, from the stored one up to now: which of them fire. */
 export interface Plan {
   /** The due times that fire, oldest first. */
   times: number[];
   /** Number of due times that do not fire. */
   missed: number;
-  /** The due time to store: in the past if one call cannot fire all, undefined if no further time comes. */
+  /**
+   * The due time to store next. It is in the past if one call cannot fire all. Undefined if the schedule has no
+   * further time.
+   */
   nextMs: number | undefined;
 }
 
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time: the first one that is not settled. */
+  /** The stored due time of the trigger: the first that has neither fired nor been missed. */
   dueMs: number;
   nowMs: number;
 }
 
-/** Decides which due times fire. A long catch-up takes several calls: each goes on where the one before ended. */
+/**
+ * Decides which due times fire. If there are many to catch up with, this takes several calls, each of which continues
+ * the one before.
+ */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);
   const due = 1 + times.count(dueMs, nowMs);
@@ -45,14 +51,15 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Goes forward or backward, whichever takes fewer steps. Forward, if a catch-up has taken some calls already: since
-  // the call before only a few further due times were missed.
+  // Finds the first due time that fires, by going forward from the stored one or backward from now, whichever takes
+  // fewer steps. It goes forward if earlier calls have begun this catch-up, because only a few more times were missed
+  // since then.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);
 }
 
-/** Returns the plan that fires the due times from `firstMs` up to now, or as many of them as one call may. */
+/** Returns the plan that fires the due times from `firstMs` up to now, but no more than one call may fire. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

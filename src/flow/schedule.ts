@@ -2,7 +2,7 @@ import { CronTimes } from './cron.ts';
 import type { Times } from './times.ts';
 import { zoneCalled } from './zone.ts';
 
-/** The largest due time: with 13 digits, `NAME@DUE` has at most 64 characters, as an event's id must. */
+/** The largest due time. It has 13 digits, so that the event id `NAME@DUE` has at most 64 characters. */
 export const MAX_TIME_MS = 9_999_999_999_999;
 
 export type Schedule = { cron: string; timezone: string } | { every: number } | { at: number };
@@ -10,14 +10,17 @@ export type Schedule = { cron: string; timezone: string } | { every: number } | 
 /** When a trigger fires. Times are in ms since the Unix epoch, durations in ms. */
 export interface Timing {
   schedule: Schedule;
-  /** The schedule has no times before `start` or after `end`. */
+  /** The trigger does not fire before `start`, nor after `end`. */
   start: number;
   end: number | null;
-  /** Moves each time of the schedule. */
+  /** Is added to each time of the schedule. */
   offset: number;
 }
 
-/** Returns the due times. Throws BadCron, and an Error if this host does not know the time zone. */
+/**
+ * Returns the due times of a trigger. Throws BadCron for a wrong expression, and an Error if this host does not know
+ * the time zone.
+ */
 export function timesOf({ schedule, start, end, offset }: Timing): Times {
   return new Bounded(scheduled(schedule, start), start, end ?? MAX_TIME_MS, offset);
 }

@@ -7,16 +7,16 @@ export interface TriggerName {
   name: string;
 }
 
-/** A trigger as it is stored. Times are in ms since the Unix epoch. */
+/** A trigger as Redis stores it. Times are in ms since the Unix epoch. */
 export interface StoredTrigger extends TriggerName {
-  /** See `definitionText`. */
+  /** The text of the definition. See `definitionText`. */
   text: string;
   isPaused: boolean;
   nextAtMs: number | undefined;
   lastAtMs: number | undefined;
   fired: number;
   missed: number;
-  /** Why it last failed to publish, or why the bus paused it. */
+  /** The reason why the trigger last failed to publish, or why the bus has paused it. */
   error: { code: string; atMs: number } | undefined;
 }
 
@@ -29,7 +29,10 @@ export async function namesOf(partition: Partition, client: string): Promise<Tri
   return names.map((name) => ({ client, name }));
 }
 
-/** Returns the names of all triggers. Scans, because 100,000 of them in one reply would block Redis for 50 ms. */
+/**
+ * Returns the names of all triggers. They are scanned, because 100,000 names in one reply would block Redis for 50
+ * ms.
+ */
 export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const members = new Set<string>();
   let cursor = '0';
@@ -37,7 +40,7 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
     const [next, slice] = await partition.command((redis, keys) =>
       redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
     );
-    // A score follows each member.
+    // The reply has each member with its score after it.
     for (let i = 0; i < slice.length; i += 2) members.add(slice[i] as string);
     cursor = next;
   } while (cursor !== '0');
@@ -49,7 +52,7 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
 
 type Fields = Record<'paused' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>;
 
-/** Reads the triggers with these names, in this order; undefined stands for one that does not exist. */
+/** Reads the triggers with these names, in this order. Undefined stands for a trigger that does not exist. */
 export async function readAll(
   redis: Commands,
   keys: Keyspace,

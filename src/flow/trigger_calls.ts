@@ -23,7 +23,7 @@ import { reportOf } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
 
-/** Maximum triggers that a listing reads and shows at a time: the data of each may take a megabyte once parsed. */
+/** Maximum triggers that a listing reads and shows at a time. The parsed data of each may take a megabyte. */
 const SLICE = 4;
 
 export interface TriggersParts {
@@ -36,7 +36,10 @@ export interface TriggersParts {
   rateLimit?: RateLimit | undefined;
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
-  /** Its turn is awaited before work that may take some ms, so that other requests are served in between. */
+  /**
+   * Spreads long work over time. Call `turn` before work that may take some ms, and await it, so that other requests
+   * are served in between.
+   */
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 

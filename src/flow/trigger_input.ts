@@ -9,12 +9,12 @@ import { CATCH_UPS } from './plan.ts';
 import { MAX_TIME_MS } from './schedule.ts';
 import { zoneCalled } from './zone.ts';
 
-/** Matches names of triggers, so short that the id of an event, `NAME@DUE`, has at most 64 characters. */
+/** Matches the names of triggers. They are short, so that the event id `NAME@DUE` has at most 64 characters. */
 const NAME = /^[a-z0-9_]{1,50}$/;
 const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
 const MIN_PERIOD_MS = 1000;
 const YEAR_MS = 31_536_000_000;
-/** The fields of an event that a client sets in a trigger; the bus sets the others. */
+/** The fields of an event that a client sets in a trigger. The bus sets the other fields. */
 const EVENT_FIELDS = new Set(['type', 'url', 'data']);
 const SCHEDULE_RULE =
   'must be {"cron": "0 9 * * MON-FRI", "timezone": "Europe/London"}, {"every": 60000} or {"at": 1795000000000}';
@@ -61,7 +61,8 @@ const trigger = z.strictObject({
     .string('must be a topic name')
     .regex(TOPIC_NAME, `must be a topic name: ${TOPIC_NAME_RULE}`)
     .describe('Where its events go.'),
-  // `readTriggerEvent` checks it; this schema only tells the documentation and the types of clients what it is.
+  // This schema only describes the event, for the documentation and for the types of the client package.
+  // `readTriggerEvent` checks the event.
   event: z
     .unknown()
     .optional()
@@ -101,7 +102,7 @@ export const TRIGGER_PARAMS: Input<TriggerParams> = {
   wording: { code: 'bad_trigger', whole: `the name of a trigger has ${NAME_RULE}` },
 };
 
-/** Checks an event as a publish does. Throws bad_trigger. */
+/** Checks the event of a trigger, as a publish checks its events. Throws bad_trigger. */
 export function readTriggerEvent(value: unknown, limits: EventLimits): EventContent {
   try {
     return readContent(value, limits, EVENT_FIELDS);

@@ -35,7 +35,10 @@ export const WHOSE: Input<Whose> = { schema: whose, wording: QUERY_WORDING };
 export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
 export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
 
-/** Says whose triggers a call is about. A client means its own; root gives a client's token, viewers a public name. */
+/**
+ * Finds the client whose triggers a call is about. A client means itself. Root names a client by its token, and
+ * viewers by its public name.
+ */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;
   readonly #publicNames: PublicNames;
@@ -46,8 +49,9 @@ export class TriggerOwners {
   }
 
   /**
-   * Resolves with the token of the client that is meant: undefined if all are, null if there is no such client. `calls`
-   * is how many calls the search for it counts as in the caller's rate.
+   * Resolves with the token of the client that the query names. It is undefined if the query is about all clients,
+   * and null if there is no such client. `calls` is the number of calls by which the search for the client counts in
+   * the caller's rate limit.
    */
   async named(
     caller: Caller,
@@ -64,7 +68,7 @@ export class TriggerOwners {
     return { token, calls: names.length / ENTRIES_PER_CALL };
   }
 
-  /** Does the same for a call about one trigger, for which root and viewers must name the client. */
+  /** Finds the client of a call about a single trigger. Root and viewers must name a client there. */
   async one(caller: Caller, query: Whose): Promise<{ token: string | null; calls: number }> {
     const { token, calls } = await this.named(caller, query);
     if (token === undefined) throw badClient('is missing: say whose, as ?client=token');

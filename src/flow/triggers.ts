@@ -12,9 +12,9 @@ import {
   type TriggerName,
 } from './stored_trigger.ts';
 
-/** Maximum triggers that one pipeline reads: a definition may have 70 KB. */
+/** Maximum triggers that one pipeline reads. The definition of one may have 70 KB. */
 const SLICE = 50;
-/** Maximum tries to store a definition while other calls keep replacing the trigger. */
+/** Maximum attempts to store a definition while other calls keep replacing it. */
 const MAX_TRIES = 10;
 
 export type TriggerLimits = Pick<
@@ -22,7 +22,7 @@ export type TriggerLimits = Pick<
   'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'
 > & { readonly maxClientTriggerBytes: number };
 
-/** A definition to be stored. `due` says whether the stored due time stays or is replaced. */
+/** A definition to be stored. `due` says whether the trigger keeps its stored due time or gets a new one. */
 export interface Wanted {
   definition: Definition;
   isPaused: boolean;
@@ -31,7 +31,7 @@ export interface Wanted {
 
 export type PutOutcome = Exclude<Reply<'put_trigger'>, 'conflict'>;
 
-/** The triggers of all clients. A trigger is in the partition of its topic. */
+/** The triggers of all clients. A trigger is stored in the partition of the topic to which it publishes. */
 export class Triggers {
   readonly #partitions: Partitions;
   readonly #limits: TriggerLimits;
@@ -41,7 +41,7 @@ export class Triggers {
     this.#limits = limits;
   }
 
-  /** Returns a trigger, and Redis's time. */
+  /** Returns a trigger, and the time by Redis's clock. */
   async find({ client, name }: TriggerName): Promise<{ nowMs: number; stored: StoredTrigger | undefined }> {
     const found = this.#partitions.all.map(async (partition) => {
       const [[seconds, micros], [stored]] = await partition.command((redis, keys) =>
@@ -54,9 +54,9 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger. `decide` gets the stored trigger, if there is one, and Redis's time; it is called
-   * again if another definition was stored meanwhile. `isFixed` is true for a client of ROUTEMASTER_CLIENTS, which
-   * Redis does not know.
+   * Creates or replaces a trigger. The function `decide` gets the stored trigger, if there is one, and the time by
+   * Redis's clock. It is called again if another definition was stored meanwhile. `isFixed` is true for a client of
+   * ROUTEMASTER_CLIENTS, of which Redis has no record.
    */
   async put(
     { client, name }: TriggerName,
@@ -85,7 +85,7 @@ export class Triggers {
     throw new Error(`the trigger ${name} was replaced ${MAX_TRIES} times while it was to be`);
   }
 
-  /** Returns false if there was no such trigger. */
+  /** Removes a trigger. Returns false if there was no such trigger. */
   async remove(trigger: TriggerName): Promise<boolean> {
     const removed = await Promise.all(
       this.#partitions.all.map((partition) => partition.run('remove_trigger', trigger)),
@@ -103,7 +103,7 @@ export class Triggers {
     return names.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 
-  /** Returns the triggers with these names, in this order, without those that do not exist. */
+  /** Returns the triggers with these names, in this order. Triggers that do not exist are left out. */
   async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
     const triggers: StoredTrigger[] = [];
     for (let from = 0; from < names.length; from += SLICE) {

@@ -6,7 +6,10 @@ import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
 
-/** `/triggers`. A client sees and changes its own, root sees and deletes all, viewers see all. */
+/**
+ * `/triggers`. A client sees and changes its own triggers. Root sees and deletes those of all clients, and viewers
+ * see them.
+ */
 export function triggersApi(parts: TriggersParts): Route[] {
   const { list, read, put, remove, fire } = triggerCalls(parts);
   const { maxEventDataBytes } = parts.limits;

@@ -7,8 +7,9 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what to store for a client's request. If the trigger keeps its times, its due time stays, even one that has
- * passed during a pause. Otherwise the first time from now on is due next; throws bad_trigger if there is none.
+ * Returns what to store when a client creates or changes a trigger. If the schedule stays the same, the stored due
+ * time stays too, even one that has passed during a pause. Otherwise the first time from now on is due next. Throws
+ * bad_trigger if the schedule has no such time.
  */
 export function wanted(
   body: TriggerBody,

@@ -1,13 +1,16 @@
 import { LRUCache } from 'lru-cache';
 
-/** Matches names of IANA. `Intl` would also take offsets such as `+01:00`. */
+/** Matches names of IANA time zones. `Intl` alone would also accept offsets such as `+01:00`. */
 const NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
 const MAX_SPELLINGS = 1000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 
-/** A time zone. Its offset is local time less UTC. */
+/** A time zone. Its offset is local time minus UTC. */
 export class Zone {
-  /** The name that `Intl` has for the zone, however it was spelled. So there are some hundred zones at most. */
+  /**
+   * The name that `Intl` has for the zone. However callers spell it, it is the same, so there are only some hundred
+   * zones.
+   */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
 
@@ -28,13 +31,19 @@ export class Zone {
     return sign === '-' ? -offsetMs : offsetMs;
   }
 
-  /** Returns the first second after `fromMs` with another offset. The offset at `toMs` must be another one. */
+  /**
+   * Returns the first second after `fromMs` at which the offset differs from the one at `fromMs`. The offset at
+   * `toMs` must differ.
+   */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
     return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) !== offsetMs);
   }
 
-  /** Returns the first second after `fromMs` with the offset at `toMs`. The offset at `fromMs` must be another one. */
+  /**
+   * Returns the first second after `fromMs` at which the offset is the one at `toMs`. The offset at `fromMs` must be
+   * another one.
+   */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
     return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) === offsetMs);
