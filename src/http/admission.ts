@@ -4,18 +4,18 @@ import { MAX_PUBLISH_BYTES } from '../route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
 
-/** Maximum requests with a body under way in a process. Each request takes one place. */
+/** Maximum number of requests with a body that a process handles at the same time. Each takes one place. */
 const MAX_REQUESTS = 1000;
-/** Maximum bytes of bodies in memory. Parsing a body takes several times its size. */
+/** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
 /**
- * Maximum bytes of long bodies that are read for a client in a second. Without this limit one connection brings 115 MB
- * a second, and Node spends half of its time on collecting garbage. The limit slows down no valid publish, because
- * parsing is slower still: 16 MiB a second.
+ * Maximum bytes of long bodies that a process reads for one client in a second. Without this limit a single
+ * connection brings 115 MB a second, and Node spends half of its time on collecting garbage. The limit slows down no
+ * valid publish, because parsing is slower still: 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
-/** Minimum time between two searches of all bodies for slow ones. A search takes up to 50 µs. */
+/** Minimum time between two searches for slow bodies. A search takes up to 50 µs. */
 const LOOK_EVERY_MS = 50;
 
 /** The places and bytes that the requests of one client hold together. */
@@ -25,8 +25,9 @@ interface Holding {
 }
 
 /**
- * Limits the requests under way. A process with too much work refuses further requests at once. A client may
- * hold as much as it leaves free for others: half of the room if it is alone.
+ * Limits the requests that a process handles at the same time. A process with too much work refuses further requests
+ * at once. A client may hold as much as it leaves free for others. A client that is alone may thus hold half of
+ * everything.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -34,7 +35,7 @@ export class Admission {
   readonly #pace = new Buckets(PACE, PACE_BURST_MS);
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
-  /** Reservations whose body is being read, in the order in which they last made progress. */
+  /** Reservations whose body is still arriving, sorted by the time of their last progress. */
   readonly #reading = new Set<Reservation>();
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -44,8 +45,8 @@ export class Admission {
   }
 
   /**
-   * True if there is a place, and memory for the announced body. A body of any size fits if no other request
-   * is under way.
+   * True if there is a free place, and memory for the announced body. A body of any size fits if no other request is
+   * under way.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
@@ -71,7 +72,7 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // The reservation itself may be one of the stalled ones.
+      // The reservation that asks may itself be one of those that were ended.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);
@@ -124,8 +125,8 @@ export class Admission {
   }
 
   /**
-   * Frees room: ends requests whose bodies stall, and takes back the room that slow bodies hold for bytes which have
-   * not arrived. Returns true if this freed anything.
+   * Frees room: ends requests whose bodies stall, and takes back the room of slow bodies for bytes that have not
+   * arrived. Returns true if anything was freed.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };
@@ -143,8 +144,8 @@ export class Admission {
 }
 
 /**
- * Returns the bytes that Content-Length announces, or 0 without it. A body above the largest limit counts as
- * that limit, because it is not kept in memory.
+ * Returns the length of the body that Content-Length announces, or 0 without that header. A body above the largest
+ * limit counts as that limit, because no more of it is kept in memory.
  */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);

@@ -6,8 +6,8 @@ import type { Answer } from '../route.ts';
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 /**
- * Sends an answer. Resolves with the approximate length of its body. Node omits the body in an answer to
- * HEAD. Throws what producing the body throws.
+ * Sends an answer. Resolves with the approximate length of its body. For HEAD, Node sends no body. An error while
+ * making the body is thrown.
  */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
@@ -34,15 +34,15 @@ async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string
     }
   };
   await pipeline(Readable.from(counted()), response).catch((error: NodeJS.ErrnoException) => {
-    // Ignore a premature close: the caller has closed the connection.
+    // A premature close is ignored: the caller has closed the connection.
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
   return bytes;
 }
 
 /**
- * Headers that make a browser treat an answer as data: it runs nothing, shows it in no frame, and keeps no
- * copy. Helmet's headers for web pages are left out.
+ * Headers that make a browser treat an answer as data. The browser runs nothing in it, shows it in no frame, and
+ * keeps no copy. The headers that Helmet has for web pages are left out.
  */
 export const BROWSER_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -53,13 +53,13 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** Tells browsers to use https for a year (in seconds). */
+/** Value of a header that tells browsers to use only https for a year (in seconds). */
 const HTTPS_ONLY = 'max-age=31536000';
 
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
-/** Sets the browser headers on answers to GET and HEAD. Publishes skip them, to save CPU. */
+/** Sets the headers for browsers on answers to GET and HEAD. Answers to publishes have none, to save CPU. */
 export function setBrowserHeaders(
   { method }: IncomingMessage,
   response: ServerResponse,

@@ -10,8 +10,8 @@ const TOPICS = '/topics/';
 const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
 /**
- * The HTTP API: Express finds the route of a request, and the pipeline does the rest. A publish whose path
- * needs no decoding skips Express, which would add a fifth to its CPU time.
+ * The HTTP API. Express finds the route of a request, and the pipeline does the rest. A publish whose path needs no
+ * decoding does not pass through Express, which would add a fifth to its CPU time.
  */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);
@@ -25,14 +25,17 @@ export function createApp(routes: readonly Route[], parts: PipelineParts): Reque
   };
 }
 
-/** Returns the topic of a publish whose path needs no decoding; undefined for any other request. */
+/** Returns the topic of a publish whose path needs no decoding. Returns undefined for any other request. */
 function plainTopic({ method, url }: IncomingMessage): string | undefined {
   if (method !== PUBLISH.method || !url?.startsWith(TOPICS)) return undefined;
   const topic = url.slice(TOPICS.length);
   return TOPIC_NAME.test(topic) ? topic : undefined;
 }
 
-/** Mounts the routes, grouped by path. The last handler of each path refuses all other methods. */
+/**
+ * Mounts the routes in Express, grouped by path. The last handler of each path refuses methods that the path does not
+ * have.
+ */
 function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();
   app.disable('x-powered-by');
@@ -61,7 +64,7 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
   return { path, params, query };
 }
 
-/** The route of requests that no other route matches. */
+/** The route of requests that match no other route. */
 const NOT_FOUND: Route = {
   ...route('GET /', [], {
     answers: {},
@@ -72,7 +75,10 @@ const NOT_FOUND: Route = {
   isUnknown: true,
 };
 
-/** Returns the route that refuses the other methods of a path. HEAD never gets here: Express treats it as GET. */
+/**
+ * Returns the route that refuses the methods which a path does not have. Express treats HEAD as GET, so HEAD is never
+ * refused here.
+ */
 function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
   const allow = rows.map(({ method }) => method).join(', ');
   return {

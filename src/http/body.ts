@@ -5,22 +5,22 @@ import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
 
 interface Watch {
   /**
-   * Called with the length of every chunk, even of a discarded one. Returns the time (ms) for which reading
-   * should pause.
+   * Called with the length of every chunk, even of one that is discarded. Returns the ms for which reading should
+   * pause.
    */
   pauseAfter(bytes: number): number;
-  /** Called with the length of each chunk of a body; may throw. */
+  /** Called with the length of each chunk of a body. It may throw. */
   arrived(bytes: number): void;
-  /** Sets the function that is called if the body must be given up. */
+  /** Sets the function to call if reading the body must be given up. */
   whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
-/** For each request with `Expect: 100-continue`, a function that asks the sender for the body. */
+/** For each request with `Expect: 100-continue`, the function that tells the sender to send the body. */
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`. An answer that is sent before the body was asked for must
- * end the connection, because the next bytes could be the body or another request.
+ * Prepares a request with `Expect: 100-continue`. If it is answered before its body was asked for, the connection
+ * must end: the next bytes could be the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -31,7 +31,10 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/** Throws bad_body if the connection is closed already: `readBytes` would wait for an event that never comes. */
+/**
+ * Throws bad_body if the connection is already closed. Otherwise `readBytes` would wait for ever for an event of the
+ * connection.
+ */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
@@ -53,7 +56,7 @@ export function textOf(chunks: readonly Buffer[]): string {
   return bytes.toString('utf8');
 }
 
-/** Returns an error if the headers already show that the body cannot be read; otherwise undefined. */
+/** Returns an error if the headers already show that the body cannot be read. Otherwise returns undefined. */
 export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): BusError | undefined {
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
@@ -72,8 +75,8 @@ interface ReadingParts {
 }
 
 /**
- * Reads a body. One over the limit is refused at once, but still read to its end and discarded: a client that is
- * still sending would otherwise not see the answer.
+ * Reads a body. A body above the limit is refused at once, but still read to its end and discarded, because a client
+ * that is still sending would not see the answer.
  */
 function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
   let chunks: Buffer[] = [];
@@ -98,12 +101,12 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
   });
   request.on('end', () => resolve(chunks));
   request.on('close', () => {
-    // The error is made only if it is needed, because collecting its stack is slow.
+    // The error is created only when it is needed, because collecting its stack trace is slow.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
 }
 
-/** Stops reading for this time. Meanwhile the sender can only fill the buffers of the connection. */
+/** Stops reading the body for this time. Meanwhile the sender can only fill the buffers of the connection. */
 function pause(request: IncomingMessage, ms: number): void {
   request.pause();
   setTimeout(() => request.resume(), ms);

@@ -6,14 +6,14 @@ import { Buckets } from './buckets.ts';
 
 /** A bucket holds as many calls as its rate allows in this time. */
 const BURST_MS = 10_000;
-/** Number of bytes of an answer that cost as much as one call. */
+/** Number of bytes of an answer that count as one call. */
 const BYTES_PER_CALL = 16_384;
-/** Maximum calls of a client under way, until their answers are sent. */
+/** Maximum calls of a client at the same time. A call counts until its answer is sent. */
 const MAX_AT_ONCE = 16;
 
 /**
- * Limits each client's calls other than publishes, and each address's requests without credentials. Each web
- * process counts for itself, because the calls take time of this process only.
+ * Limits the rate of each client's calls other than publishes, and of each address's requests without credentials.
+ * Each web process counts by itself, because a call takes time of one process only.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -28,8 +28,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request that has no credentials. If `isStranger`, counts it in any case: its route is unknown or public, so
-   * nobody checks its credentials. Throws rate_limited if its address has sent too many such requests.
+   * Counts a request without credentials for its address. With `isStranger`, counts the request even if it has
+   * credentials: its route is unknown or public, so nobody checks them. Throws rate_limited if the address has sent
+   * too many such requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (request.headers.authorization !== undefined && !isStranger) return;
@@ -48,8 +49,8 @@ export class CallLimits {
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
     this.#underWay.set(client, underWay + 1);
-    // When a connection closes, Node does not close a response that waits for an earlier one. So the socket
-    // is watched too.
+    // Node does not close a response that waits for an earlier one when the connection closes. So the socket is
+    // watched too.
     const { socket } = response.req;
     const end = () => {
       response.off('close', end);
@@ -62,12 +63,12 @@ export class CallLimits {
     socket.once('close', end);
   }
 
-  /** Charges the address of a request that `admit` has counted for the length of its answer. */
+  /** Counts the length of an answer for the address of a request that `admit` has counted. */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }
 
-  /** Charges a client for the length of an answer, and for `calls` more. */
+  /** Counts the length of an answer for a client, and `calls` further calls. */
   answered(client: string, bytes: number, calls = 0): void {
     this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
   }

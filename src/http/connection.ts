@@ -2,10 +2,13 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Maximum requests of a connection under way. Few clients send a request before the one before is answered. */
+/**
+ * Maximum requests of one connection that are handled at the same time. Few clients send a request before the
+ * previous one is answered.
+ */
 const MAX_DUE = 4;
 /**
- * Maximum bytes that the HTTP parser gets at once, since it emits all requests in them. One read can bring 64
+ * Maximum bytes that the HTTP parser gets at once, because it emits all requests in them. A single read can bring 64
  * KiB with 3,600 requests, each of which takes 15 µs.
  */
 const SLICE_BYTES = 4096;
@@ -14,31 +17,34 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 
 type Feed = (bytes: Buffer) => void;
 
-/** A request that the parser has emitted. `start` handles it. */
+/** A request that the parser has emitted, but that must wait. `start` begins to handle it. */
 interface Held {
   response: ServerResponse;
   start: () => void;
 }
 
 /**
- * Limits the requests of one connection that are under way, however many it sends at once (pipelining). Four are
- * handled at a time, and further bytes are neither parsed nor read. Otherwise a few kilobytes of requests would
- * keep all other connections waiting.
+ * Limits the requests of one connection that are handled at the same time, however many it sends at once
+ * (pipelining). Only four are handled at a time, and further bytes are neither parsed nor read. Otherwise a few
+ * kilobytes of requests would keep all other connections waiting.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #budget: WorkBudget;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  /** Pauses the socket again when Node resumes it, as it does after an answer was sent. */
+  /** Pauses the socket again after Node has resumed it, as Node does when an answer was sent. */
   readonly #stay = () => this.#isWaiting && this.#socket.pause();
-  /** Responses under way in the order of their requests. They finish in this order. */
+  /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
-  /** Requests that wait until responses before them are finished. */
+  /** Requests that must wait until earlier responses are finished. */
   readonly #held: Held[] = [];
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
-  /** Number of bytes to come that surely belong to the body of the last request. The body may have a few more. */
+  /**
+   * Number of bytes that belong to the body of the last request and have not arrived. It is a lower bound: a few more
+   * may belong to it.
+   */
   #bodyBytes = 0;
   #isWaiting = false;
   #isDetached = false;
@@ -47,7 +53,7 @@ export class Connection {
   constructor(socket: Socket, budget: WorkBudget) {
     this.#socket = socket;
     this.#budget = budget;
-    // The last listener is that of Node's server, which passes to its parser what the socket reads.
+    // The last listener is that of Node's server. It passes what the socket reads to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.off('data', this.#feed).on('data', this.#take).on('resume', this.#stay);
   }
@@ -58,15 +64,15 @@ export class Connection {
   }
 
   /**
-   * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way: at once, or
-   * later.
+   * Calls `start`, which handles a request, when fewer than MAX_DUE earlier requests are under way. That may be at
+   * once.
    */
   begin(response: ServerResponse, start: () => void): void {
     if (this.#held.length > 0 || !this.#hasRoom()) this.#held.push({ response, start });
     else this.#start({ response, start });
   }
 
-  /** Stops parsing. Returns the bytes that are not parsed. */
+  /** Stops parsing. Returns the bytes that were not parsed. */
   detach(): Buffer {
     this.#isDetached = true;
     this.#socket.off('data', this.#take).off('resume', this.#stay);
@@ -104,9 +110,9 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse. A body is passed whole, because the parser emits no request for it. If
-   * more than a slice has arrived, the slice ends with the first head in it, so that the length of the body
-   * after that head is known.
+   * Returns the next bytes to parse. A body is passed whole, because the parser emits no request for it. Otherwise
+   * the slice has SLICE_BYTES at most. It then ends with the first complete head in it, because only a parsed head
+   * tells the length of the body after it.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;
@@ -119,7 +125,10 @@ export class Connection {
       : { slice: head.subarray(0, end + HEAD_END.length), endsHead: true };
   }
 
-  /** Stops reading until half of the responses under way are finished. Goes on in a later turn of the event loop. */
+  /**
+   * Stops reading until half of the responses under way are finished. Reading goes on in a later turn of the event
+   * loop.
+   */
   #wait(): void {
     this.#isWaiting = true;
     if (!this.#isDetached) this.#socket.pause();
@@ -142,7 +151,7 @@ export class Connection {
   }
 }
 
-/** Returns the bytes that Content-Length announces, or 0 without it. */
+/** Returns the length of the body that Content-Length announces, or 0 without that header. */
 function lengthOfBody(response: ServerResponse | undefined): number {
   return Number(response?.req.headers['content-length'] ?? 0);
 }

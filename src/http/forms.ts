@@ -7,7 +7,7 @@ import { checked } from './validation.ts';
 
 const TOKEN_FIELD = 'form_token';
 
-/** Returns who calls a page. Throws unauthenticated if the page needs a login. */
+/** Returns the caller of a page. Throws unauthenticated if the page needs a login and nobody is logged in. */
 export function visitorOf({ roles }: Route, session: Session | undefined): Caller | undefined {
   if (roles.length > 0 && !session) throw new BusError('unauthenticated', 'log in first');
   return session?.caller;
@@ -18,14 +18,14 @@ export function wrongVisitor({ role }: Caller): BusError {
 }
 
 /**
- * Returns the checked fields of a form. A field that occurs several times is a list. Throws forbidden if the form
- * did not come from a page of this bus, and what `checked` throws.
+ * Returns the checked fields of a form. A field that occurs several times becomes a list. Throws forbidden if the
+ * form did not come from a page of this bus, and any error of `checked`.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
   if (headers['sec-fetch-site'] !== 'same-origin')
     throw new BusError('forbidden', 'this form did not come from a page of the console');
   const form = new URLSearchParams(text);
-  // The login form needs no token: its sender has no session yet.
+  // The login form has no token, because its sender has no session yet.
   if (route.roles.length > 0 && !areEqual(form.get(TOKEN_FIELD) ?? '', formToken))
     throw new BusError(
       'forbidden',

@@ -4,8 +4,8 @@ import { BusError } from '../errors.ts';
 import type { Answer } from '../route.ts';
 
 /**
- * Redirects to the same host without a port, as the port in the request is the one for http. 307 and 308
- * keep method and body.
+ * Answers with a redirect to https on the same host. The port of the request is dropped, because it is the one for
+ * http. With 307 and 308, clients keep the method and the body.
  */
 export function redirectToHttps(
   { headers, method, url }: IncomingMessage,
@@ -17,7 +17,7 @@ export function redirectToHttps(
   return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
 }
 
-/** Returns the path and query of a request's target, which begins with a host in absolute form. */
+/** Returns the path and query of a request's target. A target in absolute form begins with a host. */
 function pathOf(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?]*/i, '');
   return path.startsWith('/') ? path : `/${path}`;

@@ -10,18 +10,21 @@ const REFUSED = Symbol('refused');
 export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**
- * Refuses bytes that the parser cannot read, after the complete requests before them are answered. Node
- * reports the error while those requests are still being handled.
+ * Refuses bytes that the HTTP parser cannot read. The answer is sent after those to the complete requests before
+ * them, because Node reports the error while these requests are still being handled.
  */
 export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // Refuses once, because the parser reports an error for each further chunk too.
+  // The bytes are refused only once, although the parser reports an error for each further chunk.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
-/** Calls `act` when the responses to complete requests are sent, but not if they end the connection. */
+/**
+ * Calls `act` when the responses to all complete requests are sent. Does not call it if one of these responses ends
+ * the connection.
+ */
 export function afterAnswers(socket: Line, act: () => void): void {
   const last = socket[CONNECTION]?.last;
   const due = last?.req.complete && !last.writableFinished && !last.destroyed;

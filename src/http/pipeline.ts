@@ -22,17 +22,20 @@ import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** A body with more bytes than this waits for the work budget. */
+/** A body with more bytes than this waits until the work budget allows to parse it. */
 const LONG_BODY = 4096;
-/** After a body that took longer than this, a publish is judged again: its client may have been removed meanwhile. */
+/**
+ * If a body takes longer than this, the caller of a publish is checked again: its client may have been removed
+ * meanwhile.
+ */
 const MOMENT_MS = 50;
 
-/** Built once, so that a refusal costs little. */
+/** The answer is built once, so that refusing a request costs little. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
   authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
-  /** If absent, there are no pages. */
+  /** The sessions of the console. If absent, there is no console. */
   sessions?: Pick<Sessions, 'of'>;
   forceSsl: boolean;
   proxies: Proxies;
@@ -40,9 +43,9 @@ export interface PipelineParts {
   ready: () => boolean;
   log: Log;
   admission?: Admission;
-  /** If absent, calls are not limited. */
+  /** Limits the rates of callers. If absent, there is no limit. */
   callLimits?: CallLimits;
-  /** If absent, nothing is recorded. */
+  /** Records the calls that change something. If absent, nothing is recorded. */
   audit?: Audit;
 }
 
@@ -79,7 +82,7 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // Checked before authentication, which takes half of the work of a publish.
+      // The room is checked before the credentials, because checking those takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -158,7 +161,7 @@ export class Pipeline {
     if (refusal) throw refusal;
     // If the client has closed the connection meanwhile, its request must not take a place from others.
     checkIsOpen(request);
-    // Reserved after authentication; otherwise strangers could hold all places.
+    // The place is reserved after the credentials were checked. Otherwise strangers could hold all places.
     const reservation = this.#admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
@@ -181,8 +184,8 @@ export class Pipeline {
   }
 
   /**
-   * Checks the credentials again: the client may have been removed, or its secret replaced, during its
-   * request.
+   * Checks the credentials of a call again, because the client may have been removed, or its secret replaced, during
+   * the request.
    */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
     if (route.page)
@@ -204,8 +207,8 @@ export class Pipeline {
   }
 
   /**
-   * Begins the audit's record of a call that changes something. Comes after the limit on calls, so a flood of calls
-   * is not recorded.
+   * Begins the audit record of a call that changes something. Calls above the rate limit were refused before, so a
+   * flood of calls is not recorded.
    */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;
@@ -217,16 +220,16 @@ export class Pipeline {
   }
 }
 
-/** Returns the name under which Admission counts the room of a call. */
+/** Returns the name under which Admission counts the room that a call holds. */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
-  // The sender of a login form has no name yet.
+  // The sender of a login form has no name yet, so all of them share one.
   if (caller === undefined) return ':login';
   return caller.role === 'client' ? caller.token : '';
 }
 
-/** Returns the name under which the rate of a caller is counted; undefined if it is not limited. */
+/** Returns the name under which the rate of a caller is counted. Returns undefined if its rate is not limited. */
 function countedAs(caller: Caller | undefined): string | undefined {
-  // A colon, because no token has one.
+  // The name begins with a colon, because no token does.
   if (caller?.role === 'viewer') return ':viewer';
   return caller?.role === 'client' ? caller.token : undefined;
 }

@@ -18,8 +18,8 @@ export function problem(error: BusError): string {
 }
 
 /**
- * Returns the error to answer. An error other than BusError is a fault of the bus: its text goes only to the
- * log.
+ * Returns the error to send to the caller. Any error other than a BusError is a fault of the bus, and its text goes
+ * only to the log.
  */
 export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessage): BusError {
   const error = thrown instanceof BusError ? thrown : translate(thrown);
@@ -28,7 +28,7 @@ export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessag
   return error;
 }
 
-/** Answers a thrown error by a problem document. */
+/** Answers a request with the problem document of an error. */
 export function answerProblem(
   log: Log,
   thrown: unknown,
@@ -40,7 +40,7 @@ export function answerProblem(
   preparedProblem(error)(response);
 }
 
-/** Builds the answer to an error once. The returned function sends it, any number of times. */
+/** Builds the answer to an error once. Returns a function that sends this answer, any number of times. */
 export function preparedProblem(error: BusError): (response: ServerResponse) => void {
   const body = problem(error);
   const headers = headersOf(error, body);
@@ -95,7 +95,7 @@ function headersOf(error: BusError, body: string) {
   };
 }
 
-/** Sends an error on a connection that cannot serve further requests, and closes it. */
+/** Sends the answer to an error on a connection that cannot serve further requests, and closes the connection. */
 function lastWords(socket: Duplex, error: BusError): void {
   const body = problem(error);
   const headers = { ...headersOf(error, body), Connection: 'close' };
@@ -103,7 +103,7 @@ function lastWords(socket: Duplex, error: BusError): void {
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // its other end has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
-  // The time to read the answer is limited; otherwise a client that keeps its side open would keep this side
-  // open too.
+  // The time for reading the answer is limited. Otherwise a client that keeps its side of the connection open would
+  // keep this side open too.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

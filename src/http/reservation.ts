@@ -1,22 +1,22 @@
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 
-/** A body stalls if it is incomplete and fewer bytes than these have arrived within this time. */
+/** A body stalls if it is incomplete, and fewer bytes than this have arrived within the time below. */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
-/** A body is slow if it is incomplete after this time. */
+/** A body is slow if it is still incomplete after this time. */
 const SLOW_MS = 250;
-/** The bytes of a body are counted in steps of this size, so that short bodies cost nothing. */
+/** The bytes of a body are counted in steps of this size, so that counting costs nothing for short bodies. */
 const PACED_BYTES = 64 * 1024;
 
-/** The part of Admission that a reservation calls. */
+/** The methods of Admission that a reservation calls. */
 interface Room {
-  /** Gives the reservation more bytes. Throws `overloaded` if they do not fit. */
+  /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
   /** Records that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
-  /** Takes back bytes that the reservation no longer holds. */
+  /** Takes back bytes that a client's reservation no longer needs. */
   shrink(bytes: number, client: string): void;
   /**
    * Counts bytes that a client has sent. Returns the time (ms) for which none of its long bodies should be
@@ -31,11 +31,11 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * The bytes for which room is held: at first the announced bytes, or those that have arrived if they are more.
-   * After `giveAhead`, only the bytes that have arrived.
+   * The bytes for which room is held. At first, these are the announced bytes, or those that have arrived if they are
+   * more. After `giveAhead`, they are only the bytes that have arrived.
    */
   heldBytes = 0;
-  /** When the body last made progress, or its reading began. */
+  /** When the body last made progress. At first, when its reading began. */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
   readonly #beganMs = clock.monotonicMs();
@@ -50,7 +50,7 @@ export class Reservation {
     this.client = client;
   }
 
-  /** Sets the function that is called if the room is taken back. It must discard what has arrived. */
+  /** Sets the function that is called if the room is taken back. That function must discard what has arrived. */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }
@@ -85,9 +85,8 @@ export class Reservation {
   }
 
   /**
-   * Gives back the room for bytes that have not arrived, if the body is slow. The body asks for this room
-   * again as the bytes arrive. Otherwise 25 bodies of 64 KiB a second would hold all the room for half a
-   * minute.
+   * Gives back the room for bytes of a slow body that have not arrived. The body asks for room again as they arrive.
+   * Otherwise 25 bodies of 64 KiB a second would hold all the room for half a minute.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;
@@ -95,12 +94,12 @@ export class Reservation {
     this.heldBytes = this.#arrivedBytes;
   }
 
-  /** Call this when the body is complete: from then on it cannot stall. */
+  /** Notes that the body is complete, so that it cannot stall any more. */
   startWork(): void {
     this.#room.hasRead(this);
   }
 
-  /** Called by the admission if the body stalls and other requests need its room. */
+  /** Takes the room back. Admission calls this if the body stalls and other requests need its room. */
   takeBack(): void {
     this.release();
     this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));

@@ -16,21 +16,24 @@ export const SERVER_LIMITS = {
   headersTimeoutMs: 10_000,
   /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
-  /** Maximum time without a byte in either direction, so that unread answers end a connection. */
+  /** Maximum time without a byte in either direction. It ends connections whose client does not read its answers. */
   silenceTimeoutMs: 120_000,
-  /** Interval at which Node looks for connections whose headers or request took longer than allowed. */
+  /** Interval at which Node looks for connections whose headers or request took too long. */
   checkEveryMs: 1000,
 };
 
-/** The operator's settings. `requestTimeoutMs` runs from a request's first byte to the end of its body. */
+/**
+ * The settings of the operator. `requestTimeoutMs` is the maximum time from the first byte of a request to the end of
+ * its body.
+ */
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Number of listeners of a socket above which Node warns of a leak. Each call on the connection listens for the end
- * of the socket until its response is closed: up to four calls under way, and some that were just answered.
+ * Number of listeners of a socket above which Node warns of a leak. Each call on a connection listens for the end of
+ * the socket until its response is closed. That can be four calls under way, and some that were just answered.
  */
 const MAX_LISTENERS = 32;
 
@@ -39,7 +42,9 @@ export class HttpServer {
   readonly #server: Server;
   /** Connections that have sent no request yet. */
   readonly #unused = new Set<Duplex>();
-  /** Connections that Node has detached from its HTTP parser, until their last response is sent. */
+  /**
+   * Connections that Node has detached from its HTTP parser. They are kept here until their last response is sent.
+   */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
 
@@ -47,7 +52,7 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({
-      // The application itself answers a missing Host header, with a problem.
+      // The pipeline, not Node, answers a request without a Host header, so that the answer is a problem document.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -55,8 +60,8 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // 0 turns off Node's limit, beyond which it silently drops headers. The application refuses too many
-    // headers instead.
+    // With 0 Node has no limit. Above a limit it would silently drop headers. The pipeline refuses a request with too
+    // many headers instead.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
@@ -84,8 +89,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // Parses the request again without its Upgrade header. If Node just ignored the header, its parser would
-    // skip a malformed body, and the rest of the packet, without an answer.
+    // The request is parsed again without its Upgrade header. If Node itself ignored that header, it would skip a
+    // malformed body, and all bytes after it, without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -105,8 +110,8 @@ export class HttpServer {
   }
 
   /**
-   * Resolves with the port; the system chooses one if `port` is 0. Listens on all addresses unless `host` is
-   * given. Throws BootError if it cannot listen.
+   * Listens on a port, and resolves with its number. If `port` is 0, the system chooses one. Listens on all addresses
+   * unless `host` is given. Throws BootError if it cannot listen.
    */
   async listen(port: number, host?: string): Promise<number> {
     this.#server.listen({ port, ...(host !== undefined && { host }) });
@@ -121,9 +126,9 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, and closes each one after its response. After `graceMs` the rest is cut.
-   * Unused connections are closed at once, because Node does not count them as idle, and routers may open
-   * some in advance.
+   * Stops accepting connections, and closes each open one after its response. After `graceMs`, closes those that are
+   * left. Unused connections are closed at once. Node does not count these as idle, and routers may open some in
+   * advance.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -143,7 +148,7 @@ export class HttpServer {
     (socket as Line)[CONNECTION]?.begin(response, start);
   }
 
-  /** Calls `act` when the last response of a detached connection is sent. */
+  /** Calls `act` when the last response on a detached connection is sent. */
   #wait(socket: Line, act: () => void): void {
     const cut = () => socket.destroy();
     const forget = () => this.#waiting.delete(socket);

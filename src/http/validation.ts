@@ -2,7 +2,10 @@ import type { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Input, Wording } from '../route.ts';
 
-/** Returns the value as the input's schema reads it; undefined without an input. Throws a BusError if it is wrong. */
+/**
+ * Checks a value by the schema of an input, and returns it as the schema converts it. Returns undefined if there is
+ * no input. Throws a BusError if the value is wrong.
+ */
 export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
   if (!input) return undefined;
   const read = input.schema.safeParse(value);

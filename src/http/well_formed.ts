@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 
-/** Headers that may occur only once; otherwise a proxy could go by one, and the bus by another. */
+/** Headers that may occur only once. If one is doubled, a proxy could use the first value and the bus the second. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -12,12 +12,12 @@ const SINGLE = new Set([
 ]);
 
 /**
- * Values of `Sec-Fetch-Site` that are accepted. Browsers send them for addresses that a person typed and for
- * pages of the bus itself.
+ * Accepted values of the header `Sec-Fetch-Site`. Browsers send them for an address that a person has typed, and for
+ * requests from pages of the bus itself.
  */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
-/** Maximum headers of a request. Browsers and proxies send far fewer. */
+/** Maximum number of headers in a request. Browsers and proxies send far fewer. */
 const MAX_HEADERS = 100;
 
 /**
@@ -32,7 +32,7 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;
   if (rawHeaders.length > 2 * MAX_HEADERS)
     throw new BusError('headers_too_large', `there are more than ${MAX_HEADERS} headers`);
-  // If there are as many names as headers, no header is doubled.
+  // No header is doubled if there are as many different names as headers.
   if (Object.keys(headers).length * 2 !== rawHeaders.length) refuseDoubled(rawHeaders);
   if (headers.host === undefined && httpVersion === '1.1') {
     throw new BusError('bad_header', 'the Host header is missing');
@@ -41,29 +41,30 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   if (isPage && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
-  // Browsers send their user's credentials even with requests that pages of other sites make.
+  // A page of another site could otherwise use the credentials of the browser's user, because browsers send them with
+  // such requests.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
 
 /**
- * Links on other sites may lead to a page of the console. The browser then sends no cookie, so the person
- * sees the login.
+ * True for a request that follows a link, on another site, to a page of the console. The browser then sends no
+ * cookie, so the person sees the login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';
 }
 
 /**
- * Browsers without `Sec-Fetch-Site` still send the origin of the page with every request that changes
- * something.
+ * True if a page of another site has made the request. Browsers that lack `Sec-Fetch-Site` still send the origin of
+ * the page with every request that changes something.
  */
 function isOtherOrigin({ origin, host }: IncomingMessage['headers']): boolean {
   return origin !== undefined && URL.parse(origin)?.host !== host?.toLowerCase();
 }
 
 /**
- * Refuses codings other than chunked. Node's parser ignores them, so it could not tell where the body ends
+ * Refuses transfer codings other than chunked. Node's parser ignores them, so it could not tell where the body ends
  * (RFC 9112, 6.1).
  */
 function checkTransferCoding(coding: string, httpVersion: string): void {

@@ -1,15 +1,14 @@
 import { clock } from '../clock.ts';
 
-/** Maximum time of work in one turn of the event loop before other connections are served. */
+/** Maximum duration of work in one turn of the event loop. After it, other connections are served. */
 const BUDGET_MS = 4;
 
 /**
- * Spreads long work over several turns of the event loop. In one turn Node delivers the data of all
- * connections, so without a limit the last request would wait for the work of all others, even if it is only
- * refused.
+ * Spreads long work over several turns of the event loop. Node delivers the data of all connections in one turn. So
+ * without a limit the last request would wait for the work of all others, even if it is only refused.
  */
 export class WorkBudget {
-  /** The work that waits, by owner. The first owner has the next turn. */
+  /** The work that waits, by owner. The owner that comes first has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   #endsAtMs: number | undefined;
@@ -40,14 +39,14 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // Lets the work run until it awaits something.
+      // Lets the started work run until it awaits something.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());
     else this.#endsAtMs = undefined;
   }
 
-  /** Removes and returns the first work of the first owner. That owner then goes to the end. */
+  /** Removes and returns the first work of the first owner. That owner is then the last one. */
   #next(): (() => void) | undefined {
     for (const [owner, line] of this.#waiting) {
       const work = line.shift();
