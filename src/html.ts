@@ -1,4 +1,4 @@
-/** A piece of a page: text that is HTML already. Make pieces by `html`, which escapes all other text. */
+/** Text that is already HTML: a piece of a page. Pieces are made by `html`, which escapes all other text. */
 export class Html {
   readonly text: string;
 
@@ -18,14 +18,14 @@ const ESCAPES: Record<string, string> = {
 };
 
 /**
- * Matches control characters, and those that change the direction of the text around them, which could hide
- * parts of it.
+ * Matches control characters, and characters that change the direction of the text around them. Both could hide parts
+ * of a text.
  */
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
 /**
- * Makes a piece of a page: `html\`<b>${name}</b>\``. Values are escaped, unless they are pieces themselves.
- * Lists are joined; null, undefined and false are left out. Attributes must be quoted.
+ * Makes a piece of a page from a template: `html\`<b>${name}</b>\``. Values are escaped, unless they are pieces
+ * themselves. The items of a list are joined. null, undefined and false are left out. Attributes must be quoted.
  */
 export function html(parts: TemplateStringsArray, ...values: Content[]): Html {
   return new Html(

@@ -7,12 +7,12 @@ export const uid = (): string => nanoid(20);
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 
 /**
- * The random part of the ids that one script call makes: 16 characters, to which the script appends a counter
- * of 4. Scripts cannot make random ids, since Redis seeds their generator with the same number in every call.
+ * The random part of the ids that one script call makes. It has 16 characters, and the script appends a counter of 4.
+ * Scripts cannot make random ids, because Redis seeds their random generator with the same number in every call.
  */
 export const uidSeed = (): string => nanoid(16);
 
-/** An event's own id: 16 characters of URL-safe Base64, 96 bits. */
+/** The id of an event that got none from its publisher: 16 characters of URL-safe Base64, 96 bits. */
 export const eventId = (): string => nanoid(16);
 
 /** The random part of a client's token: 20 characters of `[a-z0-9]`, 103 bits. */

@@ -1,9 +1,9 @@
 import { BusError } from './errors.ts';
 
 declare global {
-  // New in Node 24; TypeScript's library does not know it yet.
+  // `JSON.rawJSON` is new in Node 24, and TypeScript's library does not declare it yet.
   interface JSON {
-    /** Returns an object that JSON.stringify writes as this text, which must be a JSON number. */
+    /** Returns an object that JSON.stringify writes as this text. The text must be a JSON number. */
     rawJSON(text: string): object;
     isRawJSON(value: unknown): boolean;
   }
@@ -13,29 +13,29 @@ const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Maximum nesting of arrays and objects. The data of an event may have 64 levels; its event and the array of
- * events add two.
+ * Maximum nesting of arrays and objects. The data of an event may have 64 levels. Two more are the event itself and
+ * the array of events.
  */
 const MAX_LEVELS = 66;
-/** Text up to this length takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
+/** Length up to which a text takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
 export const SHORT_TEXT = 65_536;
-/** Maximum characters of JSON that stand for one byte: some encoders, such as Go's, write `<` as `\u003c`. */
+/** Maximum characters of JSON that stand for one byte. Some encoders, such as Go's, write `<` as `\u003c`. */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
- * Maximum values in JSON that contains a long number. Such JSON needs a reviver, which takes a microsecond
- * per value.
+ * Maximum number of values in JSON that contains a long number. Such JSON is parsed with a reviver, which takes a
+ * microsecond for each value.
  */
 const MAX_VALUES = 16_000;
-/** Maximum digits of a number: 64 bits have 20. Reading millions of digits would take seconds. */
+/** Maximum digits of a number. 64 bits have up to 20. Reading a number with millions of digits would take seconds. */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
-/** Thrown for JSON that would be delivered differently from how it was sent. */
+/** Thrown for JSON that subscribers would get in another form than it was sent. */
 class Unfaithful extends Error {}
 
 /**
- * Matches text that may contain a number which a double cannot hold. The lookbehind makes it try each number once,
- * at the first digit. Trying it at every digit or `e` would take three times as long.
+ * Matches text that may contain a number which a double cannot hold. With the lookbehind, each number is tried once,
+ * at its first digit. Trying it at every digit or `e` would take three times as long.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
@@ -46,9 +46,9 @@ const SURROGATE = /\\u[dD][89a-fA-F]/;
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
- * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their
- * digits. Throws bad_body: its detail starts with `where`, and it has these `members`. Takes time
- * proportional to the length of the text.
+ * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their digits.
+ * Throws bad_body with these `members`; its detail begins with the text `where`. The time is proportional to the
+ * length of the text.
  */
 export function parseJson(
   text: string,
@@ -71,7 +71,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // A reviver ran out of stack.
 }
 
-/** True if JSON text is nested too deeply. For text that is not JSON the result means nothing. */
+/** True if JSON text is nested too deeply. The result is meaningless for text that is not JSON. */
 export function isDeep(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -84,8 +84,8 @@ export function isDeep(text: string): boolean {
 }
 
 /**
- * Returns the position of the quote that ends the string beginning at `start`. Returns the length of the text
- * if there is none before `limit`.
+ * Returns the position of the closing quote of the string that begins at `start`. If there is none before `limit`,
+ * returns the length of the text.
  */
 export function endOfString(text: string, start: number, limit = text.length): number {
   let end = start;
@@ -97,8 +97,8 @@ export function endOfString(text: string, start: number, limit = text.length): n
 }
 
 /**
- * Returns the position of the first character from `from` on that is no white space, or the length of the
- * text.
+ * Returns the position of the first character, from `from` on, that is not white space. If there is none, returns the
+ * length of the text.
  */
 export function firstCharacter(text: string, from = 0): number {
   CHARACTER.lastIndex = from;
@@ -133,7 +133,7 @@ function parseLongNumbers(text: string): unknown {
   return JSON.parse(text, withAllDigits);
 }
 
-/** Throws for single surrogates, because UTF-8 cannot store them. */
+/** Throws if a text has half of a surrogate pair, because UTF-8 cannot store that. */
 function refuseLoneSurrogates(text: string): void {
   for (const [, lone] of text.matchAll(ESCAPES)) {
     if (lone !== undefined)
@@ -146,7 +146,7 @@ export function parseOwnJson(text: string): unknown {
   return LONG_NUMBER.test(text) ? JSON.parse(text, keepingDigits) : JSON.parse(text);
 }
 
-// The third argument of a reviver is new; TypeScript's library does not know it yet.
+// The third argument of a reviver is new, and TypeScript's library does not declare it yet.
 function keepingDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
   const isLong = typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value);
   return isLong && /^-?\d+$/.test(source) ? JSON.rawJSON(source) : value;

@@ -16,14 +16,14 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
   return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
 
-/** Returns the message of an error, for a log line without a stack trace. */
+/** Returns the message of an error, for a log line that needs no stack trace. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
 /**
- * Ends the log. Resolves when all lines are written or the reader is gone; never rejects. If the reader hangs
- * for a second, this kills the process, because the blocked write would block `process.exit` too.
+ * Ends the log. Resolves when all lines are written, or when the reader of the log is gone; never rejects. If the
+ * reader hangs for a second, the process is killed, because the blocked write would also block `process.exit`.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {
@@ -34,7 +34,7 @@ export function logged(): Promise<void> {
   });
 }
 
-/** Returns the first segment of a request's path. The rest may be a token, which must not be logged. */
+/** Returns the first part of a request's path. The rest may contain a token, which must not be logged. */
 export function loggedPath({ url = '' }: IncomingMessage): string {
   return /^\/[^/?]*/.exec(url)?.[0] ?? '';
 }
