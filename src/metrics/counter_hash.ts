@@ -6,18 +6,21 @@ const FIELDS_PER_SCAN = 1000;
 
 export type Tags = Readonly<Record<string, string>>;
 
-/** One counter of a partition, with its total since the bus was installed. The bus's total is the sum over all. */
+/**
+ * One counter of a partition, with its count since the bus was installed. The total of the bus is the sum over all
+ * partitions.
+ */
 export interface Count {
   name: string;
   tags: Tags;
   value: number;
-  /** The packed name and tags, which identify the counter. */
+  /** The name and the tags of the counter, packed. They identify it. */
   field: Buffer;
   partition: Partition;
 }
 
 /**
- * Returns the field of a counter in the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by
+ * Returns the field that a counter has in the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by
  * tag.
  */
 export function packField(name: string, tags: Tags): Buffer {
@@ -38,8 +41,8 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
 }
 
 /**
- * Returns a text or bytes as text; Ruby packs a string of unknown encoding as bytes. Throws TypeError for
- * other values.
+ * Returns a text or bytes as text. Bytes occur because Ruby packs a string of unknown encoding as bytes. Throws
+ * TypeError for other values.
  */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
@@ -48,12 +51,12 @@ function text(value: unknown): string {
 }
 
 /**
- * Returns the fields of a hash with their counts. Reads it in pieces: the hash of a bus with many subscribers is long,
- * and reading it at once would block Redis. Throws as Partition does.
+ * Returns the fields of a hash with their counts. The hash is read in pieces, because reading that of a bus with many
+ * subscribers at once would block Redis. Throws as Partition does.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
-  // A map, because a scan may return a field twice. `callBuffer`, because fields are binary, and `hscan` would damage
-  // them by decoding them as UTF-8.
+  // A map is used, because a scan may return a field twice. `callBuffer` is used, because fields are binary, and
+  // `hscan` would damage them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   let cursor = '0';
   do {
@@ -72,15 +75,15 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of these partitions. Counts of the same name and tags in two partitions are two entries. Skips
- * unreadable fields with a warning. Throws as Partition does.
+ * Reads all counters of these partitions. If two partitions have a counter with the same name and tags, the result
+ * has two entries. Unreadable fields are skipped with a warning. Throws as Partition does.
  */
 export async function readCounts(partitions: readonly Partition[], log: Log): Promise<Count[]> {
   return (await Promise.all(partitions.map((partition) => readCountsOf(partition, log)))).flat();
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // A counter can have several fields, since Ruby packs the same name or tag as text or as bytes, depending on its
+  // A counter can have several fields: Ruby packs the same name or tag as text or as bytes, depending on its
   // encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
@@ -93,7 +96,7 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
   return [...counts.values()];
 }
 
-/** Adds a count to the one with the same name and tags; if there is none, keeps it as a new one. */
+/** Adds a count to the counter with the same name and tags. If there is none, keeps the count as a new counter. */
 function add(counts: Map<string, Count>, count: Omit<Count, 'field'>): void {
   const field = packField(count.name, count.tags);
   const id = field.toString('latin1');

@@ -19,19 +19,24 @@ interface Cell {
   count: number;
 }
 
-/** A node of the tree of counters, which has one level for the name and one for the value of each tag. */
+/**
+ * A node of a tree in which counters are found. The tree has a level for the name, and one for the value of each tag.
+ */
 interface Node {
   cell?: Cell;
   children: Map<string, Node>;
 }
 
-/** The contents of one script call. They never change, so Redis can ignore a flush whose number it has seen. */
+/**
+ * The counts that one script call adds. They never change, so Redis can ignore a flush with a number that it has seen
+ * before.
+ */
 interface Flush {
   number: number;
   cells: Cell[];
 }
 
-/** The flushes for one partition, in the order in which they are sent. */
+/** The flushes for one partition, in the order in which they must be sent. */
 interface Outgoing {
   partition: Partition;
   unsent: Flush[];
@@ -39,9 +44,9 @@ interface Outgoing {
 }
 
 /**
- * Counters that this process buffers and adds at an interval to the hash `counters`: of the partition of the topic or
- * the subscriber that a count is about, otherwise of the control partition. A failed flush is sent again unchanged
- * before any newer one to that partition, so Redis adds each count exactly once.
+ * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
+ * goes to the hash in its partition, and any other count to the control partition. A flush that failed is sent again,
+ * unchanged, before any newer flush to the same partition. So Redis adds each count exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -65,7 +70,7 @@ export class Counters {
     this.#log = log;
   }
 
-  /** Adds `by`, rounded, to a counter in memory. Ignores numbers that are not above 0. Never throws. */
+  /** Adds `by`, rounded, to a counter in memory. Numbers that are not above 0 are ignored. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
     // Redis refuses a flush if one of its numbers is not an integer.
@@ -73,8 +78,8 @@ export class Counters {
   }
 
   #cellOf(name: CounterName, tags: Tags): Cell {
-    // A counter always has the same tag names in the same order, so the values alone identify it. Looking up
-    // one value after the other takes 0.5 µs a delivery. A map keyed by the joined values would take 1.2 µs,
+    // A counter always has the same tags in the same order, so the values alone identify it. Finding it by one value
+    // after the other takes 0.5 µs for a delivery. With a map whose keys are the joined values it would take 1.2 µs,
     // because each new text must be hashed.
     let node = childOf(this.#root, name);
     for (const tag in tags) node = childOf(node, String(tags[tag]));
@@ -85,12 +90,15 @@ export class Counters {
     return node.cell;
   }
 
-  /** Starts to flush at the interval. */
+  /** Begins to flush at the interval. */
   start(): void {
     this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
 
-  /** Stops, tries to flush for up to `limitMs`, and then logs the counts that may be lost. Never throws. */
+  /**
+   * Stops flushing at the interval. Tries a last flush for up to `limitMs`, and then logs the counts that may be
+   * lost. Never throws.
+   */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -102,7 +110,7 @@ export class Counters {
     this.#logLost();
   }
 
-  /** Resolves when Redis has all counts so far. Throws as Partition does; the next flush then retries. */
+  /** Resolves when Redis has all counts so far. Throws as Partition does; the next flush then tries again. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
     return this.#flushing;
@@ -114,8 +122,7 @@ export class Counters {
       await this.flush();
       this.#failing = false;
     } catch (error) {
-      // The error object itself is not logged: it contains the command's arguments, and tags may be
-      // credentials.
+      // The error object itself is not logged: it contains the arguments of the command, and tags may be credentials.
       const line = { reason: (error as Error).message };
       if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
       this.#failing = true;
@@ -125,7 +132,7 @@ export class Counters {
   async #drain(): Promise<void> {
     this.#busy = true;
     try {
-      // Flushes for other partitions are still sent if one partition fails.
+      // If one partition fails, the flushes for other partitions are still sent.
       const again = await Promise.allSettled([...this.#outgoing.values()].map((each) => this.#send(each)));
       const sent = await Promise.allSettled(this.#fill().map((each) => this.#send(each)));
       for (const each of [...again, ...sent]) if (each.status === 'rejected') throw each.reason;
@@ -147,8 +154,8 @@ export class Counters {
   }
 
   /**
-   * Makes flushes of the new counts. Returns the queues that have got some. Counts for a partition that has not taken its
-   * last flush wait.
+   * Makes flushes of the new counts. Returns the queues of flushes that are not empty. New counts wait while their
+   * partition has not accepted its last flush.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];
@@ -176,7 +183,10 @@ export class Counters {
       : this.#partitions.ofSubscriber(subject.subscriber);
   }
 
-  /** Logs the unconfirmed counts by name, without tags: a tag may be a token, which can be a credential. */
+  /**
+   * Logs the counts that may be lost, by name. Tags are left out, because a tag may be a token, and a token can be a
+   * credential.
+   */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
     const unsent = [...this.#unsent.flatMap(({ cells }) => cells), ...this.#cells];

@@ -5,19 +5,21 @@ import type { Partition } from '../store/partition.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
 import type { CounterFigure, Figure } from './figures.ts';
 
-/** Maximum size of a datagram: it fits into one Ethernet frame. Datadog's own clients use the same size. */
+/** Maximum size of a datagram, so that it fits into one Ethernet frame. Datadog's own clients use the same size. */
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
-/** Maximum reports per script call; 1000 take Redis about 1 ms. */
+/** Maximum reports that one script call stores. 1000 take Redis about 1 ms. */
 const SLICE = 1000;
 
-/** The growth of a counter that was sent to Datadog: from the total sent before to the total at this time. */
+/**
+ * The growth of a counter that was sent to Datadog: the total that was sent before, and the total that was sent now.
+ */
 export type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Returns a function from a packed field to the last total of this partition that any worker sent, or 0. Throws as
- * Partition does.
+ * Returns a function that tells the total of a counter that was last sent, by any worker, or 0. The counter is named
+ * by its packed field. Throws as Partition does.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -27,7 +29,7 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores the totals that were sent. Storing a report again is harmless, even after later reports. Throws as
+ * Stores the totals that were sent. Storing the same report again is harmless, even after later ones. Throws as
  * Partition does.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
@@ -36,13 +38,13 @@ export async function noteReported(partition: Partition, reports: readonly Repor
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP: a gauge as its value, a counter as its growth since the last
- * report of any worker. Redis stores the reported totals after they are sent. So no growth is lost, but a
- * report is sent twice if its worker dies in between.
+ * Sends figures to a DogStatsD agent over UDP. A gauge is sent as its value. A counter is sent as its growth since
+ * the last report of any worker. The sent totals are stored in Redis after they were sent. So no growth is lost, but
+ * a report is sent twice if its worker dies in between.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
-  /** Reports that were sent to Datadog, but that their partition has not confirmed to have stored. */
+  /** Reports that were sent to Datadog, but whose totals are perhaps not stored in their partition. */
   readonly #sent = new Map<Partition, Report[]>();
 
   constructor(agent: { host: string; port: number }) {
@@ -74,12 +76,12 @@ export class Datadog {
   }
 }
 
-/** Returns the line and the report of each counter of a partition that has changed. */
+/** Returns the line and the report of each counter that has changed since it was last sent. */
 function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
     if (value === from) return [];
-    // A total below the reported one means that the counter was reset and has counted from 0 again.
+    // If the total is below the last one sent, the counter was reset and has counted from 0 again.
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, report: { field, from, to: value } };
   });
@@ -92,12 +94,12 @@ export function statsdLine(name: string, value: number, type: 'c' | 'g', tags: T
   return `routemaster.${name}:${value}|${type}${suffix}`;
 }
 
-/** Replaces the characters that would end the tag, the line or the datagram. */
+/** Replaces the characters in a tag that would end the tag, the line or the datagram. */
 function clean(tag: string): string {
   return tag.replace(/[|,#\s\p{Cc}]/gu, '_').slice(0, MAX_TAG_LENGTH);
 }
 
-/** Packs lines into datagrams, in order. A line above the maximum becomes a datagram of its own. */
+/** Packs lines into datagrams, in order. A line that is longer than a datagram may be is sent alone. */
 export function datagrams(lines: readonly string[]): Buffer[] {
   const all: string[] = [];
   for (const line of lines) {
@@ -108,7 +110,7 @@ export function datagrams(lines: readonly string[]): Buffer[] {
   return all.map((text) => Buffer.from(text));
 }
 
-/** Sends one datagram at a time, so that the agent's buffer does not overflow. Throws if DNS fails. */
+/** Sends the datagrams one after the other, so that the agent's buffer does not overflow. Throws if DNS fails. */
 async function transmit(
   all: readonly Buffer[],
   { host, port }: { host: string; port: number },

@@ -8,13 +8,13 @@ interface Series {
   labels: Record<string, string>;
   value: number;
   /**
-   * Name of a series in a histogram: the family's name with `_bucket`, `_sum` or `_count`. Other series have
-   * the family's name.
+   * The name of a series in a histogram: the name of its family with `_bucket`, `_sum` or `_count`. Absent for other
+   * series, which have the family's name.
    */
   metricName?: string;
 }
 
-/** A family (all series of a metric), in the form that a prom-client registry expects. */
+/** A family, which is all series of a metric, in the form that a registry of prom-client expects. */
 interface Shown {
   name: string;
   help: string;
@@ -25,7 +25,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The histogram consists of the figures `<figure>.bucket` and `<figure>.sum`. */
+  /** The name from which the figures of a histogram are named: `<figure>.bucket` and `<figure>.sum`. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];
@@ -62,7 +62,10 @@ const HISTOGRAMS: readonly Histogram[] = [
   },
 ];
 
-/** Writes the figures of the bus, and those of this process, in Prometheus's format. Throws as Partition does. */
+/**
+ * Returns the figures of the bus, and those of this process, in the text format of Prometheus. Throws as Partition
+ * does.
+ */
 export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
   const figures = await collectFigures(parts);
   const bus = new Registry();
@@ -70,7 +73,7 @@ export async function exposition(parts: FigureParts, own: Registry): Promise<str
     ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
     ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
   ];
-  // A registry needs only `name` and `get` of a metric, but its types require a whole Metric.
+  // The types of a registry require a whole Metric, but the registry uses only `name` and `get`.
   for (const each of shown)
     bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
   return (await bus.metrics()) + (await own.metrics());
@@ -88,7 +91,10 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
   return { name, help, type, values: merge(values) };
 }
 
-/** Adds up series with equal labels, which Prometheus would refuse. Clients may share a public name. */
+/**
+ * Adds up series with the same labels, because Prometheus would refuse them. Two clients can have the same public
+ * name.
+ */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();
   for (const series of all) {

@@ -1,11 +1,11 @@
-/** The Prometheus metric that shows the figures of one name. */
+/** A metric of Prometheus, which shows the figures of one name. */
 export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** The label of each tag that is shown, by the name of the tag. */
+  /** For each tag that is shown, the name of its label. */
   labels: Readonly<Record<string, string>>;
-  /** The figure's value is divided by this for Prometheus: 1000 turns ms into seconds. */
+  /** The value of the figure is divided by this number for Prometheus. For example, 1000 turns ms into seconds. */
   perUnit: number;
 }
 
@@ -32,9 +32,9 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * Every counter, except those of histograms. Times are in ms. The tag `queue` is a subscriber's token, except
- * where its values are main and aux. The counters from the first to `process` have the names and tags that
- * the Ruby Routemaster gave them, so that the totals it stored continue.
+ * All counters except those of histograms. Times are in ms. The tag `queue` is the token of a subscriber, except
+ * where its values are main and aux. The counters from the first one to `process` have the names and tags that the
+ * Ruby Routemaster gave them. So the totals that it stored are continued.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
@@ -82,8 +82,8 @@ const COUNTERS = {
 };
 
 /**
- * The counters of histograms. Their tags are `status` (deliveries only) and, in buckets, `le`: the upper bound
- * in seconds. Each bucket counts only values above the previous bound.
+ * The counters of histograms. They have the tag `status` (deliveries only). Those of buckets also have `le`, the
+ * upper bound in seconds. Each bucket counts only values above the bound before it.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

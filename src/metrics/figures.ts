@@ -22,12 +22,12 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /** Identifies the counter. The tags cannot, because they contain public names, which can change. */
+  /** Identifies the counter. The tags cannot identify it, because they contain public names, which can change. */
   field: Buffer;
   partition: Partition;
 }
 
-/** A figure that may be shown outside: its tags contain public names instead of tokens. */
+/** A figure that may leave the bus: its tags have public names in place of tokens. */
 export type Figure = GaugeFigure | CounterFigure;
 
 export interface FigureParts {
@@ -38,8 +38,8 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the whole bus. Counters lack what processes have not flushed yet. Counters that this
- * release does not know are left out, because their tags may hold credentials. Throws as Partition does.
+ * Returns all figures of the whole bus. Counts that processes have not flushed yet are not in them. Counters that
+ * this release does not know are left out, because their tags may contain credentials. Throws as Partition does.
  */
 export async function collectFigures({
   partitions,
@@ -56,7 +56,10 @@ export async function collectFigures({
   return [...counts.map((count) => counterFigure(count, publicName)), ...gaugeFigures(reading, publicName)];
 }
 
-/** Returns the token of the subscriber that a counter is about; undefined for other counters. */
+/**
+ * Returns the token of the subscriber that a counter is about. Returns undefined if the counter is about something
+ * else.
+ */
 function subscriberOf({ name, tags }: Count): string | undefined {
   const subject = subjectOf(name, tags);
   return subject && 'subscriber' in subject ? subject.subscriber : undefined;

@@ -7,10 +7,16 @@ import type { Partitions } from '../store/partitions.ts';
 import { pauserOf } from '../store/pause.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-/** A snapshot of the whole bus. `memory` is that of the fullest Redis; `cpuSeconds` is the CPU time of all since they started. */
+/**
+ * The gauges of the whole bus at one moment. `memory` is that of the fullest Redis. `cpuSeconds` is the CPU time that
+ * all Redises together have used since they started.
+ */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
-/** Reads all gauges. A job that moves meanwhile may be counted twice or not at all. Throws as Partition does. */
+/**
+ * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws as Partition
+ * does.
+ */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const readings = await Promise.all(partitions.all.map(readPartition));
   const servers = await Promise.all(partitions.byRedis().map(([one]) => readServer(one, limits)));
@@ -37,7 +43,10 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/** Reads the figures that a Redis has only once, such as its memory. `partition` may be any partition in this Redis. */
+/**
+ * Reads the figures that exist once in a Redis, however many partitions it has, such as its memory. `partition` may
+ * be any of them.
+ */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu] = await partition.command((redis) =>
     Promise.all([redis.info('memory'), redis.info('cpu')]),
@@ -63,7 +72,10 @@ async function readPartition(partition: Partition) {
   return { subscribers, delayed, triggers, queues, workers };
 }
 
-/** Reads how many bytes wait in the outboxes of other partitions, for each partition; for none if there is only one. */
+/**
+ * Reads, for each partition, how many bytes wait for it in the outboxes of other partitions. A bus with a single
+ * partition has no outboxes.
+ */
 async function readOutboxes({ all }: Partitions): Promise<[partition: number, bytes: number][]> {
   if (all.length === 1) return [];
   const outboxes = await Promise.all(
@@ -75,7 +87,10 @@ async function readOutboxes({ all }: Partitions): Promise<[partition: number, by
   ]);
 }
 
-/** Counts triggers. Idle ones are paused, or have no further time; their due time in the sorted set is infinity. */
+/**
+ * Counts the triggers of a partition. A trigger is idle if it is paused or has no further time; its due time in the
+ * sorted set is infinity.
+ */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
     const due = keys.triggers_due();
@@ -90,7 +105,7 @@ function byToken(one: { token: string }, other: { token: string }): number {
 
 type QueueGauges = Awaited<ReturnType<typeof readQueue>>;
 
-/** Adds up the gauges of one queue over the partitions. */
+/** Adds up the gauges of one queue over all partitions. */
 function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): QueueGauges {
   const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   const fields = ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const;
@@ -98,11 +113,14 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
-/** Turns a hash into a map. Tokens may be `constructor` or `__proto__`, which every object has by itself. */
+/** Turns an object into a map. A token may be `constructor` or `__proto__`, which every object has by itself. */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
-/** Reads the gauges of all subscribers, even of those that left and still have batches or dead letters. */
+/**
+ * Reads the gauges of all subscribers. A subscriber that has left is included while it still has batches or dead
+ * letters.
+ */
 async function readSubscribers(partition: Partition, nowMs: number) {
   const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([
@@ -128,12 +146,12 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       token,
       events: events.get(token) ?? 0,
       batches: batches.get(token) ?? 0,
-      // The age of the oldest batch by Redis's clock; 0 if none is queued.
+      // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
-      // Undefined unless it is a join.
+      // The number of open keys of a join. Undefined for other subscribers.
       openKeys,
-      // Undefined if the subscriber has left. Its batches and dead letters may remain for a while.
+      // Undefined if the subscriber has left. Batches and dead letters of such a subscriber may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
       pausedBy: pauserOf(pausedAt, pausedBy),
     };
@@ -153,8 +171,8 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // The index has all jobs. Those in no other state wait outside the queue: in the lane of their subscriber, in a
-    // share, or as a suspect (its batch may have killed workers), which only a process of its own delivers.
+    // All jobs are in the index. Jobs in none of the other states wait outside the queue: for other deliveries of
+    // their subscriber, for room in a share, or for a quarantine, because their batch may have killed workers.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

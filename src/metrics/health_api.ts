@@ -2,20 +2,20 @@ import { z } from 'zod';
 import { sleep } from '../clock.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 
-/** Response time of `/pulse/scaling` while deliveries fall behind. Autoscalers watch response times. */
+/** Time that `/pulse/scaling` takes to answer while deliveries fall behind. Autoscalers watch response times. */
 const SLOW_MS = 1000;
 
 const HEALTH = z.object({});
 const PONG = z.object({ pong: z.string() });
 
 interface HealthParts {
-  /** Throws StorageUnavailable. */
+  /** Resolves if Redis answers. Throws StorageUnavailable otherwise. */
   pingStore: () => Promise<unknown>;
   dueDeliveries: () => Promise<number>;
   scalingThreshold: number;
 }
 
-/** `/health` and `/pulse`: what platforms and autoscalers ask for. */
+/** `/health` and `/pulse`: the routes with which hosting platforms and autoscalers check the bus. */
 export function healthApi(parts: HealthParts): Route[] {
   const { health, ping, pulse, scaling } = handlers(parts);
   const pinging = { isHealthCheck: true, answers: { 200: PONG }, handle: ping } as const;
@@ -30,7 +30,10 @@ export function healthApi(parts: HealthParts): Route[] {
 
 function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
   return {
-    /** `/health`: succeeds while this process runs, even without Redis, so that nobody kills it then. */
+    /**
+     * `/health`: succeeds while this process runs, even without Redis. Otherwise the platform would kill processes
+     * when Redis is away.
+     */
     health: async () => ok({}),
     ping: async () => ok({ pong: new Date().toISOString() }),
 
@@ -40,7 +43,7 @@ function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
       return NO_CONTENT;
     },
 
-    /** `/pulse/scaling`: answers slowly when many deliveries are due. */
+    /** `/pulse/scaling`: answers a second late while many deliveries are due. */
     async scaling() {
       if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_MS);
       return NO_CONTENT;

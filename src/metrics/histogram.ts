@@ -1,13 +1,16 @@
 /** Upper bounds of the buckets for the time of a delivery, in seconds. A bucket `+Inf` follows the last one. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /**
- * Upper bounds in seconds, from far below a batch's default deadline (0.5 s) to the longest honoured
- * `Retry-After` (a day).
+ * Upper bounds of the buckets for the latency of a batch, in seconds. They range from far below the default deadline
+ * of a batch (0.5 s) to the longest `Retry-After` that the bus respects (a day).
  */
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
-/** Upper bounds of lateness in seconds. They range from an idle bus (a few ms) to a bus that was down for a day. */
+/**
+ * Upper bounds of the buckets for lateness, in seconds. They range from a few ms, as on an idle bus, to a day, as
+ * after an outage.
+ */
 export const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
@@ -17,9 +20,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns Prometheus's cumulative buckets. In `counted`, a value is only in the first bucket whose bound it
- * does not exceed. A count with a bound of another release, which is not in `bounds`, is added to the buckets
- * with larger bounds.
+ * Returns the cumulative buckets that Prometheus expects. In `counted`, each value is counted only in the first
+ * bucket whose bound it does not exceed. A count whose bound is not in `bounds`, but comes from another release, is
+ * added to all buckets with larger bounds.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

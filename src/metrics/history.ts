@@ -3,8 +3,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * The figures of an entry, in the order in which they are stored. `published`, `delivered`, `failed`, `latencyMs` and
- * `latencies` are totals since the bus was installed. The others are values at the time of the entry.
+ * The figures of an entry of a history, in the order in which they are stored. `published`, `delivered`, `failed`,
+ * `latencyMs` and `latencies` are totals since the bus was installed. The others are the values at the time of the
+ * entry.
  */
 export const STORED = {
   bus: [
@@ -19,8 +20,9 @@ export type Figures<K extends SubjectKind> = Record<(typeof STORED)[K][number], 
 type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
- * `ms` is the time from one entry of a history to the next, and `kept` the maximum of entries. That is one more than
- * are shown, since the first value shown is a difference to the entry before.
+ * The two resolutions of a history. `ms` is the time from one entry to the next, and `kept` the maximum number of
+ * entries. One entry more is kept than is shown, because the first value shown is a difference to the entry before
+ * it.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -37,7 +39,10 @@ export type RangeName = keyof typeof RANGES;
 interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
-  /** Returns the value at an entry; null if it has none. `seconds` is the time since the bus's entry before. */
+  /**
+   * Returns the value of the metric at an entry, or null if there is none. `seconds` is the time since the previous
+   * entry of the bus.
+   */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
 
@@ -52,14 +57,14 @@ const asItIs =
   (now) =>
     now[name] ?? null;
 
-/** The metrics of `GET /history`. The console plots most of them. */
+/** The metrics that `GET /history` returns. The console plots most of them. */
 export const METRICS = {
   published: { unit: 'events/s', of: ['bus', 'topic'], value: perSecond('published') },
   delivered: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('delivered') },
   failed: { unit: 'events/s', of: ['bus', 'subscriber'], value: perSecond('failed') },
   queued: { unit: 'events', of: ['bus', 'subscriber'], value: asItIs('queued') },
   oldest: { unit: 's', of: ['bus', 'subscriber'], value: asItIs('oldestSeconds') },
-  // The mean of the batches that were taken since the entry before.
+  // The mean latency of the batches that were accepted since the previous entry.
   latency: {
     unit: 'ms',
     of: ['bus'],
@@ -73,12 +78,15 @@ export const METRICS = {
 } as const satisfies Record<string, Metric>;
 export type MetricName = keyof typeof METRICS;
 
-/** Values of metrics of the bus, a topic or a subscriber, one per step. Times are in ms since the Unix epoch. */
+/**
+ * The values of metrics, one for each step of time. They are about the bus, a topic or a subscriber. Times are in ms
+ * since the Unix epoch.
+ */
 export interface Shown {
-  /** The time of the first value of each metric. */
+  /** The time of the first value. */
   start: number;
   step: number;
-  /** A value is null where nothing is known. */
+  /** The values of each metric. Null stands for a step about which nothing is known. */
   metrics: Partial<Record<MetricName, { unit: Metric['unit']; values: (number | null)[] }>>;
 }
 
@@ -96,15 +104,18 @@ export class History {
   }
 
   /**
-   * Returns the newest figures of the bus, and when their step of ten seconds began. Undefined if it was never
-   * sampled.
+   * Returns the newest figures of the bus, and the beginning of the step of ten seconds to which they belong. Returns
+   * undefined if the bus has no sample yet.
    */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
   }
 
-  /** Returns the history of the bus, a topic or a subscriber: `metric` alone, or all metrics that its kind has. */
+  /**
+   * Returns the history of the bus, a topic or a subscriber: only `metric` if that is given, otherwise all metrics
+   * that it has.
+   */
   async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
     const { step, points } = RANGES[range];
     const { ms, kept } = STEPS[step];
@@ -131,7 +142,7 @@ export class History {
     return { start: first * ms, step: ms, metrics: Object.fromEntries(metrics) };
   }
 
-  /** Returns the newest `count` entries of a history, the oldest of them first. */
+  /** Returns the newest `count` entries of a history, oldest first. */
   async #entries(kind: SubjectKind, name: string, step: keyof typeof STEPS, count: number): Promise<Entry[]> {
     const subject = kind === 'bus' ? kind : `${kind}:${name}`;
     const stored = await this.#partitionOf(kind, name).command((redis, keys) =>
@@ -160,13 +171,14 @@ export function metricsOf(kind: SubjectKind): MetricName[] {
 interface Change {
   now: AnyFigures;
   before: AnyFigures;
-  /** Number of steps from `before` to `now`. */
+  /** Number of steps of time from the entry `before` to the entry `now`. */
   slots: number;
 }
 
 /**
- * Returns how a subject (the bus, a topic or a subscriber) changed up to each step (`slot`) in which the bus was
- * sampled. A subject without an entry counts as unchanged, although it may only have been less busy than others.
+ * Returns how the figures of a subject (the bus, a topic or a subscriber) have changed up to each step in which the
+ * bus was sampled. `slot` is the number of a step. A step without an entry of the subject counts as unchanged,
+ * although the subject may only have been less busy than others.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -60,11 +60,17 @@ interface HistoryParts {
   subscribers: () => Promise<string[]>;
 }
 
-/** `/history`: figures of the last two days. A client sees those of the bus, of topics, and of its own queues. */
+/**
+ * `/history`: figures of the last two days. A client may see those of the bus, of all topics, and of its own
+ * subscriber and joins.
+ */
 export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
-  /** Resolves with a subscriber's token, and the number of calls that finding it costs. Throws if there is none. */
+  /**
+   * Resolves with the token of a subscriber, and the number of calls as which finding it counts. Throws if there is
+   * no such subscriber.
+   */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');

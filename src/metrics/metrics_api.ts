@@ -5,10 +5,13 @@ import { SharedReading } from '../shared_reading.ts';
 import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
 
-/** Interval of samples of the event loop's lag. The default of 10 ms takes 0.6 % of a core when idle. */
+/**
+ * Interval at which the lag of the event loop is measured. The default of 10 ms takes 0.6 % of a core when the
+ * process is idle.
+ */
 const EVENT_LOOP_SAMPLE_MS = 100;
 
-/** `/metrics`. */
+/** `/metrics`: the figures of the bus, for Prometheus. */
 export function metricsApi(parts: FigureParts): Route[] {
   return [route('GET /metrics', ALL, { answers: { 200: z.string() }, handle: metricsPage(parts) })];
 }

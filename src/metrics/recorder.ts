@@ -11,7 +11,9 @@ interface DeliveryResult {
   latencyMs: number;
 }
 
-/** Counts what happens in the bus, by name and tags. Each method is named after an event; none throws. */
+/**
+ * Counts what happens in the bus, by name and tags. The name of each method says what has happened. No method throws.
+ */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
 
@@ -28,33 +30,33 @@ export class Recorder {
     this.#counters.increment('events.added', { queue }, events);
   }
 
-  /** Events left a subscriber's queue for any reason. */
+  /** Counts events that left the queue of a subscriber, for whatever reason. */
   removed(queue: string, events: number): void {
     this.#counters.increment('events.removed', { queue }, events);
   }
 
-  /** Events were dropped from a queue or dead letters because memory ran short. */
+  /** Counts events that were dropped from a queue or from dead letters, because memory was short. */
   autodropped(queue: string, events: number): void {
     this.#counters.increment('events.autodropped', { queue }, events);
   }
 
-  /** Delayed events were published, each so many ms after it was due. */
+  /** Counts delayed events that were published. `lateMs` says how late each was. */
   publishedLate(lateMs: readonly number[]): void {
     this.#late('delayed.lateness', lateMs);
   }
 
-  /** Delayed events of a topic were dropped because memory ran short. */
+  /** Counts delayed events of a topic that were dropped, because memory was short. */
   delayedDropped(topic: string, events: number): void {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
-  /** Due times of triggers fired, each so many ms late. */
+  /** Counts due times at which triggers fired. `lateMs` says how late each was. */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#late('triggers.lateness', lateMs);
   }
 
-  /** Due times of triggers did not fire. */
+  /** Counts due times at which triggers did not fire. */
   triggersMissed(count: number): void {
     this.#counters.increment('triggers.missed', {}, count);
   }
@@ -72,7 +74,7 @@ export class Recorder {
     this.#counters.increment('batches.dead_lettered', tags);
   }
 
-  /** The first attempt at a batch begins, `latencyMs` after its creation. */
+  /** Counts the first attempt at a batch. It begins `latencyMs` after the batch was opened. */
   firstAttempted(queue: string, latencyMs: number): void {
     this.#counters.increment('latency.batches.count', { queue });
     this.#counters.increment('latency.batches.first_attempt', { queue }, latencyMs);
@@ -93,7 +95,7 @@ export class Recorder {
     counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
-  /** A join counted events, or keys of it expired. */
+  /** Counts what happened to the keys of a join, and its events without a key. */
   joined(queue: string, counts: { completed: number; expired: number; unkeyed: number }): void {
     this.#counters.increment('joins.completed', { queue }, counts.completed);
     this.#counters.increment('joins.expired', { queue }, counts.expired);
@@ -114,7 +116,7 @@ export class Recorder {
     this.#counters.increment('authentication.failed', { reason });
   }
 
-  /** Credentials were wrong too often from one address, and the request was answered 429. */
+  /** Counts a request that was answered 429, because credentials from its address were wrong too often. */
   authenticationSlowed(): void {
     this.#counters.increment('authentication.slowed', {});
   }

@@ -2,20 +2,20 @@ import { packField, type Tags } from './counter_hash.ts';
 import { FAMILIES } from './families.ts';
 
 /**
- * Tag value for all topics, or all subscribers, that no longer exist. No topic and no token contains a
+ * The value of the tag `topic` or `queue` for everything that was removed. No topic and no token contains a
  * parenthesis.
  */
 const REMOVED = '(removed)';
 
-/** The topic or the subscriber that a counter is about. */
+/** The topic or the subscriber that a counter counts for. */
 type Subject = { topic: string } | { subscriber: string };
 
-/** The tag of counters that names a topic, and the one that names a subscriber. */
+/** The names of the tags by which a counter names its topic or its subscriber. */
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * All values of the other tags of counters about a topic or a subscriber, so that each such counter can be named
- * when its subject is removed. Counters with other values are left to a sweep.
+ * All values of the other tags that counters about a topic or a subscriber have. With them, all counters of a removed
+ * topic or subscriber can be named without a search. Counters with other values are left to a sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -23,8 +23,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns whether the counters of a name are about topics or subscribers; undefined if they are about the
- * whole bus.
+ * Returns 'topic' or 'subscriber' for counters that count for each of these separately. Returns undefined for
+ * counters of the whole bus.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -34,8 +34,8 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
 }
 
 /**
- * Returns the topic or the subscriber that a counter is about; undefined if it is about the whole bus, or
- * about removed ones.
+ * Returns the topic or the subscriber that a counter counts for. Returns undefined if it counts for the whole bus, or
+ * for what was removed.
  */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
@@ -45,15 +45,18 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * Returns the field of the counter for removed topics or subscribers. A counter's total moves there when its
- * topic or subscriber is removed.
+ * Returns the field of the counter that collects the counts of removed topics or subscribers. When a topic or
+ * subscriber is removed, the counts of its counters are added there.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);
   return packField(name, kind ? { ...tags, [TAGS[kind]]: REMOVED } : tags);
 }
 
-/** Returns all counters about a topic or a subscriber, each with its field, its `totalField` and the subject. */
+/**
+ * Returns all counters that a topic or a subscriber can have. Each comes with its field, its `totalField` and the
+ * subject.
+ */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
   const names = Object.keys(FAMILIES).filter((name) => kindOf(name) === kind);
@@ -65,7 +68,7 @@ export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: B
   );
 }
 
-/** Returns all combinations of the values of the other tags. */
+/** Returns all combinations of values that the other tags of a counter can have. */
 function tagsBesides(name: string, subjectTag: string): Tags[] {
   const others = Object.keys(FAMILIES[name]?.labels ?? {}).filter((tag) => tag !== subjectTag);
   let combinations: Tags[] = [{}];

@@ -5,28 +5,31 @@ import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-/** Time in which a past value loses two thirds of its weight in a rate, which is a decaying mean. */
+/** Time after which an old value has lost two thirds of its weight in a rate. A rate is a decaying mean. */
 const WINDOW_MS = 60_000;
 /** A rate below this (events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/** Time for which a process shows the standings that it has read. Reading 10,000 takes it 30 ms or more. */
+/** Time for which a process keeps showing the standings that it has read. Reading 10,000 takes it 30 ms or more. */
 const KEPT_MS = 10_000;
 
-/** The state of a subscriber when the job `sample` last ran, and its rates then, in events a second. */
+/** The state of a subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
 export interface Standing {
   token: string;
   queued: number;
-  /** When its oldest queued batch was opened; null if nothing is queued. */
+  /** When its oldest queued batch was opened. Null if nothing is queued. */
   oldestAtMs: number | null;
   deadLetters: number;
   healthPoints: number;
   isPaused: boolean;
   delivered: number;
   failed: number;
-  /** Growth of its queue; negative if the queue shrinks. */
+  /** Events a second by which its queue grows. Negative if the queue shrinks. */
   growth: number;
-  /** Total events delivered and failed. The next sample computes its rates from the growth of these totals. */
+  /**
+   * How many events were delivered and have failed since the bus was installed. The next sample computes rates from
+   * the growth of these totals.
+   */
   totals: { delivered: number; failed: number };
 }
 
@@ -34,7 +37,7 @@ export interface Standings {
   atMs: number;
   /** All subscribers but joins. */
   subscribers: Standing[];
-  /** The number of members of the set `subscribers`, which has joins too. */
+  /** The number of members of the set `subscribers`. Joins are members too. */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
 }
@@ -48,7 +51,10 @@ export interface StandingsReading {
   memory: Pick<Memory, 'used' | 'highMark'>;
 }
 
-/** Returns the standings at a reading. The rates come from the difference to the previous standings. */
+/**
+ * Returns the standings of all subscribers at one reading. The rates are computed from the difference to the
+ * standings before.
+ */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
   const elapsedMs = before ? Math.max(1, atMs - before.atMs) : 0;
@@ -66,7 +72,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,
-        // Totals fall if Redis loses counters. That would make a negative rate, so the rate is 0 then.
+        // A total can fall if Redis loses counters. The rate is then 0 instead of a negative number.
         delivered: Math.max(0, rate(totals.delivered, last?.totals.delivered, last?.delivered)),
         failed: Math.max(0, rate(totals.failed, last?.totals.failed, last?.failed)),
         growth: rate(each.events, last?.queued, last?.growth),
@@ -87,7 +93,7 @@ function mean(last: number, now: number, elapsedMs: number): number {
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
-/** Packs standings as JSON in which a subscriber is a list. 10,000 take about 1 MB. */
+/** Packs standings as JSON in which each subscriber is a list, to save space. 10,000 take about 1 MB. */
 export function packStandings({ subscribers, ...rest }: Standings): string {
   const rows = subscribers.map(
     ({ totals: { delivered, failed }, ...each }) =>
@@ -124,7 +130,7 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
   return { ...rest, subscribers };
 }
 
-/** The newest standings. A process reads them at most every ten seconds, and shows all callers the same ones. */
+/** The newest standings. A process reads them at most every ten seconds, and shows the same ones to all callers. */
 export class LatestStandings {
   readonly #partitions: Partitions;
   #kept: Promise<Standings | undefined> | undefined;
