@@ -17,24 +17,21 @@ import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 /** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
 
-/** Pause between two looks at Redis's memory while Redis frees the memory of dropped batches. */
+/** Pause between two reads of Redis's memory. Redis frees the memory of dropped batches in the background. */
 const FREEING_MS = 5;
 
-/** Minimum time between two logs of the error "dropping does not help". */
+/** Minimum time between two log lines that say that dropping does not help. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one call dropped from one subscriber. `queued` counts events of its queue, but not of its dead
- * letters.
+ * What one script call has dropped from one subscriber. `queued` is the number of events from its queue; events of
+ * dead letters are not in it.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/**
- * The position in a large batch that a script call hands to the next call, so that it can go on counting
- * there.
- */
+/** The batch whose events a script call began to count, and how far it came. The next call continues there. */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
@@ -44,12 +41,12 @@ type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job. When Redis stores more than the high mark, the job drops records of past deliveries,
- * then dead letters, then batches, down to the low mark, the oldest first. The policy `fair`, the default,
- * takes dead letters and batches only from subscribers that hold more than a share (fair_share.ts). The
- * policy `oldest` takes the oldest of all subscribers. If other data fills Redis, dropping would not help:
- * the job drops nothing and logs an error. The job of each partition of a Redis compares the holdings of all
- * partitions there, and drops its part.
+ * The `autodrop` job. When Redis stores more than the high mark, the job drops the oldest data until Redis stores no
+ * more than the low mark: first records of past deliveries, then dead letters, then batches. The policy `fair`, the
+ * default, takes dead letters and batches only from subscribers that hold more than a share (fair_share.ts). The
+ * policy `oldest` takes the oldest of all subscribers. If other data fills Redis, dropping would not help. The job
+ * then drops nothing and logs an error. If a Redis has several partitions, the job of each compares what all of them
+ * hold, and drops only from its own.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -96,7 +93,7 @@ export class Autodrop {
           delayed.set(topic, events + (delayed.get(topic) ?? 0));
           any = true;
         }
-        // The plan rests on estimates, so it may not have freed enough.
+        // The plan was made from estimates, so dropping may not have freed enough.
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
@@ -106,8 +103,8 @@ export class Autodrop {
   }
 
   /**
-   * Drops records of past deliveries if memory is short. Returns the shortage that is left; undefined if
-   * none is.
+   * Drops records of past deliveries if memory is short. Returns the shortage that remains, or undefined if memory is
+   * not short any more.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const found = await lastingShortage(this.#partition, this.#limits, signal, mark);
@@ -118,9 +115,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, but stops early when Redis uses no more than the target. Drops nothing beyond
-   * the plan without a new look at the memory, because a client's buffer can look like stored data for a
-   * second.
+   * Drops what the plan says, but stops as soon as Redis uses no more than the target. It never drops more than the
+   * plan: only a new measurement shows whether more must go, because for a second the buffer of a client can look
+   * like stored data.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -143,7 +140,10 @@ export class Autodrop {
     }
   }
 
-  /** Returns this partition's part of a plan by which all partitions of its Redis together free `freeBytes`. */
+  /**
+   * Returns what this partition must drop. The plan covers all partitions in its Redis, which together free
+   * `freeBytes`.
+   */
   #plan({ holdings, own }: Shortage, freeBytes: number): Cut[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
@@ -154,7 +154,7 @@ export class Autodrop {
     return cuts.filter(({ maxDeleted }) => maxDeleted > 0);
   }
 
-  /** Drops delayed events if dropping all batches and dead letters would not free enough. */
+  /** Drops delayed events. Does nothing if dropping all batches and dead letters would free enough. */
   #dropDelayed(target: number, { memory, holdings, delayed, own }: Shortage, signal: AbortSignal) {
     const freeBytes = memory.used - target - bytesOf(holdings);
     const topics = new Set(own.delayed.map(({ topic }) => topic));
@@ -163,7 +163,7 @@ export class Autodrop {
     return dropDelayed(this.#partition, this.#limits, cuts, target, signal);
   }
 
-  /** Logs at most once a minute that other data fills Redis, and what to do about it. */
+  /** Logs that other data fills Redis, and what to do about it. Logs this at most once a minute. */
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
@@ -176,7 +176,7 @@ export class Autodrop {
     );
   }
 
-  /** Logs the drops by the public names of subscribers, since a token can be a credential. */
+  /** Logs what was dropped. Subscribers appear under their public names, because a token can be a credential. */
   async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
     const nameOf = await this.#publicNames.of(drops.keys());
     for (const [token, drop] of drops)
@@ -185,8 +185,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the next cuts: half of what is left of the plan, but at most MAX_SLICE batches. Only half, so that
- * Redis's memory is read again before the other half is dropped.
+ * Returns the next part of the plan: half of it, but at most MAX_SLICE batches. It is only half, so that Redis's
+ * memory is read again before the rest is dropped.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -200,8 +200,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 }
 
 /**
- * Returns what is left of the plan after these cuts. A cut that is spent is left out, because all batches
- * that its subscriber still has are being delivered.
+ * Returns the plan without what was dropped. A cut that is `spent` is removed whole: all batches that its subscriber
+ * still has are being delivered.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

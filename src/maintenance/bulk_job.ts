@@ -9,12 +9,15 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time after which the job gives way to other jobs of its queue, and the time until it runs again. */
+/** Time after which the job lets other jobs of its queue run. Then the time until it runs again. */
 const TURN_MS = 200;
 const REST_MS = 20;
-/** Time until the job runs again if memory is short, because retries would take more memory. */
+/** Pause of the job while memory is short, because retried letters would take more memory. */
 const SHORT_MS = 5000;
-/** Maximum letters that one step counts, and that one step retries or purges. Either takes Redis a few milliseconds. */
+/**
+ * Maximum dead letters that one script call counts, and maximum that one call retries or purges. Both take Redis a
+ * few milliseconds.
+ */
 const COUNTED = 1000;
 const CHANGED = 100;
 
@@ -30,9 +33,9 @@ type StepState = Reply<'count_bulk'>['state'];
 type Part = Bulk & { queue: number };
 
 /**
- * The job `bulk`: counts the dead letters of a bulk, or retries or purges them, step by step. A bulk is the retry or
- * purge of all letters that match a filter. Each step is one script, which changes the letters and the record of the bulk
- * together. So a bulk goes on where it stopped, even if a process is killed.
+ * The job `bulk`: counts, retries or purges the dead letters of a bulk. A bulk is the retry or purge of all dead
+ * letters that match a filter. The job works in steps. Each step is one script call, which changes the letters and
+ * the record of the bulk together. So a bulk continues where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -49,7 +52,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // Reads the record again: another worker may have made a step, or the next queue may follow.
+        // The record of the bulk is read again, because another worker may have made a step, or the next queue may
+        // follow.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -71,7 +75,7 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
   }
 }
 
-/** Returns a partition's part of a bulk that is counting or running; otherwise undefined. */
+/** Returns a partition's part of a bulk if the bulk is counting or running. Otherwise returns undefined. */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));
   const bulk = readBulk(record);

@@ -7,7 +7,7 @@ import { fairCuts } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
-/** Pause between two reads of Redis's memory while Redis frees the memory of dropped events. */
+/** Pause between two reads of Redis's memory. Redis frees the memory of dropped events in the background. */
 const FREEING_MS = 5;
 
 /** The number and the bytes of a topic's delayed events. */
@@ -22,10 +22,7 @@ export interface DelayedHolding {
 type Cut = Arguments<'drop_delayed'>['cuts'][number];
 export type DelayedDrop = Reply<'drop_delayed'>[number];
 
-/**
- * Returns the number and the bytes of the delayed events of each topic that has some. Throws as Partition
- * does.
- */
+/** Returns the number and the bytes of the delayed events of each topic that has any. Throws as Partition does. */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);
   const holdings: DelayedHolding[] = [];
@@ -39,9 +36,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many events of each topic to drop, so that `freeBytes` become free. Clients that hold more
- * than a share (fair_share.ts) are cut down to it. Each topic of such a client loses the same part of its
- * events.
+ * Returns how many delayed events of each topic must be dropped to free `freeBytes`. Only clients that hold more than
+ * a share (fair_share.ts) lose events, and only what exceeds the share. All topics of such a client lose the same
+ * percentage of their events.
  */
 export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);
@@ -60,7 +57,10 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
   });
 }
 
-/** Carries out the cuts, but stops when Redis uses no more than the target. Yields what was dropped. */
+/**
+ * Drops the delayed events of a plan, but stops as soon as Redis uses no more than the target. Yields what was
+ * dropped.
+ */
 export async function* dropDelayed(
   partition: Partition,
   limits: MemoryLimits,
@@ -85,7 +85,7 @@ export async function* dropDelayed(
   }
 }
 
-/** Returns the first cuts of the plan, together at most MAX_DROPPED events. */
+/** Returns the first part of the plan, which drops at most MAX_DROPPED events. */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = MAX_DROPPED;
   const next: Cut[] = [];

@@ -8,7 +8,8 @@ export interface Holding {
 }
 
 /**
- * Maximum batches and dead letters to drop, the oldest first: of one subscriber, or without `token` of all.
+ * The maximum number of batches and dead letters to drop, oldest first. They are those of the subscriber `token` or,
+ * without it, of all subscribers.
  */
 export interface Cut {
   token?: string;
@@ -16,9 +17,9 @@ export interface Cut {
 }
 
 /**
- * Returns the cuts that free `freeBytes`. Every client that holds more than the share (`fairShare`) loses
- * what it holds beyond that; the other clients lose nothing. What a client and its joins hold counts
- * together. The cuts of the client that holds most come first.
+ * Returns what must be dropped to free `freeBytes`. Each client that holds more than the share (see `fairShare`)
+ * loses what exceeds the share, and all other clients lose nothing. What a client and its joins hold is added up. The
+ * cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -39,8 +40,8 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
 }
 
 /**
- * Returns the share (bytes) to which all larger holdings must be cut down to free `freeBytes`; 0 if all
- * must go.
+ * Returns the share: the number of bytes to which each larger holding must be cut to free `freeBytes` in all. It is 0
+ * if everything must go.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
@@ -52,7 +53,7 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns the cut that frees `freeBytes`, by estimate, by dropping the oldest batches of all subscribers. */
+/** Returns a single cut that drops the oldest batches of all subscribers, as many as free `freeBytes` by estimate. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));

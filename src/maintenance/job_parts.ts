@@ -6,27 +6,27 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Parts of a job that works on one partition and reports what it did. */
+/** What a job needs that works on one partition and reports what it did. */
 export interface RepairParts {
-  /** The partition on which the job works. Its `aux` queue holds the job. */
+  /** The partition on which the job works. The job itself is in the queue `aux` of this partition. */
   partition: Partition;
   publicNames: PublicNames;
   recorder: Recorder;
   log: Log;
 }
 
-/** Parts of all jobs of an `aux` queue. */
+/** What all jobs of a queue `aux` need. */
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets one sweep of this process run at a time. A sweep rests as long as it works; 16 at once would leave Redis no
-   * rest.
+   * Lets one sweep of this process run at a time. A sweep rests for as long as it works. If 16 sweeps ran at once,
+   * Redis would have no rest.
    */
   sweeps: Turns;
   /**
-   * Aborted as soon as the process begins to stop. The signal that a job itself gets is aborted only when the
-   * grace period ends.
+   * Aborted as soon as the process begins to stop. The other signal, which a job gets when it runs, is aborted only
+   * at the end of the grace period.
    */
   stopping: AbortSignal;
 }

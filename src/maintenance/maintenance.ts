@@ -18,11 +18,17 @@ import { Scheduler } from './scheduler.ts';
 import { sweepJob } from './sweep_job.ts';
 
 const MAX_SLEEP_MS = 10_000;
-/** Time over which the tickers of several partitions begin, so that their jobs do not all come in the same moment. */
+/**
+ * Time over which the tickers of the partitions start, one after the other, so that their jobs do not all come at
+ * once.
+ */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
-/** Number of workers. Two, because the sweep of a big bus occupies one of them for minutes. */
+/** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
-/** With several partitions a third one moves outboxes while another job waits for a partition that does not answer. */
+/**
+ * Number of workers if the bus has several partitions. The third one moves outboxes while another job waits for a
+ * partition that does not answer.
+ */
 const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
@@ -31,12 +37,15 @@ interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   wakeups: Wakeups;
 }
 
-/** The maintenance of one partition: the scheduler, the tickers, and the workers of the `aux` queue. */
+/** The maintenance of one partition: its scheduler, its tickers, and the workers of its queue `aux`. */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
-  /** Only a bus with one partition can have been taken over. */
+  /**
+   * Watches for processes of the Ruby Routemaster. Undefined with several partitions, because only a bus with one can
+   * have taken over from it.
+   */
   readonly #rubyWatch: RubyWatch | undefined;
   readonly #startTickers: () => NodeJS.Timeout[];
   readonly #tickersBeginMs: number;
@@ -49,7 +58,7 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // Each partition drops its own part of what its Redis has.
+    // Each partition of a full Redis drops a part of its own data.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {
@@ -99,8 +108,8 @@ export class Maintenance {
 }
 
 /**
- * Returns a handler that runs the periodic job that has the name of the acquired job, or the one of `others`, which
- * have arguments. Jobs of other names are deleted.
+ * Returns the handler of jobs. It runs the periodic job with the name of the acquired job, or else the handler with
+ * this name in `others`, whose jobs have arguments. A job with any other name is deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {
@@ -115,8 +124,8 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 }
 
 /**
- * Queues a job at once and then at its interval. Several processes may do so, because the queue holds a job
- * only once.
+ * Queues a job at once, and then at its interval. Several processes may do so at the same time, because the queue
+ * never has the same job twice.
  */
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {

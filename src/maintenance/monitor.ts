@@ -6,7 +6,7 @@ import type { JobParts } from './job_parts.ts';
 
 type Send = (figures: readonly Figure[]) => Promise<void>;
 
-/** The `monitor` job: sends all figures of the bus to the metric service, tagged with `env` and `app`. */
+/** The `monitor` job: sends all figures of the bus to the metric service, with the tags `env` and `app`. */
 export function monitorJob(
   parts: Pick<JobParts, 'config' | 'partitions' | 'publicNames' | 'log'>,
 ): () => Promise<void> {
@@ -20,7 +20,10 @@ export function monitorJob(
   };
 }
 
-/** Returns a function that sends figures; undefined for Prometheus, which scrapes `/metrics` instead. */
+/**
+ * Returns a function that sends figures to the metric service. Returns undefined for Prometheus, which fetches
+ * figures from `/metrics` instead.
+ */
 function senderOf(config: Config, log: Log): Send | undefined {
   if (config.metricService === 'prometheus') return undefined;
   if (config.metricService === 'print') return async (figures) => logFigures(figures, log);

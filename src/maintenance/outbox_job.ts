@@ -9,7 +9,10 @@ import type { Partitions } from '../store/partitions.ts';
 
 /** Time after which the job gives way to other jobs of its queue, even if entries are left. */
 const TURN_MS = 500;
-/** A fault of the bus itself may last, and each try logs it. The entries must not be dropped. */
+/**
+ * The pause after an error of the bus itself. Such an error may last, and each attempt logs it. The entries must not
+ * be dropped.
+ */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
 interface OutboxJobParts {

@@ -14,15 +14,15 @@ export interface PeriodicJob {
   name: string;
   /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
   everyMs: number;
-  /** Does the work once. An aborted `signal` asks it to end soon. If it throws, the next tick tries again. */
+  /** Does the work once. If `signal` is aborted, it should end soon. If it throws, the next tick tries again. */
   run: (signal: AbortSignal) => Promise<void>;
 }
 
-/** Every job of the `aux` queue. To add one, write its `run` in a file of its own and add a row. */
+/** All periodic jobs of the queue `aux`. To add one, write its `run` in a file of its own, and add a row here. */
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const { config, partition, partitions, sweeps, stopping } = parts;
   const autodrop = new Autodrop(parts, config);
-  // With several partitions some jobs are less frequent, so that an idle process sends less.
+  // With several partitions some jobs run less often, so that an idle process sends fewer commands.
   const isAlone = partitions.all.length === 1;
   const sweep = sweepJob(parts);
   const sweepAll = async (signal: AbortSignal) => {
@@ -30,19 +30,20 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     await sweep(signal);
     if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
-  // Only the control partition's job sends the figures, because they are of the whole bus. With Prometheus
-  // none does, as Prometheus scrapes the figures.
+  // Only the job of the control partition sends the figures, because they are those of the whole bus. With Prometheus
+  // no job sends any, because Prometheus fetches them.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // This interval is a fallback: a process that finds memory short when it stores something queues this job at once.
+    // The interval is only a fallback. A process that stores something and finds memory short queues this job at
+    // once.
     { name: 'autodrop', everyMs: isAlone ? 30_000 : 120_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
-    // Promotes due jobs if the scheduler, which normally does so, cannot.
+    // Makes due jobs instant if the scheduler, which normally does that, cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: isAlone ? config.leaseMs / 3 : config.leaseMs, run: () => scrubDead(parts) },
-    // A sweep takes minutes on a big bus, so it ends at once when the process stops. The next sweep checks
-    // everything.
+    // The sweep of a big bus takes minutes, so it ends at once when the process stops. The next sweep checks
+    // everything again.
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,

@@ -12,18 +12,21 @@ const TELL_EVERY_MS = 2000;
 interface RehearsalParts {
   policy: CallbackPolicy;
   leaseMs: number;
-  /** The check lists tokens with fewer characters than this. */
+  /** The report lists the tokens that are shorter than this. */
   minTokenLength: number;
-  /** Called with a line of progress every few seconds. */
+  /** Called every few seconds with a line that describes the progress. */
   tell: (progress: string) => void;
   log: Log;
 }
 
-/** What a takeover of a Redis would do. Shows the names of subscribers and clients, not their tokens. */
+/**
+ * What would happen if this bus took over a Redis of the Ruby Routemaster. Subscribers and clients are shown by their
+ * names, not by their tokens.
+ */
 export interface Rehearsal extends FoundBatches {
-  /** Why this bus could not use this Redis; undefined if it could. */
+  /** Why this bus cannot use this Redis. Undefined if it can. */
   unfit: string | undefined;
-  /** The layout version in this Redis; undefined if this bus never used it. */
+  /** The version of the layout in this Redis. Undefined if this bus has never used it. */
   layout: string | undefined;
   /** Number of living Ruby workers, and the time since the latest sign of life of any of them. */
   workers: { count: number; silentMs: number };
@@ -34,7 +37,7 @@ export interface Rehearsal extends FoundBatches {
   refused: { subscriber: string; callback: string; reason: string }[];
 }
 
-/** Reads what a takeover would find. Sends only commands that read. Throws as Partition does. */
+/** Reads what a takeover would find. Sends only commands that change nothing. Throws as Partition does. */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;
   const unfit = await checkServer(partition, parts.log).then(
@@ -95,7 +98,7 @@ async function readSubscribers(
   return { subscribers: tokens.length, refused };
 }
 
-/** Returns a function that reports, every two seconds at most, how many items are checked. */
+/** Returns a function that reports how many items were checked, but at most every two seconds. */
 function reporter(tell: (progress: string) => void, what: string, total: number): (done: number) => void {
   let toldAtMs = clock.monotonicMs();
   return (done) => {

@@ -7,13 +7,13 @@ const SLICE = 300;
 /** The batches that a takeover would convert. */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
-  /** When the oldest batch was created (ms); undefined if there is none. */
+  /** When the oldest batch was created, in ms. Undefined if there is no batch. */
   oldestMs: number | undefined;
   /** Number of entries of the index whose batches no longer exist. */
   lost: number;
 }
 
-/** Reads the batches. `progressOf` makes a function that is called with the number of batches read so far. */
+/** Reads the batches. The function that `progressOf` makes is called with the number of batches read so far. */
 export async function readBatches(
   partition: Partition,
   progressOf: (total: number) => (done: number) => void,
@@ -39,7 +39,7 @@ export async function readBatches(
   return { batches, oldestMs: Number.isFinite(oldestMs) ? oldestMs : undefined, lost };
 }
 
-/** Yields the UIDs of batches whose keys have names of the Ruby Routemaster. Each UID is yielded once. */
+/** Yields the UIDs of batches whose keys have the names that the Ruby Routemaster uses. Each UID comes once. */
 async function* strays(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');

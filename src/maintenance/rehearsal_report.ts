@@ -1,7 +1,7 @@
 import type { Rehearsal } from './rehearsal.ts';
 
 interface Report {
-  /** True if nothing needs to be done before the takeover. */
+  /** True if nothing must be done before the takeover. */
   ready: boolean;
   text: string;
 }
@@ -9,7 +9,7 @@ interface Report {
 /** Maximum items of one kind that the report lists. */
 const MAX_LISTED = 20;
 
-/** Returns a report of what a takeover would do. `settings` are notes on the environment variables. */
+/** Returns the report on what a takeover would do. `settings` are notes on environment variables. */
 export function reportOf(found: Rehearsal, settings: readonly string[], leaseMs: number): Report {
   if (found.layout !== undefined) {
     const text = `There is nothing to take over: this bus uses this Redis already (layout ${found.layout}). Nothing was changed.`;

@@ -8,15 +8,15 @@ const STOP_IT = 'stop it, as docs/migrating.md says';
 interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
-  /** Runs a sweep. Its parameter is the number of living Ruby workers. */
+  /** Runs a sweep. Its argument is the number of living Ruby workers. */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }
 
 /**
- * Looks for processes of the Ruby Routemaster that still use a Redis that was taken over. If it finds one, it
- * logs an error, and a sweep repairs at once what the process did. This is no job of `aux`, because a Ruby
- * worker would take the job.
+ * Watches for processes of the Ruby Routemaster that still use a Redis after this bus took it over. If there is one,
+ * it logs an error, and a sweep at once repairs what that process did. This is no job of `aux`, because a Ruby worker
+ * would take such a job.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

@@ -35,8 +35,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
     const reading = { atMs: found.nowMs, subscribers, totalsOf: totalsIn(counts), memory };
     let standings: string | undefined = packStandings(standingsAt(reading, unpackStandings(found.standings)));
-    // The sample of the bus goes first, since readers know by its entry that a step was sampled. Later calls
-    // may fall into the next step.
+    // The sample of the bus is stored first, because readers conclude from its entry that a step was sampled. Later
+    // calls may already fall into the next step.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
         const slice = its.slice(i, i + SAMPLES_PER_CALL);
@@ -47,8 +47,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Returns the partition that has the history of a sample's subject (the bus, a topic or a subscriber). It
- * also knows whether the subject still exists.
+ * Returns the partition that stores the history of a sample. The partition also knows whether the topic or subscriber
+ * of the sample still exists.
  */
 function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Partition {
   if (topic !== undefined) return partitions.ofTopic(topic);
@@ -57,14 +57,14 @@ function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Par
 
 type Subscriber = Reply<'census'>['subscribers'][number];
 
-/** The figures of all subscribers, when they were read, and the standings that were stored then. */
+/** The figures of all subscribers at one moment, and the standings that were stored before. */
 interface Census {
   subscribers: Subscriber[];
   nowMs: number;
   standings: string | undefined;
 }
 
-/** Reads all subscribers. Each call reads about 500, so that a bus at rest gets few commands. */
+/** Reads the figures of all subscribers, about 500 in each call, so that an idle bus gets few commands. */
 async function census(partitions: Partitions): Promise<Census> {
   const found = new Map<string, Subscriber>();
   let nowMs = 0;
@@ -111,8 +111,8 @@ function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number)
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing: nothing is delivered to it, so its
-    // health cannot change.
+    // A subscriber without queued events does not count as failing. Nothing is delivered to it, so its health cannot
+    // change.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -128,7 +128,10 @@ function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number)
   ];
 }
 
-/** Returns a function that returns how many events of a subscriber were ever delivered, and how many failed. */
+/**
+ * Returns a function that tells how many events of a subscriber were delivered since the bus was installed, and how
+ * many failed.
+ */
 function totalsIn(counts: readonly Count[]): StandingsReading['totalsOf'] {
   const all = new Map<string, { delivered: number; failed: number }>();
   for (const { name, tags, value } of counts) {
@@ -151,7 +154,7 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/** Adds a value to the figure `name` in all of these; undefined ones are skipped. */
+/** Adds a value to the figure `name` in each of the given samples. Undefined samples are skipped. */
 function add<Name extends string>(
   name: Name,
   value: number,
@@ -160,7 +163,7 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/** Returns samples of the `limit` topics or subscribers with the largest `size`, without those of size 0. */
+/** Returns samples of the `limit` topics or subscribers with the largest `size`. Those of size 0 are left out. */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

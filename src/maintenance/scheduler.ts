@@ -6,9 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes some due entries of one kind of the agenda: of delayed events, triggers, or joins with open
- * keys. It is called again while more are due, and after a pause if it throws. Several processes may run it
- * at the same time.
+ * Publishes some of the agenda entries of one kind that are due: delayed events, events of triggers, or events of
+ * joins with open keys. It is called again while more are due, and after a pause if it throws. Several processes may
+ * run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -16,14 +16,14 @@ interface SchedulerParts {
   partition: Partition;
   wakeups: Wakeups;
   agenda: Partial<Record<AgendaKind, PublishDue>>;
-  /** Maximum time between two looks for due jobs. It is needed because an announcement may be lost. */
+  /** Maximum time between two searches for due jobs. It is needed because an announcement may be lost. */
   maxSleepMs: number;
   log: Log;
 }
 
 /**
- * Makes scheduled jobs instant when they are due, and publishes the entries of the agenda that are due.
- * Sleeps until the next deadline, or until a script announces an earlier one.
+ * Makes scheduled jobs instant when they are due, and publishes due entries of the agenda. In between it sleeps until
+ * the next deadline, or until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -56,7 +56,10 @@ export class Scheduler {
     }
   }
 
-  /** Promotes due jobs. Returns the ms to sleep, rounded up so that the next call is not too early. */
+  /**
+   * Makes due jobs instant. Returns the ms to sleep until the next deadline, rounded up, so that the next search is
+   * not too early.
+   */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;
     try {
@@ -72,14 +75,14 @@ export class Scheduler {
   }
 
   /**
-   * Starts to publish the due entries of a kind, if there are any. Returns the ms after which the scheduler
-   * must look at this kind again. Infinity means that no entry waits, or that the end of the publishing under
-   * way wakes the scheduler.
+   * If entries of a kind are due, starts to publish them. Returns the ms after which the scheduler must look at this
+   * kind again. Infinity means that no entry waits, or that the scheduler will be woken when the publishing under way
+   * has ended.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
     const { signal } = this.#stopping;
-    // If entries of this kind are being published already, the end of that wakes the scheduler.
+    // While entries of this kind are being published, nothing else starts: the scheduler is woken at the end.
     if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
     if (dueMs > 0) return dueMs;
     const done = this.#publish(kind, publishDue).finally(() => {

@@ -8,15 +8,15 @@ import type { Partition } from '../store/partition.ts';
 export const SCHEMA = 2;
 const OLDEST_REDIS = 7;
 const SLICE = 200;
-/** Interval at which a boot checks whether workers of the former release still run. */
+/** Interval at which a starting process checks whether workers of the previous release still run. */
 const LOOK_EVERY_MS = 500;
 /** Interval at which a long takeover logs its progress. */
 const TELL_EVERY_MS = 2000;
 
 /**
- * Checks that the bus can use this Redis, and upgrades its data to the current layout. Several processes may
- * do so at once. Waits until no worker of the former release has renewed its lease for `leaseMs`. Throws
- * BootError if a person must act, and StorageUnavailable if waiting may help.
+ * Checks that the bus can use this Redis, and upgrades its data to the current layout. Several processes may do so at
+ * once. Waits until no worker of the previous release has renewed its lease for `leaseMs`. Throws BootError if a
+ * person must act, and StorageUnavailable if waiting may help.
  */
 export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(partition, log);
@@ -38,20 +38,26 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. False also if the takeover was by a release
- * that did not record it.
+ * True if the bus took this Redis over from the Ruby Routemaster. It is also false if a release took it over that did
+ * not record that.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
 }
 
-/** Returns when the bus took this Redis over, by Redis's clock; undefined if it did not. */
+/**
+ * Returns when the bus took this Redis over from the Ruby Routemaster, in ms by Redis's clock. Returns undefined if
+ * it did not.
+ */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
   return at === null ? undefined : Number(at);
 }
 
-/** Throws if a Ruby worker lives. It would take jobs, not find their batches, and forget the jobs. */
+/**
+ * Throws if a worker of the Ruby Routemaster lives. Such a worker would take jobs, not find their batches, and forget
+ * the jobs.
+ */
 async function refuseBesideRubyWorkers(partition: Partition, leaseMs: number): Promise<void> {
   const { workers, silentMs = 0 } = await partition.run('ruby_workers', { leaseMs });
   if (workers === 0) return;
@@ -67,8 +73,8 @@ function seconds(ms: number): number {
 }
 
 /**
- * Upgrades the data from layout `from`. Queued events stay as they are: layout 1 stores events in another
- * form, which workers can decode.
+ * Upgrades the data from the layout `from`. Queued events stay as they are, even though layout 1 stores them in
+ * another form, because workers can decode that form.
  */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
@@ -97,8 +103,8 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
 }
 
 /**
- * Converts the batches of a Ruby Routemaster, and returns their number. Its `aux` jobs are not converted,
- * because tickers queue new ones.
+ * Converts the batches of a Ruby Routemaster, and returns their number. Its jobs in `aux` are not converted, because
+ * tickers queue new ones.
  */
 async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));

@@ -12,22 +12,25 @@ interface Holdings {
 }
 
 /**
- * One Redis is short of memory. `holdings` and `delayed` cover all partitions in that Redis, because what one partition
- * must drop depends on what the others hold.
+ * The shortage of memory in one Redis. `holdings` and `delayed` cover all partitions in that Redis, because what one
+ * partition must drop depends on what the others hold.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
-  /** What the partition of the job holds itself. It drops nothing else. */
+  /** What the partition of the job holds itself. The job drops nothing of other partitions. */
   own: Holdings;
-  /** Estimate of the bytes that Redis would free if all batches, dead letters and delayed events were dropped. */
+  /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
-  /** Memory to which autodrop should drop, in bytes; undefined if other data alone exceeds the high mark. */
+  /**
+   * The memory, in bytes, to which autodrop should reduce the data. Undefined if other data alone exceeds the high
+   * mark.
+   */
   targetBytes: number | undefined;
 }
 
 /**
- * Returns the memory of Redis if it stores more than `mark`, by default the high mark, both now and a second
- * later; otherwise undefined. Throws as Partition does.
+ * Measures the memory of Redis now and a second later. Returns the memory if Redis stores more than `mark` (by
+ * default the high mark) both times, and otherwise undefined. Throws as Partition does.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -43,7 +46,7 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/** Estimates what can be dropped in the Redis of a partition. Throws as Partition does. */
+/** Estimates what can be dropped in the Redis that has a partition. Throws as Partition does. */
 export async function measureShortage(
   partitions: Partitions,
   partition: Partition,
@@ -60,7 +63,7 @@ export async function measureShortage(
   return { memory, own, holdings, delayed, droppableBytes, targetBytes };
 }
 
-/** Returns the bytes that a partition has in its outboxes for these others. */
+/** Returns the bytes in a partition's outboxes to these other partitions. */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
   const counts = await partition.command((redis, keys) => redis.hmget(keys.outboxes_bytes(), ...places));
@@ -72,9 +75,10 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the memory to which autodrop should drop. This is the low mark; if other data alone exceeds the low
- * mark, it is halfway between the size of that data and the high mark. If it even exceeds the high mark because
- * of outboxes between partitions of this Redis, these only need some room: what they have becomes batches then.
+ * Returns the memory to which autodrop should reduce the data: usually the low mark. If other data alone exceeds the
+ * low mark, it is halfway between the size of that data and the high mark. If other data even exceeds the high mark
+ * because of outboxes between partitions of this Redis, only some room must be made for these, because their entries
+ * become batches when they are moved.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
@@ -87,9 +91,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, whose size one call measures. Measuring 500 takes Redis about 1
- * ms. If 1 % of the batches holds 90 % of the bytes, the standard deviation of the estimate is a quarter of
- * the true value. With a sample of 100 it would be more than half of it.
+ * Maximum batches, and maximum dead letters, that one call measures as a sample. Measuring 500 takes Redis about 1
+ * ms. If 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true
+ * value. With a sample of 100 it would be more than half of it.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

@@ -11,9 +11,10 @@ interface CrossingParts {
 }
 
 /**
- * Repairs the data that must agree between partitions: marks (lua/shared/elsewhere.lua) without subscribers, subscribers
- * without a mark, and outboxes without a job. A call that is cut off leaves marks without subscribers, so they are not
- * reported as findings. The other two faults arise only if a Redis loses writes.
+ * Repairs the data that must agree between partitions. A topic must have a mark for each other partition that has
+ * subscribers of it (lua/shared/elsewhere.lua), and no other marks. An outbox with entries must have a job. Surplus
+ * marks are not reported as findings, because a call that is cut off leaves some. The other faults arise only if a
+ * Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -22,7 +23,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/** Corrects the marks of the topics that live here, by their subscribers in other partitions. */
+/** Corrects the marks of the topics of this partition, by counting their subscribers in other partitions. */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('set', walk.partition.keys.topics())) {
@@ -41,7 +42,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks, in other partitions, for their topics that have subscribers in this partition. */
+/** Sets missing marks in other partitions: for their topics that have subscribers in this partition. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {
@@ -52,7 +53,10 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Queues the job of each outbox that has entries, unless the job is queued already or a living worker holds it. */
+/**
+ * Queues the job of each outbox that has entries. Does nothing for a job that is queued already, or that a living
+ * worker holds.
+ */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   for (const { index } of partitions.all) {
     const entries = await walk.ask((redis, keys) => redis.llen(keys.outbox(String(index))));

@@ -5,8 +5,8 @@ import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
 /**
- * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only the watch for
- * Ruby processes passes `rubyWorkers`.
+ * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. The argument `rubyWorkers`
+ * is given only by the watch for Ruby processes.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;
@@ -15,8 +15,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
     try {
       await sweep(partition, { signal, findings, ...(rubyWorkers && { rubyWorkers }) });
     } finally {
-      // Reports the findings even of a failed sweep, because no later sweep will find what this one has
-      // repaired.
+      // Even the findings of a failed sweep are reported, because no later sweep will find what was repaired.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }

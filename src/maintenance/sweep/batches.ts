@@ -2,7 +2,7 @@ import { packJob, QUEUES } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Names that the scan of all keys collects for the later steps of a sweep. */
+/** Names that a sweep collects while it scans all keys, for its later steps. */
 export interface Seen {
   /** Subscribers with queued batches. */
   queued: Set<string>;
@@ -20,23 +20,21 @@ export interface Seen {
   delayed: Set<string>;
   /** Clients with delayed events. */
   delaying: Set<string>;
-  /** Triggers, each as its member of `triggers:due`: its name and the token of its client. */
+  /** Triggers. Each is given as its member of `triggers:due`: its name and the token of its client. */
   triggers: Set<string>;
   /** Clients with triggers. */
   triggering: Set<string>;
-  /** Delivery logs, each as its member of `deliveries:logs`: `taken` or `dropped`, and the subscriber. */
+  /** Delivery logs. Each is given as its member of `deliveries:logs`: `taken` or `dropped`, and the subscriber. */
   logs: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
-  /** Batches that seemed to have no job; at most `maxJobs`. */
+  /** Batches that seemed to have no job. The set has at most `maxJobs`. */
   jobless: Set<string>;
 }
 
-/** Names in LAYOUT of the keys that are about one batch each. */
+/** Names, in the table LAYOUT, of the keys that belong to one batch each. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
-/**
- * Names in LAYOUT of the indexes that each subscriber has of its batches or dead letters, with their types.
- */
+/** Names, in the table LAYOUT, of the indexes of a subscriber's batches or dead letters, with their types. */
 const INDEXES = {
   batches_queued: 'zset',
   batches_retrying: 'zset',
@@ -84,8 +82,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // Keys of `dead_letter_about` begin like keys of `dead_letter`. No batch id contains a colon, so a colon
-  // tells them apart.
+  // Keys of `dead_letter_about` begin like keys of `dead_letter`, but have a colon after that. No batch id contains a
+  // colon.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -123,8 +121,8 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
 }
 
 /**
- * Returns the member of `triggers:due` of a trigger. `key` is the trigger's key from the token on: token,
- * colon, name. No name has a colon.
+ * Returns the member of `triggers:due` that stands for a trigger. `key` is the last part of the trigger's key: the
+ * token of the client, a colon and the name. No name contains a colon.
  */
 function memberOf(key: string): string {
   const colon = key.lastIndexOf(':');
@@ -132,8 +130,8 @@ function memberOf(key: string): string {
 }
 
 /**
- * Collects batches that seem to have no job. Some may have one after all, because batches and jobs are not
- * read at the same instant.
+ * Collects batches that seem to have no job. Some may have one, because batches and jobs are not read at the same
+ * moment.
  */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {

@@ -2,7 +2,7 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Maximum ids in a call. It is low because the call reads the texts of these events. */
+/** Maximum events that one call checks by their ids. It is low, because the call reads the texts of these events. */
 const TEXTS = 50;
 
 /** Repairs the delayed events of all topics, and the stored sums of what each client holds of them. */
@@ -36,7 +36,10 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
   return reply;
 }
 
-/** Enters the delayed events of a topic that have a text but no entry. */
+/**
+ * Finds delayed events of a topic that have a text, but are not in the sorted set of due times, and enters them
+ * there.
+ */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))
     for (let at = 0; at < ids.length; at += TEXTS)

@@ -1,4 +1,7 @@
-/** Maps each kind of finding to the kind of its `name`. INTERNALS.md describes how each is repaired. */
+/**
+ * The kinds of findings of a sweep, each with the kind of thing that its `name` names. INTERNALS.md describes how
+ * each is repaired.
+ */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
   batch_malformed: 'bid',
@@ -53,8 +56,8 @@ export function isFindingKind(kind: string): kind is FindingKind {
 export interface Finding {
   kind: FindingKind;
   /**
-   * Depending on the kind: a batch's id, a job's name, a worker's id, a token, a topic, a topic and an event's id, a
-   * trigger's name and the token of its client, or a key.
+   * What is wrong. Depending on the kind, it is a batch's id, a job's name, a worker's id, a token, a topic, a topic
+   * and an event's id, a trigger's name and the token of its client, or a key.
    */
   name: string;
 }

@@ -3,14 +3,14 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Maximum calls per subscriber, each of which counts 2,000 batches. A gauge that needs more is left to the
+ * Maximum script calls for one subscriber, each of which counts 2,000 batches. A gauge that needs more is left to the
  * next sweep.
  */
 const MAX_CALLS = 1000;
 
 /**
- * Corrects the gauges (numbers of batches and events) of every subscriber with a gauge, batches or dead
- * letters.
+ * Corrects the gauges of each subscriber that has a gauge, batches or dead letters. A gauge is a number of batches or
+ * of events.
  */
 export async function sweepGauges(
   walk: Walk,

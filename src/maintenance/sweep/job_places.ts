@@ -1,13 +1,13 @@
 import { deliveredBy, type QueueName, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** A job's bytes as Latin-1 text, which a map can use as a key. */
+/** A job's bytes as Latin-1 text, because a map cannot have bytes as keys. */
 export type PackedJob = string;
 
-/** Some jobs of one place. A place is a list or a sorted set that stores jobs of one state. */
+/** Some of the jobs in one place: a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
-  /** The subscriber for whose lane these jobs wait; empty if they do not wait. */
+  /** The subscriber whose waiting jobs these are. Empty if the jobs do not wait. */
   lane: string;
   /** True if jobs of dropped batches may remain in this place until `acquire` removes them. */
   leftovers: boolean;
@@ -17,8 +17,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs of all places of a queue. Places come in the order in which jobs move through them, so that
- * few moving jobs are missed. `waiting` names the subscribers with waiting jobs.
+ * Yields the jobs in all places of a queue. The places come in the order in which jobs move through them, so that few
+ * moving jobs are missed. `waiting` has the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;
@@ -40,13 +40,13 @@ export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<str
   }
 }
 
-/** Returns the jobs whose batch no longer exists. */
+/** Returns those of the jobs whose batch no longer exists. */
 export async function withoutBatch(walk: Walk, jobs: Buffer[]): Promise<Buffer[]> {
   const deliveries = jobs.filter((job) => deliveredBy(job) !== '');
   const gone: Buffer[] = [];
   for (const slice of slices(deliveries)) {
     const batches = slice.map((job) => walk.partition.keys.batch(deliveredBy(job)));
-    // Usually all batches exist, so one command for all of them is enough.
+    // Usually all batches exist, so a single command for all of them is enough.
     if ((await walk.ask((redis) => redis.exists(...batches))) === batches.length) continue;
     const found = await walk.ask((redis) => Promise.all(batches.map((each) => redis.exists(each))));
     gone.push(...slice.filter((_, index) => found[index] === 0));

@@ -4,8 +4,8 @@ import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } 
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum list elements that one call compares: about 10 ms of Redis. To find a job, the script searches
- * whole lists.
+ * Maximum list elements that one script call compares. 500,000 take Redis about 10 ms. The script must search whole
+ * lists to find a job.
  */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
@@ -13,22 +13,22 @@ const MAX_SUSPECTS = 100;
 interface JobClues {
   waiting: Iterable<string>;
   jobless: Iterable<string>;
-  /** Number of living workers of the Ruby Routemaster, which also take jobs; undefined if there are none. */
+  /** Number of living workers of the Ruby Routemaster, which take jobs too. Undefined if there are none. */
   rubyWorkers?: number | undefined;
-  /** Maximum jobs of the queue that one sweep checks, which bounds the memory of this process. */
+  /** Maximum jobs of the queue that one sweep checks. This limits the memory of the process. */
   maxJobs: number;
 }
 
 /**
- * Repairs the jobs of one queue. Each job of the index must be in exactly one place; INTERNALS.md ("Jobs in
- * no state") explains how that is checked. A stranger is a job that is in a place but not in the index: the
- * script decides about it.
+ * Repairs the jobs of one queue. Each job of the index must be in exactly one place; INTERNALS.md ("Jobs in no
+ * state") explains how that is checked. A job that is in a place, but not in the index, is called a stranger, and a
+ * script decides what to do with it.
  */
 export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** For each job that was seen waiting, the subscriber for whose lane it waits. */
+  /** For each job that was seen waiting, the subscriber whose waiting job it is. */
   readonly #lanes = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;
@@ -55,7 +55,7 @@ export class JobSweep {
     await this.#repairThose(strangers, { indexed: 0 });
   }
 
-  /** Returns the jobs of the index, each with a count of 0. Repairs jobs without a batch at once. */
+  /** Returns the jobs of the index, each with the count 0. Jobs whose batch is gone are repaired at once. */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     const index = this.#walk.partition.keys.jobs_index(this.#q);
@@ -72,8 +72,9 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places each `known` job is, and notes the lane that it waits for. If `strangers` is given, adds the
-   * other jobs of this part to it, but no leftovers without a batch.
+   * Counts in how many places each of the `known` jobs is, and notes for which subscriber it waits. If `strangers` is
+   * given, collects there the other jobs that belong to this part of the queue. Leftover jobs without a batch are not
+   * collected.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -99,7 +100,8 @@ export class JobSweep {
   }
 
   /**
-   * Has the script repair the `suspects` that are in the index (`indexed` is 1), or those that are not (0).
+   * Lets the script repair some of the `suspects`: those that are in the index if `indexed` is 1, or those that are
+   * not if it is 0.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

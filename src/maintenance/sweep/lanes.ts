@@ -2,8 +2,7 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs the lanes, shares and leases of workers. `holding` has the ids of workers that were seen with a
- * job.
+ * Repairs the lanes, shares and leases of workers. `holding` has the ids of the workers that were seen with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -24,11 +23,11 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // Runs the script even without workers, because it also checks the number of deliveries in each lane.
+  // The script must run even if there are no workers, because it also checks the number of deliveries in each lane.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/** Repairs lanes whose waiting jobs would never become instant. */
+/** Finds subscribers whose waiting jobs would never become instant, and brings a job back. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
   const { keys } = walk.partition;

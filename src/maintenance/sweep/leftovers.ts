@@ -4,8 +4,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Removes what processes of earlier releases left behind: topics that nobody uses, and the counts of topics
- * and subscribers that no longer exist. These are not findings.
+ * Removes what earlier releases have left in Redis: topics that nobody uses, and counters about topics and
+ * subscribers that no longer exist. These are not reported as findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const { keys } = walk.partition;
@@ -22,8 +22,8 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 }
 
 /**
- * Returns a field of `counters` with the field of its total, and the topic or subscriber that it is about;
- * undefined if it is about neither.
+ * Reads a field of the hash `counters`. Returns it with the field of its total, and the topic or subscriber that it
+ * is about. Returns undefined if the counter is about neither.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

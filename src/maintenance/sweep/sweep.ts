@@ -15,28 +15,28 @@ import { Walk } from './walk.ts';
 const MAX_JOBS = 200_000;
 
 interface SweepOptions {
-  /** When aborted, the sweep ends early and returns the findings so far. */
+  /** When it is aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /** Gets each finding after its repair, even if the sweep throws later. */
+  /** Collects the findings, each after its repair. So they are known even if the sweep throws later. */
   findings?: Finding[];
   /** Maximum jobs of a queue that one sweep checks. In a longer queue, each sweep checks a random part. */
   maxJobs?: number;
   /**
-   * Number of living workers of the Ruby Routemaster. If there are any, the sweep puts the jobs that it
-   * repairs where only workers of this bus take them.
+   * Number of living workers of the Ruby Routemaster. If there are any, repaired jobs are put where only workers of
+   * this bus take them.
    */
   rubyWorkers?: number;
 }
 
 /**
- * Checks all data of a partition, repairs inconsistencies and returns them. Inconsistencies mean that the bus
- * has a bug, or that somebody changed its Redis. A sweep may run while the bus works, and beside other
- * sweeps. Throws as Partition does.
+ * Checks all data of a partition, repairs inconsistencies, and returns what it found. An inconsistency means that the
+ * bus has a bug, or that somebody has changed its data in Redis. A sweep may run while the bus works, and at the same
+ * time as other sweeps. Throws as Partition does.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
   const walk = new Walk(partition, signal, findings);
-  // Each step relies on the repairs of the steps before it.
+  // Each step relies on the repairs of the earlier steps.
   const seen = await sweepBatches(walk, maxJobs);
   const { queued, buried, waiting, owners, workers, jobless } = seen;
   await sweepWorkers(walk, workers);
@@ -44,8 +44,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // While a Ruby process lives, gauges are left to the next sweep: such a process counts an event before the
-  // event's batch is converted to one of this bus.
+  // While a Ruby process lives, gauges are left to the next sweep. Such a process counts an event before the batch of
+  // the event is converted, so the gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);

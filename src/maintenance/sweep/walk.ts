@@ -8,13 +8,10 @@ import { type Finding, isFindingKind } from './finding.ts';
 
 /** Maximum elements that one call reads or checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
-/**
- * Minimum rest. Rests that would be shorter are added up until they reach it, since timers are not precise
- * enough.
- */
+/** Minimum duration of a rest, because timers are not precise. Shorter rests are added up until they reach it. */
 const MIN_REST_MS = 5;
 
-/** The scripts that repair something and return a list of findings. */
+/** The scripts that repair something. Each returns a list of findings. */
 type RepairScript =
   | 'sweep_batches'
   | 'sweep_jobs'
@@ -27,12 +24,12 @@ type RepairScript =
   | 'sweep_trigger_bytes'
   | 'sweep_deliveries';
 
-/** Reads one slice of elements, and returns it with the cursor of the next slice. */
+/** Reads a slice of elements. Returns the cursor of the next slice, and the elements. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition, some hundred elements at a time. After its calls it rests for as long as
- * they took, so that it hardly slows a busy bus. An aborted `signal` ends it before the next elements.
+ * Reads the data of one partition, some hundred elements at a time. After each call it rests for as long as the call
+ * took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
  */
 export class Walk {
   readonly partition: Partition;
@@ -50,7 +47,7 @@ export class Walk {
     return this.#signal.aborted;
   }
 
-  /** Yields all keys of the partition, in no order; a key may appear twice. */
+  /** Yields all keys of the partition, in any order. A key may come twice. */
   async *keys(): AsyncGenerator<string[]> {
     const match = `${this.partition.prefix}*`;
     const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', SLICE);
@@ -64,7 +61,7 @@ export class Walk {
       zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', SLICE),
       hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', SLICE),
     };
-    // In sorted sets and hashes a score or value follows each member.
+    // The reply for a sorted set or a hash has a score or value after each member.
     const step = type === 'set' ? 1 : 2;
     for await (const slice of this.#scan(scans[type])) yield slice.filter((_, index) => index % step === 0);
   }
@@ -86,7 +83,7 @@ export class Walk {
     return this.#timed(() => this.partition.run(script, args));
   }
 
-  /** Runs a script and reports its findings. */
+  /** Runs a script that repairs something, and reports its findings. */
   async repair<N extends RepairScript>(script: N, args: Arguments<N>): Promise<void> {
     this.report(await this.run<RepairScript>(script, args));
   }
