@@ -20,9 +20,8 @@ export type Commands = Redis;
 interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
-  /** The script as one text, for EVALSHA. */
-  lua: string;
-  sha: string;
+  /** Makes the script one text, which takes a third of a millisecond; only EVALSHA needs it. */
+  standalone: () => { lua: string; sha: string };
 }
 
 export interface PartitionOptions {
@@ -111,10 +110,11 @@ export class Partition {
     return this.master.call((redis) => command(redis, this.keys));
   }
 
-  async #evaluate(redis: Redis, { lua, sha }: Callable, list: ScriptArgument[]): Promise<ScriptReply> {
+  async #evaluate(redis: Redis, script: Callable, list: ScriptArgument[]): Promise<ScriptReply> {
+    const { lua, sha } = script.standalone();
     const args = list.map((each) => (each instanceof Packed ? each.toBuffer() : each));
-    const evaluate = (command: string, script: string) =>
-      redis.callBuffer(command, script, 1, this.#declared, ...args) as Promise<ScriptReply>;
+    const evaluate = (command: string, text: string) =>
+      redis.callBuffer(command, text, 1, this.#declared, ...args) as Promise<ScriptReply>;
     try {
       return await evaluate('EVALSHA', sha);
     } catch (error) {
@@ -125,11 +125,17 @@ export class Partition {
 }
 
 function callable(script: ScriptSource): Callable {
-  const lua = standalone(script);
   return {
     write: writerOf(script.contract.arguments),
     read: readerOf(script.contract.reply),
-    lua,
-    sha: createHash('sha1').update(lua).digest('hex'),
+    standalone: once(() => {
+      const lua = standalone(script);
+      return { lua, sha: createHash('sha1').update(lua).digest('hex') };
+    }),
   };
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
 }

@@ -1,5 +1,5 @@
-import { globSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import {
   DEFAULT_MAX_BYTES,
   DEFAULT_MAX_EVENTS,
@@ -45,49 +45,71 @@ export interface ScriptSource extends LuaFile {
   modules: LuaFile[];
 }
 
-/** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract has no script. */
-export function readScripts(): ScriptSource[] {
-  const paths = globSync('*/*.lua', { cwd: DIRECTORY, exclude: ['shared/**'] });
-  const nameOf = (path: string) => basename(path, '.lua');
-  const unmatched = new Set(paths.map(nameOf)).symmetricDifference(new Set(Object.keys(contracts)));
-  if (unmatched.size > 0) throw new Error(`contracts and lua/ disagree about ${[...unmatched]}`);
-  const pathOf = new Map(paths.map((path) => [nameOf(path), path]));
-  return Object.entries(contracts)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, contract]) => readScript(name, String(pathOf.get(name)), contract));
+/** A module of `lua/shared/`, and the names of the modules that it includes. */
+interface Module extends LuaFile {
+  includes: string[];
 }
 
-function readScript(name: string, path: string, contract: Contract): ScriptSource {
+/** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract has no script. */
+export function readScripts(): ScriptSource[] {
+  const paths = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    path.endsWith('.lua'),
+  );
+  const isShared = (path: string) => dirname(path) === 'shared';
+  const pathOf = new Map(
+    paths.filter((path) => !isShared(path)).map((path) => [basename(path, '.lua'), path]),
+  );
+  const unmatched = new Set(pathOf.keys()).symmetricDifference(new Set(Object.keys(contracts)));
+  if (unmatched.size > 0) throw new Error(`contracts and lua/ disagree about ${[...unmatched]}`);
+  const shared = readModules(paths.filter(isShared));
+  return Object.entries(contracts)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, contract]) => readScript(name, String(pathOf.get(name)), contract, shared));
+}
+
+function readModules(paths: readonly string[]): Map<string, Module> {
+  const texts = paths.map((path) => ({ path, text: readFileSync(join(DIRECTORY, path), 'utf8') }));
+  const modules = [...texts, { path: 'shared/defaults.lua', text: DEFAULTS }].map(({ path, text }) => ({
+    name: basename(path, '.lua'),
+    path: `lua/${path}`,
+    text,
+    includes: includesOf(text),
+  }));
+  return new Map(modules.map((module) => [module.name, module]));
+}
+
+function readScript(
+  name: string,
+  path: string,
+  contract: Contract,
+  shared: ReadonlyMap<string, Module>,
+): ScriptSource {
   const whole = readFileSync(join(DIRECTORY, path), 'utf8');
   const [, flags, text] = /^#!lua(?: flags=(\S+))?\n([\s\S]*)$/.exec(whole) ?? [];
   if (text === undefined) throw new Error(`lua/${path} does not begin with #!lua`);
-  return {
-    name,
-    path: `lua/${path}`,
-    text,
-    contract,
-    flags: flags?.split(',') ?? [],
-    modules: modulesOf(text),
-  };
-}
-
-function modulesOf(text: string): LuaFile[] {
-  const modules = new Map<string, LuaFile>();
-  for (const name of [CALLS, ...includesOf(text)]) addModule(name, modules, []);
-  return [...modules.values()];
+  const modules = new Set<Module>();
+  for (const each of [CALLS, ...includesOf(text)]) addModule(each, shared, modules, [path]);
+  return { name, path: `lua/${path}`, text, contract, flags: flags?.split(',') ?? [], modules: [...modules] };
 }
 
 function includesOf(text: string): string[] {
   return [...text.matchAll(/\binclude\('(\w+)'\)/g)].map(([, name = '']) => name);
 }
 
-function addModule(name: string, into: Map<string, LuaFile>, users: readonly string[]): void {
-  if (users.includes(name)) throw new Error(`lua/shared: ${[...users, name].join(' includes ')}`);
-  if (into.has(name)) return;
-  const path = `shared/${name}.lua`;
-  const text = name === 'defaults' ? DEFAULTS : readFileSync(join(DIRECTORY, path), 'utf8');
-  for (const each of includesOf(text)) addModule(each, into, [...users, name]);
-  into.set(name, { name, path: `lua/${path}`, text });
+/** Adds a module to `into`, after the modules that it includes. Throws if it includes itself, or does not exist. */
+function addModule(
+  name: string,
+  shared: ReadonlyMap<string, Module>,
+  into: Set<Module>,
+  users: readonly string[],
+): void {
+  const chain = [...users, name].join(' includes ');
+  if (users.includes(name)) throw new Error(`lua/: ${chain}`);
+  const module = shared.get(name);
+  if (!module) throw new Error(`lua/: ${chain}, which does not exist`);
+  if (into.has(module)) return;
+  for (const each of module.includes) addModule(each, shared, into, [...users, name]);
+  into.add(module);
 }
 
 /** Returns a script and all modules that it uses as one text, which Redis can run by EVALSHA. */
