@@ -210,11 +210,15 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
   };
 }
 
-/** Returns a function that counts the deliveries that are due now, or will be within the scaling deadline. */
+/**
+ * Returns a function that counts the deliveries that are due now, or will be within the scaling deadline, in the
+ * partitions that can be reached.
+ */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
-  const queues = partitions.all.map((partition) => new Queue(partition, 'main', config));
   return async () => {
-    const due = await Promise.all(queues.map((queue) => queue.due(config.scalingDeadlineMs)));
-    return due.reduce((sum, each) => sum + each, 0);
+    const { found } = await partitions.reach((partition) =>
+      new Queue(partition, 'main', config).due(config.scalingDeadlineMs),
+    );
+    return found.reduce((sum, each) => sum + each, 0);
   };
 }

@@ -3,6 +3,7 @@ import { type Figures, type History, STEPS } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { bytes, count, duration, number } from './format.ts';
@@ -22,11 +23,15 @@ const MISSED_SAMPLES = 3;
 /** The overview complains if the oldest event is older than this. */
 const LONG_SECONDS = 60;
 
-/** The state that the overview judges: the newest sample of the bus, if any, with its age, and Redis's memory now. */
+/**
+ * The state that the overview judges: the newest sample of the bus, if any, with its age, the memory of Redis now, and the
+ * partitions that cannot be reached.
+ */
 interface State {
   figures: Figures<'bus'> | undefined;
   ageMs: number;
   memory: Memory;
+  missing: readonly Partition[];
 }
 
 export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route[] {
@@ -63,12 +68,13 @@ function stateShown(state: State): Content {
 }
 
 async function readState({ partitions, limits, history }: OverviewParts): Promise<State> {
-  const [latest, memory, time] = await Promise.all([
+  const [latest, { memory, missing }, time] = await Promise.all([
     history.latest(),
     readFullestMemory(partitions, limits),
     partitions.control.command((redis) => redis.time()),
   ]);
-  return { figures: latest?.figures, ageMs: latest ? Number(time[0]) * 1000 - latest.atMs : 0, memory };
+  const ageMs = latest ? Number(time[0]) * 1000 - latest.atMs : 0;
+  return { figures: latest?.figures, ageMs, memory, missing };
 }
 
 interface Complaint {
@@ -78,13 +84,19 @@ interface Complaint {
 }
 
 /** Returns everything that is wrong, the worst first. */
-function complaintsOf({ figures, ageMs, memory }: State): Complaint[] {
+function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
   const found: Complaint[] = [];
   if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
     found.push({
       text: figures ? `No worker has spoken for ${duration(ageMs)}.` : 'No worker has spoken yet.',
       advice:
         'Nothing is delivered. Start a worker, or look into its log. A new one speaks within ten seconds.',
+    });
+  if (missing.length > 0)
+    found.push({
+      text: `${named('Partition', missing)} cannot be reached.`,
+      advice:
+        'Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. Look after its Redis.',
     });
   if (memory.max > 0 && memory.used > memory.highMark)
     found.push({
@@ -116,6 +128,13 @@ function complaintsOf({ figures, ageMs, memory }: State): Complaint[] {
       advice: html`Retry them when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
     });
   return found;
+}
+
+/** Returns a text such as `Partitions 3, 7 and 12`. */
+function named(what: string, partitions: readonly Partition[]): string {
+  const names = partitions.map(({ index }) => String(index));
+  const last = names.pop();
+  return names.length === 0 ? `${what} ${last}` : `${what}s ${names.join(', ')} and ${last}`;
 }
 
 function sentence({ figures }: State, complaints: readonly Complaint[]): string {

@@ -4,12 +4,20 @@ import type { Log } from '../log.ts';
 import { type Count, readCounts } from '../metrics/counter_hash.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
 import { subjectOf } from '../metrics/series.ts';
-import { packStandings, type StandingsReading, standingsAt, unpackStandings } from '../metrics/standings.ts';
-import type { Arguments, Reply } from '../store/contracts.ts';
+import {
+  type PartitionTotals,
+  packStandings,
+  type Standings,
+  type StandingsReading,
+  standingsAt,
+  unpackStandings,
+} from '../metrics/standings.ts';
+import type { Arguments } from '../store/contracts.ts';
 import { type Memory, readFullestMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+import { type CensusSubscriber, census } from './census.ts';
 
 /** Maximum samples in a script call; 200 take Redis about 1 ms. */
 const SAMPLES_PER_CALL = 200;
@@ -26,15 +34,22 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     ...{ fineMs: STEPS.fine.ms, fineKept: STEPS.fine.kept },
     ...{ coarseMs: STEPS.coarse.ms, coarseKept: STEPS.coarse.kept },
   };
+  const watch = new MissingPartitions(log);
   return async () => {
-    const [counts, { subscribers, ...found }, memory] = await Promise.all([
-      readCounts(partitions.all, log),
+    const [{ counts, missing }, { subscribers, ...found }, { memory }] = await Promise.all([
+      readCounts(partitions, log),
       census(partitions),
       readFullestMemory(partitions, config),
     ]);
-    const samples = samplesOf({ counts, subscribers, memory }, config.historySubjects);
-    const reading = { atMs: found.nowMs, subscribers, totalsOf: totalsIn(counts), memory };
-    let standings: string | undefined = packStandings(standingsAt(reading, unpackStandings(found.standings)));
+    watch.see([...new Set([...missing, ...found.missing])]);
+    const before = unpackStandings(found.standings);
+    const ofPartitions = totalsByPartition(partitions, counts, missing, before?.partitions);
+    const lost =
+      ofPartitions?.filter((_, index) => missing.includes(partitions.all[index] as Partition)) ?? [];
+    const samples = samplesOf({ counts, lost, subscribers, memory }, config.historySubjects);
+    const totalsOf = totalsIn(counts);
+    const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
+    let standings: string | undefined = packStandings(standingsAt(reading, before));
     // The sample of the bus is stored first, because readers conclude from its entry that a step was sampled. Later
     // calls may already fall into the next step.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
@@ -55,51 +70,78 @@ function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Par
   return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
-type Subscriber = Reply<'census'>['subscribers'][number];
+/** Logs which partitions the figures lack, whenever that changes. */
+class MissingPartitions {
+  readonly #log: Log;
+  #before = '';
 
-/** The figures of all subscribers at one moment, and the standings that were stored before. */
-interface Census {
-  subscribers: Subscriber[];
-  nowMs: number;
-  standings: string | undefined;
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  see(missing: readonly Partition[]): void {
+    const partitions = missing.map(({ index }) => index);
+    if (String(partitions) === this.#before) return;
+    this.#before = String(partitions);
+    if (partitions.length > 0)
+      this.#log.warn({ partitions }, 'partitions cannot be reached; figures and history lack what they have');
+    else this.#log.info('all partitions can be reached again');
+  }
 }
 
-/** Reads the figures of all subscribers, about 500 in each call, so that an idle bus gets few commands. */
-async function census(partitions: Partitions): Promise<Census> {
-  const found = new Map<string, Subscriber>();
-  let nowMs = 0;
-  let standings: string | undefined;
-  for (const partition of partitions.all) {
-    let place = '0';
-    do {
-      const part = await partition.run('census', { place });
-      for (const subscriber of part.subscribers) found.set(subscriber.token, subscriber);
-      place = part.place;
-      nowMs = part.nowMs;
-      standings ??= part.standings;
-    } while (place !== '0');
-  }
-  return { subscribers: [...found.values()], nowMs, standings };
+/**
+ * Returns the totals of each of several partitions; those of missing ones as they were before. Otherwise the totals of
+ * the bus would fall while a partition is missing, and its history would show a leap when it is back.
+ */
+function totalsByPartition(
+  { all }: Partitions,
+  counts: readonly Count[],
+  missing: readonly Partition[],
+  before: Standings['partitions'],
+): Standings['partitions'] {
+  if (all.length === 1) return undefined;
+  const byPartition = Map.groupBy(counts, ({ partition }) => partition);
+  return all.map((partition) => {
+    if (missing.includes(partition)) return before?.[partition.index] ?? null;
+    const totals: PartitionTotals = { published: 0, delivered: 0, failed: 0 };
+    for (const count of byPartition.get(partition) ?? []) addTotal(count, totals);
+    return totals;
+  });
+}
+
+/** Adds a counter to the total that it is part of, in all of these; undefined ones are skipped. */
+function addTotal(
+  { name, tags, value }: Count,
+  bus: PartitionTotals,
+  topic?: Figures<'topic'>,
+  subscriber?: Figures<'subscriber'>,
+): void {
+  if (name === 'events.published') add('published', value, bus, topic);
+  if (name === 'delivery.events')
+    add(tags.status === 'success' ? 'delivered' : 'failed', value, bus, subscriber);
 }
 
 interface Reading {
   counts: readonly Count[];
-  subscribers: readonly Subscriber[];
+  /** The last known totals of partitions that cannot be reached; null if they were never known. */
+  lost: readonly (PartitionTotals | null)[];
+  subscribers: readonly CensusSubscriber[];
   memory: Memory;
 }
 
-function samplesOf({ counts, subscribers: all, memory }: Reading, limit: number): Sample[] {
+function samplesOf({ counts, lost, subscribers: all, memory }: Reading, limit: number): Sample[] {
   const bus = empty('bus');
+  for (const totals of lost)
+    for (const [name, value] of Object.entries(totals ?? {})) add(name as keyof PartitionTotals, value, bus);
   const topics = new Map<string, Figures<'topic'>>();
   const subscribers = new Map<string, Figures<'subscriber'>>();
-  for (const { name, tags, value } of counts) {
+  for (const count of counts) {
+    const { name, tags, value } = count;
     const subject = subjectOf(name, tags);
     const topic = subject && 'topic' in subject ? entryOf(topics, subject.topic, 'topic') : undefined;
     const subscriber =
       subject && 'subscriber' in subject ? entryOf(subscribers, subject.subscriber, 'subscriber') : undefined;
-    if (name === 'events.published') add('published', value, bus, topic);
-    if (name === 'delivery.events')
-      add(tags.status === 'success' ? 'delivered' : 'failed', value, bus, subscriber);
+    addTotal(count, bus, topic, subscriber);
     if (name === 'latency.end_to_end.sum') add('latencyMs', value, bus);
     if (name === 'latency.end_to_end.bucket') add('latencies', value, bus);
   }

@@ -1,6 +1,7 @@
 import { decode, encode } from '@msgpack/msgpack';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 
 const FIELDS_PER_SCAN = 1000;
 
@@ -75,11 +76,16 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of these partitions. If two partitions have a counter with the same name and tags, the result
- * has two entries. Unreadable fields are skipped with a warning. Throws as Partition does.
+ * Reads all counters of the partitions that can be reached; `missing` has the others. If two partitions have a counter
+ * with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning. Throws as
+ * `Partitions.reach` does.
  */
-export async function readCounts(partitions: readonly Partition[], log: Log): Promise<Count[]> {
-  return (await Promise.all(partitions.map((partition) => readCountsOf(partition, log)))).flat();
+export async function readCounts(
+  partitions: Partitions,
+  log: Log,
+): Promise<{ counts: Count[]; missing: Partition[] }> {
+  const { found, missing } = await partitions.reach((partition) => readCountsOf(partition, log));
+  return { counts: found.flat(), missing };
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {

@@ -1,5 +1,6 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
+import { StorageUnavailable } from '../errors.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
@@ -57,6 +58,7 @@ export class Datadog {
     const sent: [Partition, Report[]][] = [];
     const counters = figures.filter((figure) => figure.kind === 'counter');
     for (const [partition, its] of Map.groupBy(counters, (counter) => counter.partition)) {
+      if (this.#sent.has(partition)) continue; // it was away when its last report was to be noted
       const grown = grownOf(its, await readReported(partition));
       lines.push(...grown.map(({ line }) => line));
       sent.push([partition, grown.map(({ report }) => report)]);
@@ -70,8 +72,12 @@ export class Datadog {
 
   async #note(): Promise<void> {
     for (const [partition, reports] of this.#sent) {
-      await noteReported(partition, reports);
-      this.#sent.delete(partition);
+      try {
+        await noteReported(partition, reports);
+        this.#sent.delete(partition);
+      } catch (error) {
+        if (!(error instanceof StorageUnavailable)) throw error;
+      }
     }
   }
 }

@@ -120,6 +120,13 @@ const GAUGES = {
   'triggers.count': gauge('triggers', 'Triggers: `waiting` for their next time, or `idle`.', {
     status: 'state',
   }),
+  'partition.up': gauge(
+    'partition_up',
+    'Whether a partition can be reached (1 or 0), if there are several.',
+    {
+      partition: 'partition',
+    },
+  ),
   'outbox.bytes': gauge(
     'outbox_bytes',
     'Bytes that wait in other partitions for this one, if there are several.',

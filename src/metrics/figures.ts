@@ -1,4 +1,5 @@
 import type { PublicNames } from '../authentication/public_names.ts';
+import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { MemoryLimits } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
@@ -7,7 +8,7 @@ import { PAUSERS } from '../store/pause.ts';
 import { type Count, readCounts, type Tags } from './counter_hash.ts';
 import { COUNTER_NAMES, type CounterName, type GaugeName } from './families.ts';
 import { type GaugeReading, readGauges } from './gauges.ts';
-import { subjectOf } from './series.ts';
+import { isTotalOfRemoved, subjectOf } from './series.ts';
 
 interface GaugeFigure {
   kind: 'gauge';
@@ -38,8 +39,9 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the whole bus. Counts that processes have not flushed yet are not in them. Counters that
- * this release does not know are left out, because their tags may contain credentials. Throws as Partition does.
+ * Returns all figures of the partitions that can be reached. Counts that processes have not flushed yet are not in them.
+ * Counters that this release does not know are left out, because their tags may contain credentials. Throws as
+ * `Partitions.reach` does.
  */
 export async function collectFigures({
   partitions,
@@ -47,13 +49,40 @@ export async function collectFigures({
   publicNames,
   log,
 }: FigureParts): Promise<Figure[]> {
-  const [all, reading] = await Promise.all([readCounts(partitions.all, log), readGauges(partitions, limits)]);
-  const counts = all.filter(({ name }) => COUNTER_NAMES.has(name));
-  const publicName = await publicNames.of([
+  const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
+  const missing = [...new Set([...read.missing, ...reading.missing])];
+  // A sum over partitions would fall while one is missing, which looks as if it began anew.
+  const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
+  const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
+  const tokens = [
     ...counts.flatMap((count) => subscriberOf(count) ?? []),
     ...reading.subscribers.map(({ token }) => token),
-  ]);
-  return [...counts.map((count) => counterFigure(count, publicName)), ...gaugeFigures(reading, publicName)];
+  ];
+  const publicName = await publicNames.of(tokens).catch(namelessIfAway);
+  const named = publicName ? counts : counts.filter((count) => subscriberOf(count) === undefined);
+  const subscribers = publicName ? reading.subscribers : [];
+  const nameOf = publicName ?? (() => 'unknown');
+  return [
+    ...named.map((count) => counterFigure(count, nameOf)),
+    ...gaugeFigures({ ...reading, subscribers }, nameOf),
+    ...partitionFigures(partitions, missing),
+  ];
+}
+
+/** Only the control partition knows names. Without names nothing is shown about subscribers: tokens may be credentials. */
+function namelessIfAway(error: unknown): undefined {
+  if (!(error instanceof StorageUnavailable)) throw error;
+}
+
+/** Returns a figure for each of several partitions, which says whether it can be reached. */
+function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
+  if (all.length === 1) return [];
+  return all.map((partition) => ({
+    kind: 'gauge',
+    name: 'partition.up',
+    value: missing.includes(partition) ? 0 : 1,
+    tags: { partition: String(partition.index) },
+  }));
 }
 
 /**
@@ -106,7 +135,9 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('redis.low_mark', memory.lowMark);
     gauge('redis.high_mark', memory.highMark);
   }
-  gauge('redis.used_cpu_sys', cpuSeconds.system);
-  gauge('redis.used_cpu_user', cpuSeconds.user);
+  if (cpuSeconds) {
+    gauge('redis.used_cpu_sys', cpuSeconds.system);
+    gauge('redis.used_cpu_user', cpuSeconds.user);
+  }
   return figures;
 }

@@ -8,19 +8,21 @@ import { pauserOf } from '../store/pause.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /**
- * The gauges of the whole bus at one moment. `memory` is that of the fullest Redis. `cpuSeconds` is the CPU time that
- * all Redises together have used since they started.
+ * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
+ * `cpuSeconds` is the CPU time of all Redises since they started; undefined if one is missing, so that it never falls.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws as Partition
- * does.
+ * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws as
+ * `Partitions.reach` does.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
-  const readings = await Promise.all(partitions.all.map(readPartition));
-  const servers = await Promise.all(partitions.byRedis().map(([one]) => readServer(one, limits)));
+  const { found: readings, missing } = await partitions.reach(readPartition);
+  const heads = partitions.byRedis().map(([one]) => one);
+  const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
   return {
+    missing,
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
     queues: QUEUES.map((queue, index) =>
       sumOf(
@@ -33,13 +35,16 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
       waiting: readings.reduce((sum, { triggers }) => sum + triggers.waiting, 0),
       idle: readings.reduce((sum, { triggers }) => sum + triggers.idle, 0),
     },
-    outboxes: await readOutboxes(partitions),
+    outboxes: outboxesOf(partitions, readings),
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
     memory: fullest(servers.map(({ memory }) => memory)),
-    cpuSeconds: {
-      system: servers.reduce((sum, { systemSeconds }) => sum + systemSeconds, 0),
-      user: servers.reduce((sum, { userSeconds }) => sum + userSeconds, 0),
-    },
+    cpuSeconds:
+      away.length > 0
+        ? undefined
+        : {
+            system: servers.reduce((sum, { systemSeconds }) => sum + systemSeconds, 0),
+            user: servers.reduce((sum, { userSeconds }) => sum + userSeconds, 0),
+          },
   };
 }
 
@@ -59,8 +64,8 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
 }
 
 async function readPartition(partition: Partition) {
-  const [time, workers] = await partition.command((redis, keys) =>
-    Promise.all([redis.time(), redis.hlen(keys.workers())]),
+  const [time, workers, outboxes] = await partition.command((redis, keys) =>
+    Promise.all([redis.time(), redis.hlen(keys.workers()), redis.hgetall(keys.outboxes_bytes())]),
   );
   const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
@@ -69,21 +74,18 @@ async function readPartition(partition: Partition) {
     readTriggers(partition),
     ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
   ]);
-  return { subscribers, delayed, triggers, queues, workers };
+  return { subscribers, delayed, triggers, queues, workers, outboxes };
 }
 
-/**
- * Reads, for each partition, how many bytes wait for it in the outboxes of other partitions. A bus with a single
- * partition has no outboxes.
- */
-async function readOutboxes({ all }: Partitions): Promise<[partition: number, bytes: number][]> {
+/** Returns how many bytes wait in the outboxes of other partitions, for each partition; for none if there is only one. */
+function outboxesOf(
+  { all }: Partitions,
+  readings: readonly { outboxes: Record<string, string> }[],
+): [partition: number, bytes: number][] {
   if (all.length === 1) return [];
-  const outboxes = await Promise.all(
-    all.map((partition) => partition.command((redis, keys) => redis.hgetall(keys.outboxes_bytes()))),
-  );
   return all.map(({ index }) => [
     index,
-    outboxes.reduce((sum, bytes) => sum + Number(bytes[String(index)] ?? 0), 0),
+    readings.reduce((sum, { outboxes }) => sum + Number(outboxes[String(index)] ?? 0), 0),
   ]);
 }
 

@@ -44,6 +44,12 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
   return kind === 'topic' ? { topic: value } : { subscriber: value };
 }
 
+/** True for the counter of all topics, or all subscribers, that were removed. Each partition has its part of it. */
+export function isTotalOfRemoved(name: string, tags: Tags): boolean {
+  const kind = kindOf(name);
+  return kind !== undefined && tags[TAGS[kind]] === REMOVED;
+}
+
 /**
  * Returns the field of the counter that collects the counts of removed topics or subscribers. When a topic or
  * subscriber is removed, the counts of its counters are added there.

@@ -40,6 +40,15 @@ export interface Standings {
   /** The number of members of the set `subscribers`. Joins are members too. */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
+  /** The totals of each of several partitions when it was last reached; undefined if there is only one. */
+  partitions?: (PartitionTotals | null)[] | undefined;
+}
+
+/** How many events of a partition's topics were ever published, and of its subscribers delivered and failed. */
+export interface PartitionTotals {
+  published: number;
+  delivered: number;
+  failed: number;
 }
 
 type Totals = Standing['totals'];
@@ -49,6 +58,7 @@ export interface StandingsReading {
   subscribers: Reply<'census'>['subscribers'];
   totalsOf: (token: string) => Totals;
   memory: Pick<Memory, 'used' | 'highMark'>;
+  partitions?: Standings['partitions'];
 }
 
 /**
@@ -85,6 +95,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   return {
     ...{ atMs, subscribers, members: reading.subscribers.length },
     memory: { used: memory.used, highMark, growth },
+    ...(reading.partitions && { partitions: reading.partitions }),
   };
 }
 

@@ -41,14 +41,17 @@ const made = new WeakMap<Redis, { count: number }>();
 export class Master {
   readonly #connection: Connection;
   readonly #slot: number;
+  readonly #name: string;
 
-  constructor(connection: Connection, key: string) {
+  /** `name` is what errors call this Redis. */
+  constructor(connection: Connection, key: string, name = 'Redis') {
     this.#connection = connection;
     this.#slot = slotOfKey(key);
+    this.#name = name;
     if (!(connection instanceof RedisCluster)) madeBy(connection);
   }
 
-  /** The connection to this Redis. Throws StorageUnavailable while no master of the slot is known. */
+  /** The connection to this Redis. Throws while no master of the slot is known. */
   get redis(): Redis {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.masterOf(this.#slot) : connection;
@@ -72,7 +75,7 @@ export class Master {
 
   /** Returns the Redis that has another key. On a cluster it may be another master. */
   having(key: string): Master {
-    return new Master(this.#connection, key);
+    return new Master(this.#connection, key, this.#name);
   }
 
   /**
@@ -85,7 +88,7 @@ export class Master {
       try {
         return await act(this.redis);
       } catch (error) {
-        const own = ownError(error);
+        const own = ownError(error, this.#name);
         if (!(this.#connection instanceof RedisCluster && own instanceof StorageUnavailable)) throw own;
         const found = this.#connection.refresh();
         if (tries === MAX_TRIES || !hasMoved(error)) throw own;
@@ -108,13 +111,14 @@ function hasMoved(error: unknown): boolean {
   return error instanceof ReplyError && (error as Error).message.startsWith('MOVED ');
 }
 
-function ownError(error: unknown): unknown {
+function ownError(error: unknown, name: string): unknown {
+  const unavailable = (cause: unknown) => new StorageUnavailable(cause, `${name} does not answer`);
   if (error instanceof StorageUnavailable) return error;
-  if (!(error instanceof ReplyError)) return new StorageUnavailable(error);
+  if (!(error instanceof ReplyError)) return unavailable(error);
   // ioredis adds the command with its arguments to the error. Arguments may be secret, and errors are logged.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
   const word = /^\w+/.exec(message)?.[0] ?? '';
   if (word === 'OOM') return new StorageFull(error);
-  return PASSING_WORDS.has(word) || NO_MASTER.test(message) ? new StorageUnavailable(error) : error;
+  return PASSING_WORDS.has(word) || NO_MASTER.test(message) ? unavailable(error) : error;
 }

@@ -29,16 +29,23 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/** Reads the memory of each Redis of the bus, and returns that of the fullest Redis. Throws as `Partition.run` does. */
-export async function readFullestMemory(partitions: Partitions, limits: MemoryLimits): Promise<Memory> {
-  return fullest(await readMemories(partitions, limits));
-}
-
 /**
- * Reads the memory of each Redis of the bus, once even if it has several partitions. Throws as `Partition.run` does.
+ * Reads the memory of each Redis of the bus, once even if it has several partitions. Returns the memory of the fullest
+ * Redis, and the partitions of those that cannot be reached. Throws as `Partitions.reach` does.
  */
-export function readMemories(partitions: Partitions, limits: MemoryLimits): Promise<Memory[]> {
-  return Promise.all(partitions.byRedis().map(([one]) => readMemory(one, limits)));
+export async function readFullestMemory(
+  partitions: Partitions,
+  limits: MemoryLimits,
+): Promise<{ memory: Memory; missing: Partition[] }> {
+  const redises = partitions.byRedis();
+  const { found, missing } = await partitions.reach(
+    (partition) => readMemory(partition, limits),
+    redises.map(([one]) => one),
+  );
+  return {
+    memory: fullest(found),
+    missing: redises.filter(([one]) => missing.includes(one)).flat(),
+  };
 }
 
 /** Returns the memory that is fullest, relative to its high mark. If no memory has a limit, returns the largest. */

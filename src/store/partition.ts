@@ -28,6 +28,8 @@ export interface PartitionOptions {
   prefix?: string;
   /** The index of the partition in `Partitions.all`; 0 by default. */
   index?: number;
+  /** True if the bus has other partitions. Errors then name this one. */
+  hasOthers?: boolean;
   /** Gets one warning if Redis refuses functions. */
   log?: Log;
   /** Number of replicas that must have what a script writes before `run` resolves; 0 by default. */
@@ -57,18 +59,18 @@ export class Partition {
 
   constructor(
     connection: Connection,
-    { prefix = '', index = 0, log, minReplicas = 0 }: PartitionOptions = {},
+    { prefix = '', index = 0, hasOthers = false, log, minReplicas = 0 }: PartitionOptions = {},
   ) {
     this.prefix = prefix;
     this.index = index;
     this.keys = keyspace(prefix);
     this.#declared = prefix + DECLARED_KEY;
-    this.master = new Master(connection, this.#declared);
+    this.master = new Master(connection, this.#declared, hasOthers ? `partition ${index}` : 'Redis');
     const replicas = minReplicas > 0 ? new Replicas(minReplicas, log) : undefined;
     this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas });
   }
 
-  /** The connection to the master at this moment. Throws StorageUnavailable while none is known. */
+  /** The connection to the master at this moment. Throws while none is known. */
   get redis(): Redis {
     return this.master.redis;
   }

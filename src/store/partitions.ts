@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { StorageUnavailable } from '../errors.ts';
 import { ownerOf } from '../join_token.ts';
 import type { Connection } from './master.ts';
 import { Partition, type PartitionOptions } from './partition.ts';
@@ -8,6 +9,12 @@ import { hashTags } from './tags.ts';
 interface PartitionsOptions extends PartitionOptions {
   /** Number of partitions; 1 by default. */
   partitions?: number;
+}
+
+/** What was read of the partitions that can be reached, and those that cannot. */
+export interface Reached<T> {
+  found: T[];
+  missing: Partition[];
 }
 
 /** The partitions of the bus. Chooses the partition of each topic and subscriber. */
@@ -29,8 +36,25 @@ export class Partitions {
   static on(redis: Connection, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
     const isPlain = partitions === 1 && !(redis instanceof RedisCluster);
     const prefixes = isPlain ? [prefix] : hashTags(partitions).map((tag) => `${prefix}{${tag}}:`);
-    const all = prefixes.map((each, index) => new Partition(redis, { ...options, prefix: each, index }));
+    const all = prefixes.map(
+      (each, index) => new Partition(redis, { ...options, prefix: each, index, hasOthers: partitions > 1 }),
+    );
     return new Partitions(...(all as [Partition, ...Partition[]]));
+  }
+
+  /**
+   * Calls `read` for each of these partitions, at the same time. Resolves with the results in their order, and with the
+   * partitions that cannot be reached. Throws StorageUnavailable if none of them can, and any other error of `read`.
+   */
+  async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
+    const reached: Reached<T> = { found: [], missing: [] };
+    const outcomes = await Promise.allSettled(among.map(read));
+    for (const [index, outcome] of outcomes.entries()) {
+      if (outcome.status === 'fulfilled') reached.found.push(outcome.value);
+      else if (!(outcome.reason instanceof StorageUnavailable)) throw outcome.reason;
+      else if (reached.missing.push(among[index] as Partition) === among.length) throw outcome.reason;
+    }
+    return reached;
   }
 
   /** Groups the partitions by their Redis, for everything that a Redis has only once, such as its memory. */

@@ -1,6 +1,5 @@
 import type { Cluster, Redis } from 'ioredis';
 import { clock, sleep } from '../clock.ts';
-import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /** Minimum time between two refreshes of the table of masters and their slots. */
@@ -35,13 +34,13 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the connection to the master of a slot. If none is known, throws StorageUnavailable and starts a refresh.
+   * Returns the connection to the master of a slot. If none is known, throws and starts a refresh.
    */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;
     void this.refresh();
-    throw new StorageUnavailable(new Error(`no master of slot ${slot} is known`));
+    throw new Error(`no master of slot ${slot} is known`);
   }
 
   /** Returns host and port of the master of a slot, if it is known. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { hashTag } from '../../src/store/tags.ts';
@@ -9,6 +10,13 @@ const bus = RunningBus.forTests({
   cluster: true,
   env: { ROUTEMASTER_PARTITIONS: '4', ROUTEMASTER_MIN_REPLICAS: '1', ROUTEMASTER_WORKER_LEASE: '3' },
 });
+
+/** Resolves when the figures say that a partition cannot be reached. */
+async function isShownAsAway(partition: number): Promise<void> {
+  const line = new RegExp(`^routemaster_partition_up{partition="${partition}"} 0$`, 'm');
+  const headers = { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` };
+  await until(async () => line.test(await (await fetch(`${bus.url}/metrics`, { headers })).text()));
+}
 
 test('a bus goes on when a master of its cluster dies, and loses no accepted event', async (t) => {
   const scenes = await Promise.all(Array.from({ length: 4 }, () => bus.scene(t, { timeout: 20, max: 10 })));
@@ -23,7 +31,8 @@ test('a bus goes on when a master of its cluster dies, and loses no accepted eve
   );
   const killed = await bus.cluster.masterOf(tag);
   await killed.kill();
-  await ledgers[0]?.isRefused();
+  const gone = bus.partitions.ofTopic(scenes[0]?.topic ?? '').index;
+  await Promise.all([ledgers[0]?.isRefused(), isShownAsAway(gone)]);
   await bus.cluster.failsOver(tag, killed);
   // Publishing to topics of the new master waits for its replica, which the killed node becomes.
   await killed.restart();

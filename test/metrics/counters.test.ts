@@ -22,7 +22,7 @@ const counting = (store: Partition = redis.store, flushIntervalMs = NEVER_MS) =>
 async function totals(store: Partition = redis.store): Promise<Record<string, number>> {
   const shown = ({ name, tags }: { name: string; tags: object }) =>
     [name, ...Object.entries(tags).map((pair) => pair.join(':'))].join(' ');
-  const counts = await readCounts([store], log);
+  const counts = (await readCounts(new Partitions(store), log)).counts;
   return Object.fromEntries(counts.map((count) => [shown(count), count.value]));
 }
 
@@ -148,7 +148,7 @@ describe('reading', () => {
     await raw.hset(keys.counters(), 'nonsense', 1, packField('events.bytes', { topic: 'x' }), 'many');
     await raw.hset(keys.counters(), packField('events.published', { topic: 'x' }), 3);
     const { log, lines } = capturedLog();
-    const [count, ...more] = await readCounts([redis.store], log);
+    const [count, ...more] = (await readCounts(new Partitions(redis.store), log)).counts;
     assert.deepEqual(more, []);
     assert.equal(count?.value, 3);
     assert.deepEqual(

@@ -36,7 +36,7 @@ async function countAll(
 
 /** Resolves with the sum of each counter, and the tags of the counters that are about a topic or a subscriber. */
 async function counts() {
-  const all = await readCounts([redis.store], log);
+  const all = (await readCounts(new Partitions(redis.store), log)).counts;
   const sums: Record<string, number> = {};
   for (const { name, value } of all) sums[name] = (sums[name] ?? 0) + value;
   const subjects = all.flatMap(({ tags }) => tags.topic ?? tags.queue ?? []);
@@ -76,7 +76,7 @@ describe('the counts of what is removed', () => {
     await topics().remove('widgets');
     await bus.publish('b', 'widgets', ['e2']);
     await countAll();
-    const published = (await readCounts([redis.store], log)).filter(
+    const published = (await readCounts(new Partitions(redis.store), log)).counts.filter(
       ({ name }) => name === 'events.published',
     );
     assert.deepEqual(published.map(({ tags, value }) => [tags.topic, value]).sort(), [
@@ -88,7 +88,7 @@ describe('the counts of what is removed', () => {
   test('are not sent to the metric service again as part of a total', async () => {
     await countAll();
     const { redis: raw, keys } = redis.store;
-    const figures = (await readCounts([redis.store], log)).map((count) => ({
+    const figures = (await readCounts(new Partitions(redis.store), log)).counts.map((count) => ({
       ...count,
       kind: 'counter' as const,
     }));

@@ -3,7 +3,8 @@ import { beforeEach, test } from 'node:test';
 import { batchHandler } from '../../harness/batch_handler.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { Receiver } from '../../harness/http/receiver.ts';
-import { TestStore } from '../../harness/redis/store.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
@@ -14,10 +15,13 @@ import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
+import type { ApiCalls } from '../../src/console/api_calls.ts';
+import { overviewPage } from '../../src/console/overview_page.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
 import { Turns } from '../../src/delivering/turns.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { sampleJob } from '../../src/maintenance/sampling.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
@@ -26,8 +30,10 @@ import { collectFigures } from '../../src/metrics/figures.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import { History } from '../../src/metrics/history.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { unpackStandings } from '../../src/metrics/standings.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Jobs } from '../../src/records/jobs.ts';
+import type { Call } from '../../src/route.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { packJob } from '../../src/store/job.ts';
 import { Partition } from '../../src/store/partition.ts';
@@ -41,6 +47,11 @@ import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 class Halves extends Partitions {
   override ofSubscriber = (token: string) => this.all[token < 'n' ? 0 : 1] as Partition;
   override ofTopic = (name: string) => this.all[name < 'n' ? 0 : 1] as Partition;
+}
+
+/** The same, each in a Redis of its own, as on a cluster. */
+class Apart extends Halves {
+  override byRedis = (): [Partition, ...Partition[]][] => this.all.map((each) => [each]);
 }
 
 const redis = new TestStore();
@@ -184,6 +195,77 @@ test('workers, jobs and figures of several partitions', async (t) => {
     assert.deepEqual(await sweep(partition), []);
     await assertConsistent(partition);
   }
+});
+
+test('figures and history have what can be reached while the Redis of a partition is away', async (t) => {
+  const other = await PrivateRedis.start();
+  t.after(() => other.stop());
+  const { redis: away } = await openStore(other.url);
+  t.after(() => away.disconnect());
+  const options = (index: number) => ({ prefix: `{${index}}:`, index, hasOthers: true });
+  const halves = new Apart(new Partition(redis.store.redis, options(0)), new Partition(away, options(1)));
+  const { log, lines } = capturedLog();
+  const counters = new Counters(halves, { flushIntervalMs: MINUTE_MS, log });
+  const recorder = new Recorder(counters);
+  const publicNames = new PublicNames(new Clients(halves.control, []), new NameKey(halves.control));
+  for (const [token, topic] of [
+    ['bob', 'apples'],
+    ['zoe', 'zebras'],
+  ] as const) {
+    await new Bus(() => halves.ofSubscriber(token)).subscribe(token, { topics: [topic] });
+    await new Bus(() => halves.ofTopic(topic)).publish(token, topic, ['e1', 'e2']);
+    recorder.published(topic, 2, 100);
+  }
+  await counters.flush();
+  const { redis: near, keys } = halves.control;
+  const shownParts = { api: {} as ApiCalls, limits: LIMITS };
+  const sample = sampleJob({ config: CONFIG, partitions: halves, log });
+  const latest = async () => (await new History(halves).latest())?.figures;
+  const figures = async () => {
+    const all = await collectFigures({ partitions: halves, publicNames, log, limits: LIMITS });
+    const valuesOf = (name: string) => all.filter((each) => each.name === name).map(({ value }) => value);
+    return { up: valuesOf('partition.up'), published: valuesOf('events.published') };
+  };
+  await sample();
+  assert.deepEqual(await figures(), { up: [1, 1], published: [2, 2] });
+  assert.deepEqual([(await latest())?.published, (await latest())?.subscribers], [4, 2]);
+
+  await other.kill();
+  await until(() => away.status !== 'ready');
+  assert.deepEqual(await figures(), { up: [1, 0], published: [2] });
+  // A step later, as if time had passed.
+  await near.del(keys.history_fine('bus'));
+  await sample();
+  await sample();
+  assert.deepEqual([(await latest())?.published, (await latest())?.subscribers], [4, 1]);
+  assert.deepEqual(
+    lines.flatMap(({ partitions }) => (partitions ? [partitions] : [])),
+    [[1]],
+  );
+  await assert.rejects(new Topics(halves).list(), /partition 1 does not answer/);
+  const [overview] = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
+  const { body } = (await overview?.handle({ query: { part: 'now' }, headers: {} } as Call)) ?? {};
+  assert.match(String(body), /Partition 1 cannot be reached\./);
+
+  await other.restart();
+  await until(() => away.status === 'ready');
+  await near.del(keys.history_fine('bus'));
+  await sample();
+  assert.deepEqual(lines.at(-1)?.msg, 'all partitions can be reached again');
+  // The other Redis writes no files, so it has come back empty.
+  assert.deepEqual([(await latest())?.published, await figures()], [2, { up: [1, 1], published: [2] }]);
+  assert.equal(unpackStandings((await near.get(keys.standings())) ?? '')?.partitions?.length, 2);
+});
+
+test('without names nothing is shown about subscribers, whose tokens may be credentials', async () => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  const { log } = capturedLog();
+  await new Bus(() => partitions.ofSubscriber('bob')).subscribe('bob');
+  const publicNames = {
+    of: () => Promise.reject(new StorageUnavailable(undefined)),
+  } as unknown as PublicNames;
+  const figures = await collectFigures({ partitions, publicNames, log, limits: LIMITS });
+  assert.doesNotMatch(JSON.stringify(figures.map(({ name, tags }) => [name, tags])), /bob|subscriber\.queue/);
 });
 
 test('a job is named with its partition, since several may have it', async () => {

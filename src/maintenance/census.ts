@@ -1,0 +1,39 @@
+import { StorageUnavailable } from '../errors.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+
+export type CensusSubscriber = Reply<'census'>['subscribers'][number];
+
+/** The figures of all subscribers that can be reached, when they were read, and the standings that were stored then. */
+interface Census {
+  subscribers: CensusSubscriber[];
+  nowMs: number;
+  standings: string | undefined;
+  missing: Partition[];
+}
+
+/**
+ * Reads all subscribers that can be reached. Throws if the control partition cannot, since it has the standings and the
+ * history of the bus.
+ */
+export async function census(partitions: Partitions): Promise<Census> {
+  const { found, missing } = await partitions.reach(censusOf);
+  const [first] = found;
+  if (!first || missing.includes(partitions.control))
+    throw new StorageUnavailable(undefined, 'the control partition does not answer');
+  return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers), missing };
+}
+
+/** Reads the subscribers of a partition. Each call reads about 500, so that a bus at rest gets few commands. */
+async function censusOf(partition: Partition): Promise<Omit<Census, 'missing'>> {
+  const found = new Map<string, CensusSubscriber>();
+  let standings: string | undefined;
+  for (let place = '0'; ; ) {
+    const part = await partition.run('census', { place });
+    for (const subscriber of part.subscribers) found.set(subscriber.token, subscriber);
+    standings ??= part.standings;
+    place = part.place;
+    if (place === '0') return { subscribers: [...found.values()], nowMs: part.nowMs, standings };
+  }
+}
