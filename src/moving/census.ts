@@ -4,7 +4,10 @@ import type { FoundKey } from './found_key.ts';
 import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
-/** The number of keys of a bus. For each name in COUNTED, also the number of its keys and the sum of their elements. */
+/**
+ * The number of keys of a bus. For each name in COUNTED it also has the number of keys with this name, and the sum of
+ * their elements.
+ */
 export interface Census {
   keys: number;
   counts: Map<KeyName, { keys: number; elements: number }>;
@@ -12,7 +15,7 @@ export interface Census {
 
 type Unit = 'keys' | 'elements' | 'events';
 
-/** The counts that must be equal in source and target. None of these things expires by itself. */
+/** The things whose numbers must be equal in the source and the target of a move. None of them expires by itself. */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
   ['subscribers', 'subscribers', 'elements'],
@@ -44,14 +47,14 @@ const NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
-/** Counts the keys of these partitions, which must be in the same Redis, in one scan. Adds the counts to `into`. */
+/** Counts the keys of partitions that are in the same Redis, with one scan. Adds the numbers to `into`. */
 export async function countKeys(
   partitions: readonly Partition[],
   into: Census = { keys: 0, counts: new Map() },
 ): Promise<Census> {
   const [first] = partitions;
   if (!first) return into;
-  // A scan may return a key twice, so the counted keys are remembered.
+  // The counted keys are remembered, because a scan may return a key twice.
   const seen = new Set<string>();
   for await (const { keys } of scanned(
     first,
@@ -70,12 +73,15 @@ export async function countKeys(
   return into;
 }
 
-/** False also for keys of the queue `aux`. They are not moved, because tickers put its jobs again. */
+/**
+ * True if a key is counted. Keys of the queue `aux` are not: they are not moved, because tickers queue its jobs
+ * again.
+ */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }
 
-/** Returns the counts of a census that a move compares, by the words that name them. */
+/** Returns the numbers of a census that a move compares, each under the words that name it. */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(
     COUNTED.map(([what, name, unit]) => {

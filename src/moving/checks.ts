@@ -9,7 +9,10 @@ import type { Partitions } from '../store/partitions.ts';
 import type { Mark } from './mark.ts';
 import type { Side } from './side.ts';
 
-/** Throws BootError unless there is a stopped bus with one partition and the layout of this release. */
+/**
+ * Throws BootError unless the source has a bus with one partition and the layout of this release, and this bus is
+ * stopped.
+ */
 export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
   const { control: source } = partitions;
   const [schema, count] = [
@@ -28,7 +31,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if a worker gave a sign of life within the last `leaseMs`. */
+/** Throws BootError if a worker gave a sign of life within the last `leaseMs`, so that the bus is still running. */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const [seconds, micros] = await source.command((redis) => redis.time());
   const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
@@ -42,8 +45,8 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
 }
 
 /**
- * Returns the addresses of connections whose last command was a script. They may be web processes of the bus to move,
- * which leave no other trace in Redis. Returns none if Redis does not permit CLIENT LIST.
+ * Returns the addresses of connections whose last command was a script. They may belong to web processes of the bus
+ * to be moved, which leave no other trace in Redis. Returns an empty list if Redis does not permit CLIENT LIST.
  */
 export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
   try {
@@ -60,7 +63,10 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
   }
 }
 
-/** Throws BootError unless the target can hold a bus and is empty. Data that this move has written is permitted. */
+/**
+ * Throws BootError unless the target can hold a bus and is empty. Data that an earlier run of this move has written
+ * is permitted.
+ */
 export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
   const count = await readCount(target);
@@ -82,20 +88,23 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
   }
 }
 
-/** True if there is a bus whose keys have no hash tags. */
+/** True if the target has a bus whose keys have no hash tags: one with a single partition. */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
   return (await partitions.control.master.having(key).call((redis) => redis.exists(key))) === 1;
 }
 
-/** True if both are the same prefix in the same database of the same Redis. */
+/** True if source and target are the same prefix in the same database of the same Redis. */
 async function isSame(source: Side, target: Side): Promise<boolean> {
   const [run, its] = [await runOf(source.partitions), await runOf(target.partitions)];
   const [one, other] = [source.partitions.control.redis.options, target.partitions.control.redis.options];
   return run === its && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
 }
 
-/** Returns the value of the target's key `partitions` during this move. As it is no number, no process starts there. */
+/**
+ * Returns the value of the target's key `partitions` while the move is under way. It is not a number, so no process
+ * starts there.
+ */
 export function fillingText({ id, partitions }: Mark): string {
   return `${partitions}, being filled by the move ${id}`;
 }
@@ -113,7 +122,7 @@ async function readCount({
   return (await partitions.control.master.having(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of the source's Redis. A scan cursor is valid only in the run that returned it. */
+/** Returns the `run_id` of the source's Redis. The cursor of a scan is only valid in the run that returned it. */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

@@ -1,13 +1,16 @@
 import { fixedText, type KeyName, LAYOUT } from '../store/keys.ts';
 
-/** A key of the layout, with the variable parts of its name. */
+/** A key that was found in Redis: its name in the layout, and the variable parts of the key. */
 export interface FoundKey {
   key: string;
   name: KeyName;
   parts: string[];
 }
 
-/** The forms of some variable parts. All other parts may contain anything, even colons, as the token of a join does. */
+/**
+ * Regular expressions for some variable parts of keys. Other parts may have any characters, even colons, as the token
+ * of a join has.
+ */
 const SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
 const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
@@ -22,8 +25,8 @@ const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The names of the layout by the beginning of their keys. Names with more fixed text come first, so that
- * `batches:index:{token}` is tried before `batches:{bid}`.
+ * The names of the layout, grouped by the text with which their keys begin. Names with more fixed text come first, so
+ * that `batches:index:{token}` is tried before `batches:{bid}`.
  */
 const BY_HEAD = Map.groupBy(
   NAMES.sort((one, other) => other.fixed - one.fixed),

@@ -4,22 +4,25 @@ import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Maximum bytes of a group of keys, which is in memory at a time, and of a piece of a long key. Redis estimates both.
+ * Maximum bytes of the keys that are copied together, and so are in memory at a time. Also the maximum bytes of a
+ * piece of a long key. Both are estimates by Redis.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** Elements of a piece of a short key. It is more than a short key has, so that one piece is the whole key. */
+/**
+ * Number of elements in a piece of a short key. It is more than a short key has, so that one piece is the whole key.
+ */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
 
-/** A key that is copied. */
+/** A key that is being copied. */
 export interface Copied {
   reading: Reading;
-  /** When it expires (ms since the epoch); negative if it does not. */
+  /** The time at which the key expires, in ms since the Unix epoch. Negative if it does not expire. */
   expiresMs: number;
 }
 
-/** Yields the keys that still exist, in groups of about GROUP_BYTES. */
+/** Yields the keys that still exist, in groups that have about GROUP_BYTES together. */
 export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): AsyncGenerator<Copied[]> {
   const questions = keys.flatMap(({ key }) => [
     ['MEMORY', 'USAGE', key, 'SAMPLES', '20'],
@@ -34,7 +37,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
     // A key that has expired since the scan has no size.
     if (typeof bytes !== 'number') continue;
-    // Of a long key only a piece is in memory.
+    // Only one piece of a long key is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;

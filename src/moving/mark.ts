@@ -2,17 +2,17 @@ import { BootError } from '../errors.ts';
 import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** The mark of a move: the destination and the progress. The source has it in the hash `move`. */
+/** The mark of a move: its destination and its progress. The source stores it in the hash `move`. */
 export interface Mark {
-  /** The id of the move. The target stores it too, so that no other move goes on filling it. */
+  /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
   id: string;
-  /** The Redis and the prefix of the target, without its password. */
+  /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /** The scan cursor behind the copied keys, and the `run_id` of the Redis that returned this cursor. */
+  /** The scan cursor after the keys that were copied so far, and the `run_id` of the Redis that returned it. */
   cursor: string;
   run: string;
-  /** When everything was copied (ms, clock of Redis). */
+  /** When everything was copied, in ms by the clock of Redis. */
   doneMs: number | undefined;
 }
 
@@ -34,14 +34,15 @@ export async function readMark(source: Partition): Promise<Mark | undefined> {
   return { id, to, partitions: Number(partitions), cursor, run, doneMs };
 }
 
-/** Stores the mark. From then on no process starts on this bus. */
+/** Stores the mark in the source. From then on no process starts on the source. */
 export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): Promise<void> {
   const fields = { ...mark, ...(doneMs !== undefined && { done_at: doneMs }) };
   await source.command((redis, keys) => redis.hset(keys.move(), fields));
 }
 
 /**
- * Throws BootError if this bus was moved or is being moved: events that it accepted now would not reach the new bus.
+ * Throws BootError if this bus was moved, or is being moved. Events that it accepted now would be missing on the new
+ * bus.
  */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const mark = await readMark(partition);

@@ -8,29 +8,35 @@ import { type Mark, newMark, readMark, storeMark } from './mark.ts';
 import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 
-/** Number of topics whose marks (TopicMarks) are set at a time. */
+/**
+ * Number of topics that are marked at a time. A mark names a partition that has subscribers of the topic
+ * (TopicMarks).
+ */
 const SLICE = 300;
-/** Value of the cursor when everything is copied and compared. From then on the target may be in use. */
+/** Value of the stored cursor when everything is copied and compared. From then on the target may be in use. */
 const COPIED = 'copied';
 
 interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if the caller knows that all other connections that run scripts belong to another bus. */
+  /** True if the caller knows that other connections which run scripts do not belong to the bus that is moved. */
   ignoresCallers: boolean;
-  /** Called with the number of keys copied so far, and the approximate number of all keys. */
+  /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;
   log: Log;
 }
 
-/** The counts of each kind of thing in the source and in the target. Empty if an earlier call found them equal. */
+/**
+ * The number of each kind of thing in the source and in the target. Empty if an earlier run has already found them
+ * equal.
+ */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into several. The source keeps its data and gets a mark, so that no process
- * starts on it any more. If an earlier call was cut off, goes on where that stopped. Throws BootError if a person must
- * act, and otherwise as Partition does.
+ * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark, so
+ * that no process starts on it any more. A move that was cut off continues where it stopped. Throws BootError if a
+ * person must act, and otherwise as Partition does.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
@@ -68,7 +74,7 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns the stored mark if this move was begun before; otherwise a new one. */
+/** Returns the stored mark if this move was begun before. Otherwise returns a new mark. */
 async function markOf({ source, target }: Move): Promise<Mark> {
   const partitions = target.partitions.all.length;
   const mark = await readMark(source.partitions.control);
@@ -94,7 +100,8 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // At its end, the scan returns the cursor 0. If a later step is cut off, everything is copied again.
+      // The scan ends with the cursor 0, which is also its beginning. So if a later step is cut off, everything is
+      // copied again.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);
@@ -107,7 +114,10 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
   }
 }
 
-/** Sets the marks of all topics: in the partition where a topic lives, they name the partitions of its subscribers. */
+/**
+ * Marks all topics. A mark is stored in the partition where its topic lives, and names another partition that has
+ * subscribers of the topic.
+ */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   let cursor = '0';
@@ -131,7 +141,10 @@ function compare(source: Census, target: Census): Comparison {
   return [...before].map(([what, count]) => ({ what, source: count, target: after.get(what) ?? 0 }));
 }
 
-/** Lets processes start on the target. They can as soon as the number of partitions is stored, so that comes last. */
+/**
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so that is the
+ * last step.
+ */
 async function finish({ source, target }: Move, mark: Mark): Promise<void> {
   await storeMark(source.partitions.control, { ...mark, cursor: COPIED });
   for (const partition of target.partitions.all)

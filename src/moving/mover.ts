@@ -24,7 +24,10 @@ export class Mover {
     this.#whereabouts = new Whereabouts(source, partitions);
   }
 
-  /** Copies all keys, from a scan cursor on. Yields, after each step, the next cursor and the number of keys copied. */
+  /**
+   * Copies all keys, beginning at a scan cursor. After each step, yields the next cursor and the number of keys
+   * copied.
+   */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
       const copied: FoundKey[] = [];
@@ -57,7 +60,10 @@ export class Mover {
     }
   }
 
-  /** Returns, for each key, the partitions that get it whole; undefined if its elements go to different partitions. */
+  /**
+   * Returns, for each key, the partitions that get the whole key. Undefined means that its elements go to different
+   * partitions.
+   */
   async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
     const owners = readings.map(({ found: { name, parts } }) => {
       const row = ROWS[name];
@@ -68,8 +74,8 @@ export class Mover {
   }
 
   /**
-   * Returns the commands that delete lists and streams first. Their elements are appended, so a repeat would double
-   * them.
+   * Returns the commands that delete lists and streams before they are copied. Elements are appended to these, so
+   * copying such a key again would double its elements.
    */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
@@ -80,7 +86,7 @@ export class Mover {
     return writes;
   }
 
-  /** Returns the elements of a piece that each partition gets. */
+  /** Returns, for each partition, the elements of a piece that belong to it. */
   async #shares(
     { found }: Reading,
     elements: Element[],
@@ -131,7 +137,7 @@ export class Mover {
       });
   }
 
-  /** Returns the name that a key of the source has in a partition. */
+  /** Returns the name under which a key of the source is stored in a partition. */
   #nameIn({ prefix }: Partition, { key }: FoundKey): string {
     return prefix + key.slice(this.#source.prefix.length);
   }

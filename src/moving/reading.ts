@@ -2,8 +2,8 @@ import { LAYOUT } from '../store/keys.ts';
 import type { FoundKey } from './found_key.ts';
 
 /**
- * An element of a key: `[item]` of a list or set, `[field, value]` of a hash, `[member, score]` of a sorted set, or the id
- * of a stream entry with its fields and values.
+ * An element of a key. It is `[item]` of a list or set, `[field, value]` of a hash, `[member, score]` of a sorted
+ * set, or the id of a stream entry followed by its fields and values.
  */
 export type Element = readonly [Buffer, ...Buffer[]];
 
@@ -11,13 +11,13 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Reads a key piece by piece: makes the commands for it, and decodes their replies. */
+/** Reads a key piece by piece: makes the commands, and decodes the replies. */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
-  /** Number of elements of a piece. A piece that is read by a scan may have some more or fewer. */
+  /** Number of elements in a piece. A piece that is read by a scan may have some more or fewer. */
   readonly #count: number;
-  /** Where the next piece begins; undefined at the end. */
+  /** The position of the next piece. Undefined at the end of the key. */
   #place: string | undefined;
 
   constructor(found: FoundKey, count: number) {
@@ -41,7 +41,7 @@ export class Reading {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /** Returns the elements in the reply to `command`, and moves on to the next piece. */
+  /** Returns the elements in the reply to `command`, and moves to the next piece. */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':
@@ -75,10 +75,10 @@ export class Reading {
   }
 }
 
-/** Maximum elements that one command writes. Redis serves nobody else while it runs a command. */
+/** Maximum elements that one command writes. Redis serves nobody else while a command runs. */
 const SLICE = 1000;
 
-/** Returns the commands that add these elements to a key of this type. */
+/** Returns the commands that add elements to a key. `type` is the Redis type of the key. */
 export function writing(
   type: Reading['type'],
   key: string,

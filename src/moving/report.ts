@@ -4,10 +4,10 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/** Interval of progress lines if the output is no terminal, so that each adds a line. */
+/** Interval of progress lines if the output is not a terminal. There each report is a line of its own. */
 const TELL_EVERY_MS = 5000;
 
-/** Returns a function that shows how far the move is. On a terminal, it writes over its previous line. */
+/** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */
 export function progressOn(stream: NodeJS.WriteStream): (done: number, total: number) => void {
   let toldAtMs = Number.NEGATIVE_INFINITY;
   return (done, total) => {
@@ -30,7 +30,7 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table of the counts in source and target, which points at differences, and a line about what to do next.
+ * Returns a table of the numbers in source and target, with differences marked, and a line that says what to do next.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

@@ -6,8 +6,8 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a key or of an element, which decides its partition. A batch goes to the partition of its subscriber, a
- * worker to that of the batch that it delivers, and a trigger to that of its topic. `nobody`: it is not copied.
+ * The owner of a key or of an element, which decides its new partition. A batch follows its subscriber, a worker
+ * follows the batch that it delivers, and a trigger follows its topic. `nobody` means that the thing is not copied.
  */
 export type Owner =
   | { subscriber: string }
@@ -19,17 +19,20 @@ export type Owner =
   | 'all'
   | 'nobody';
 
-/** The parts of an element: the field and value of a hash, the member and score of a sorted set, or the element alone. */
+/**
+ * An element as two texts: the field and value of a hash, or the member and score of a sorted set. Other elements
+ * have only the first text.
+ */
 type Texts = readonly [first: string, second: string];
 
 export type Row =
-  /** The whole key goes to one partition (or to all), which the variable parts of its name decide. */
+  /** The whole key goes to one partition, or to all partitions. The variable parts of its name decide. */
   | { whole: (...parts: string[]) => Owner }
-  /** Each element goes to the partition of its owner, under the same key. */
+  /** Each element goes to the partition of its owner, and keeps the key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has sums, which are computed again for each partition. */
+  /** The key has sums, which are computed again for each new partition. */
   | { sums: Sums }
-  /** The key is not copied, for this reason. */
+  /** The key is not copied. The text says why. */
   | { stays: string };
 
 const ofSubscriber = (subscriber = ''): Owner => ({ subscriber });
@@ -50,14 +53,14 @@ const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
 const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
-/** The jobs of `aux` are not copied, because tickers put them again. */
+/** Jobs of the queue `aux` are not copied, because tickers queue them again. */
 const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(deliveredBy(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
 const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
 
-/** How each key of the layout is moved to several partitions. */
+/** For each key of the layout, how a move copies it to several partitions. */
 export const ROWS: Readonly<Record<KeyName, Row>> = {
   topics: byTopic,
   subscribers: bySubscriber,
@@ -89,7 +92,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The key has only a digest of the topic, so its partition is not known.
+  // The name of the key has only a digest of the topic, so the partition of the topic is unknown.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -157,8 +160,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
 };
 
 /**
- * The fields of a client that every partition has a copy of. Only the control partition gets the others, such as
- * secrets.
+ * The fields of a client that each partition gets a copy of. Only the control partition gets the other fields, such
+ * as digests of secrets.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 

@@ -4,22 +4,22 @@ import { connect, type RedisTls } from '../store/connection.ts';
 import type { Connection } from '../store/master.ts';
 import { Partitions } from '../store/partitions.ts';
 
-/** Maximum time to connect. */
+/** Maximum time for connecting to Redis. */
 const CONNECT_MS = 5000;
 
-/** One side of a move: the bus that is moved, or the one that it becomes. `prefix` is that of all its keys. */
+/** One side of a move: the source or the target. `prefix` is the text with which all of its keys begin. */
 export interface Side {
   partitions: Partitions;
   prefix: string;
   redis: Connection;
-  /** Names the Redis and the prefix for messages, without a password. */
+  /** The name of this side in messages: its Redis and its prefix, without a password. */
   name: string;
 }
 
 interface Wanted {
   url: string;
   prefix: string;
-  /** The number of partitions, as text from the command line. */
+  /** The number of partitions, as given on the command line. */
   partitions: string;
   tls: RedisTls;
   log: Log;

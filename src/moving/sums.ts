@@ -2,20 +2,23 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 
-/** For each new partition, the fields of a hash of sums and their values. */
+/** For each new partition, the fields of a hash of sums with their values. */
 export type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * Computes the sums of a hash of the source again for each new partition. `of` is the variable part of the key's
- * name.
+ * A function that computes a hash of sums for each new partition from the data of the source. `of` is the variable
+ * part of the key.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
-/** The fields of `delayed:held:{token}` that are totals. Its other fields are names of topics. */
+/** The two fields of `delayed:held:{token}` that are totals. All its other fields are names of topics. */
 const [EVENTS, BYTES] = [':events', ':bytes'];
 const SLICE = 1000;
 
-/** Computes `delayed:held:{token}`: the bytes of a client's delayed events, by topic and in all, and their number. */
+/**
+ * Computes `delayed:held:{token}`: the bytes of a client's delayed events by topic, and the total of bytes and of
+ * events.
+ */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();
   const held = await source.command((redis, keys) => redis.hgetall(keys.delayed_held(client)));
@@ -42,7 +45,7 @@ export const recordSums: Sums = async (source, partitions) => {
       redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', SLICE),
     );
     cursor = next;
-    // A scan may return a log twice.
+    // A map, because a scan may return a log twice.
     for (let i = 0; i + 1 < flat.length; i += 2) logs.set(String(flat[i]), Number(flat[i + 1]));
   } while (cursor !== '0');
   for (const [log, records] of logs)
@@ -50,7 +53,7 @@ export const recordSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Computes the hash of the bytes that the definitions of each client's triggers have. */
+/** Computes the hash with the bytes of each client's trigger definitions. */
 export const triggerSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
   for (const client of await source.command((redis, keys) => redis.hkeys(keys.triggers_bytes()))) {
@@ -61,7 +64,7 @@ export const triggerSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Returns the topic of a trigger: the second line of its definition. */
+/** Returns the topic to which a trigger publishes. It is the second line of the definition. */
 export function topicOfDefinition(definition: string): string {
   return definition.split('\n', 2)[1] ?? '';
 }
@@ -74,7 +77,7 @@ function add(summed: Summed, partition: Partition, field: string, by: number): v
 
 type Pipeline = ReturnType<Partition['redis']['pipeline']>;
 
-/** Sends a command for each item of `all` in one pipeline. Resolves with the replies, in the same order. */
+/** Sends a command for each item of `all`, in one pipeline. Resolves with the replies in the same order. */
 export function pipelined<T>(
   partition: Partition,
   all: readonly T[],

@@ -7,7 +7,7 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the partitions to which things of the source go: a batch goes with its subscriber, a trigger with its topic.
+ * Finds the new partitions of things in the source. A batch follows its subscriber, and a trigger follows its topic.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -19,8 +19,8 @@ export class Whereabouts {
   }
 
   /**
-   * Returns the partitions for each of these owners. If the batch or the trigger no longer exists, the leftover goes to
-   * the control partition, where a sweep removes it.
+   * Returns the new partitions of each of these owners. If a batch or a trigger no longer exists, what is left of it
+   * goes to the control partition, where a sweep removes it.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;
@@ -56,7 +56,7 @@ export class Whereabouts {
     return tokens;
   }
 
-  /** Returns, by worker, the id of the batch that it delivers. */
+  /** Returns, for each of these workers, the id of the batch that it delivers. */
   async #batchesHeldBy(workers: ReadonlySet<string>): Promise<Map<string, string>> {
     const { keys } = this.#source;
     const all = [...workers];
