@@ -1,6 +1,6 @@
 import type { Operation } from './openapi.ts';
 
-/** Lines that set the shell variables which the curl lines use. */
+/** Lines for a shell that set the variables which the curl commands in the documentation use. */
 export const VARIABLES = `BUS=https://bus.example.com   # where the bus is
 ROOT_KEY=…                    # root, or the viewer key for what viewers may see
 SHOP=token:secret             # a client
@@ -9,7 +9,7 @@ ID=…                          # of a delivery, a dead letter, a job or an even
 
 const IN_PATH: Record<string, string> = { token: '$TOKEN', id: '$ID' };
 
-/** Returns a line with curl that makes the call, for a shell that has these variables. */
+/** Returns a curl command that makes a call of the API, for a shell in which these variables are set. */
 export function curlOf(method: string, path: string, operation: Operation): string {
   const roles = operation['x-roles'];
   const filled = path.replaceAll(

@@ -8,7 +8,7 @@ import { type Field, fieldsOf, typeText } from './fields.ts';
 import type { OpenApiDocument, Operation, Parameter, Response } from './openapi.ts';
 import { codesIn } from './problems.ts';
 
-/** The style that the page contains. The Content-Security-Policy allows it by its hash. */
+/** The CSS of the page. The Content-Security-Policy allows it by its hash. */
 export const STYLE = readFileSync(join(import.meta.dirname, 'docs.css'), 'utf8');
 
 interface Call {
@@ -18,8 +18,8 @@ interface Call {
 }
 
 /**
- * Makes the page that shows the document to people: every call with its fields, answers, errors and a curl line. Makes
- * one chapter in each turn of the event loop, so that nobody waits for all of them.
+ * Makes a page that shows the API to people: every call with its fields, answers, errors and a curl command. Each
+ * chapter is made in a turn of its own of the event loop, so that other requests do not wait for all of them.
  */
 export async function docsPage(document: OpenApiDocument): Promise<string> {
   const { info, tags, webhooks } = document;
@@ -47,7 +47,10 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
   }`;
 }
 
-/** Returns the style, unescaped: it is our own text, and must have the hash that the header allows. */
+/**
+ * Returns the CSS without escaping it. It is a text of the project itself, and must keep the hash that the header
+ * names.
+ */
 function style(): Html {
   return new Html(`<style>${STYLE}</style>`);
 }
@@ -143,7 +146,7 @@ function table(heads: readonly string[], rows: readonly (readonly Content[])[]):
   return html`<div class="table"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
-/** Returns the HTML of a text in which backticks mark code. */
+/** Returns the HTML of a text in which backticks surround code. */
 function prose(text: string): Content {
   return text.split('`').map((part, index) => (index % 2 === 0 ? part : html`<code>${part}</code>`));
 }

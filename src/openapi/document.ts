@@ -32,15 +32,16 @@ const SECURITY_SCHEMES = {
 };
 
 export interface DocumentOptions {
-  /** The body of a delivery. */
+  /** The schema of the body of a delivery. */
   delivered: z.ZodType;
   forceSsl: boolean;
   dialect: Pick<Dialect, 'redirected'>;
 }
 
 /**
- * Makes the OpenAPI 3.1 document of these routes, one route in each turn of the event loop. All at once would hold up
- * other requests for 60 ms or more; a turn takes 4 ms at most. Throws if TEXTS has no entry for one of the routes.
+ * Makes the OpenAPI 3.1 document of these routes. Each route is described in a turn of its own of the event loop,
+ * which takes 4 ms at most. All at once would delay other requests by 60 ms or more. Throws if TEXTS has no entry for
+ * a route.
  */
 export async function openApiDocument(
   routes: readonly Route[],

@@ -9,8 +9,8 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, with the fields of objects inside it. The object may also
- * be an entry of a list, or the first object among alternatives.
+ * Returns the fields of the object that a schema describes, and those of objects inside it. The object may also be
+ * the entry of a list, or the first object among several alternatives.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};
@@ -39,7 +39,7 @@ function isList({ type, anyOf }: JsonSchema): boolean {
   return type === 'array' || (anyOf ?? []).some(isList);
 }
 
-/** Returns in words what a value may be, such as `integer 0 to 3600000 or null`. */
+/** Returns a text that says what a value may be, such as `integer 0 to 3600000 or null`. */
 export function typeText(schema: JsonSchema): string {
   if (schema.$ref) return 'object';
   if (schema.anyOf) return [...new Set(schema.anyOf.map(typeText))].join(' or ');

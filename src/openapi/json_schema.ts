@@ -2,19 +2,19 @@ import { z } from 'zod';
 import { NAMED } from '../named_schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
-/** Marks a named schema until it has been moved to the components. */
+/** Marks a named schema until it is moved to the components of the document. */
 const MARK = 'x-name';
 
-/** Makes JSON Schemas from zod's schemas, and collects those with a name in `components`. */
+/** Makes JSON Schemas from schemas of zod. Collects those that have a name in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 
-  /** Returns the JSON Schema of what a call may send. */
+  /** Returns the JSON Schema of what a caller may send. */
   input(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'input');
   }
 
-  /** Returns the JSON Schema of an answer. Callers must ignore members that it does not name: more may come. */
+  /** Returns the JSON Schema of an answer. It permits further members, because later releases may add some. */
   output(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'output');
   }
@@ -22,7 +22,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // Code checks such input, and zod cannot describe it. Its schema permits anything, unless `meta` has a type.
+      // Some input is checked by code that zod cannot describe. Its schema permits anything, unless `meta` gives it a
+      // type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -33,7 +34,7 @@ export class Schemas {
     return this.#tidied(rest, io === 'output');
   }
 
-  /** Leaves out what zod writes and nobody needs to read, and replaces named schemas by references. */
+  /** Removes what nobody needs from a schema that zod has written. Replaces named schemas by references. */
   #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
     const tidy: JsonSchema = {};
     for (const [key, value] of Object.entries(schema)) {

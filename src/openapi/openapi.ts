@@ -1,6 +1,6 @@
 import type { Role } from '../caller.ts';
 
-/** A JSON Schema (draft 2020-12), as OpenAPI 3.1 has it. */
+/** A JSON Schema (draft 2020-12), as OpenAPI 3.1 uses it. */
 export interface JsonSchema {
   $ref?: string;
   type?: string | string[];
@@ -41,21 +41,21 @@ export interface Response {
   content?: Record<string, Content>;
 }
 
-/** A call of the API, as OpenAPI 3.1 describes it. */
+/** A call of the API, in the form of OpenAPI 3.1. */
 export interface Operation {
   operationId: string;
   tags: string[];
   summary: string;
   description?: string;
   security: Record<string, string[]>[];
-  /** The roles that may call it; if there are none, anybody may. */
+  /** The roles that may make the call. If the list is empty, anybody may. */
   'x-roles': readonly Role[];
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, Content> };
   responses: Record<string, Response>;
 }
 
-/** The parts of the OpenAPI document that the bus itself reads. */
+/** The parts of the OpenAPI document that the code of the bus reads. */
 export interface OpenApiDocument {
   openapi: string;
   info: { title: string; version: string; description: string };

@@ -4,18 +4,22 @@ import { ANYONE, type Route, route } from '../route.ts';
 import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
-/** The page has no script, loads nothing, and is shown in no frame. Its style is allowed by its hash. */
+/**
+ * Headers of the page `/docs`. It has no script, loads nothing, and may not be shown in a frame. Its style is allowed
+ * by its hash.
+ */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
   'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
 };
 
-/** `/openapi.json` and `/docs`: describe the routes for programs and for people. */
+/** `/openapi.json` and `/docs`: the description of the API for programs and for people. */
 export function openApi(
   routes: readonly Route[],
   { forceSsl, dialect, delivered }: DocumentOptions,
 ): Route[] {
-  // The documents are made when somebody first asks for one, and kept. Most processes are never asked.
+  // The documents are made at the first request for one of them, and then kept. Most processes never get such a
+  // request.
   let made: Promise<Documents> | undefined;
   const documents = () => {
     made ??= makeDocuments(all, { delivered, dialect, forceSsl });

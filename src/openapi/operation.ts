@@ -7,7 +7,7 @@ import type { RouteText } from './texts.ts';
 
 const NDJSON = 'application/x-ndjson';
 
-/** Examples of the parameters in paths, by their names. */
+/** Examples of the parameters in paths, by the name of the parameter. */
 const IN_PATH: Record<string, string> = {
   token: 'shop--psbsfvxhjewnxiczhqc0',
   id: 'A96w5uKHOM8kSsHw----',
@@ -25,13 +25,13 @@ export function templateOf(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
-/** The parts of the document that several routes share. */
+/** The parts of the document to which several routes refer. */
 export interface Components {
   schemas: Schemas;
   problems: ProblemResponses;
 }
 
-/** Describes a route. `alias` is a route before it that does the same, under another path. */
+/** Describes a route. `alias` is an earlier route that does the same under another path. */
 export function operationOf(
   route: Route,
   text: RouteText,
@@ -62,7 +62,10 @@ function operationId({ method, path }: Route): string {
   return words.map((word, index) => (index === 0 ? word : word[0]?.toUpperCase() + word.slice(1))).join('');
 }
 
-/** Returns an example of a parameter in a path. The path tells whether `name` is that of a topic, join or trigger. */
+/**
+ * Returns an example of a parameter in a path. For `name`, the path shows whether a topic, a join or a trigger is
+ * meant.
+ */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];
   return NAMES.find(([place]) => path.startsWith(place))?.[1] ?? 'products';
@@ -74,7 +77,7 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // A query has texts. A parameter that the bus turns into a number is described as an integer.
+    // All parameters of a query are texts. One that the bus turns into a number is described as an integer.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

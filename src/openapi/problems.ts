@@ -2,7 +2,7 @@ import { ERRORS, type ErrorCode } from '../errors.ts';
 import type { Route } from '../route.ts';
 import type { JsonSchema, Response } from './openapi.ts';
 
-/** Codes of the errors that any request can get, whatever it asks for. */
+/** Codes of the errors that any request can cause, whatever its route is. */
 const ANY: readonly ErrorCode[] = [
   'bad_header',
   'forbidden',
@@ -20,7 +20,7 @@ const WITH_CREDENTIALS: readonly ErrorCode[] = [
 ];
 const WITH_BODY: readonly ErrorCode[] = ['bad_body', 'body_too_large', 'unsupported_encoding', 'overloaded'];
 
-/** Returns the codes of all errors that a call of this route can get. */
+/** Returns the codes of all errors that a call of this route can cause. */
 export function codesOf({ isHealthCheck, roles, body, takesText, errors = [] }: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...errors,
@@ -29,7 +29,7 @@ export function codesOf({ isHealthCheck, roles, body, takesText, errors = [] }: 
     ...(roles.length > 0 ? WITH_CREDENTIALS : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // In the order of ERRORS, so that the statuses ascend.
+  // The codes are in the order of ERRORS, so that the statuses ascend.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 
@@ -59,9 +59,9 @@ const HEADERS: Record<number, Response['headers']> = {
   503: RETRY_AFTER,
 };
 
-/** Describes the error answers of routes. Answers with the same codes are described once, in `components`. */
+/** Describes the error answers of routes. Answers that have the same codes are described once, in `components`. */
 export class ProblemResponses {
-  /** The descriptions, each under the codes of its answer, with dots between them. */
+  /** The descriptions of answers. Each is stored under the codes of its answer, joined by dots. */
   readonly components: Record<string, Response> = {};
   readonly codes = new Set<ErrorCode>();
 
@@ -81,7 +81,7 @@ export class ProblemResponses {
   }
 }
 
-/** Returns the error codes of an answer that `ProblemResponses` made. */
+/** Returns the error codes of an answer that `ProblemResponses` has made. */
 export function codesIn({ $ref = '' }: Response): string[] {
   return $ref.split('/').at(-1)?.split('.') ?? [];
 }

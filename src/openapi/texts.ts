@@ -14,7 +14,7 @@ export const CHAPTERS = {
   Reference: 'This documentation.',
 } as const;
 
-/** Text and examples by which the documentation describes a route, besides its schemas. */
+/** Text and examples for a route. Its schemas give the rest of its documentation. */
 export interface RouteText {
   chapter: keyof typeof CHAPTERS;
   summary: string;
@@ -23,11 +23,11 @@ export interface RouteText {
   body?: unknown;
   /** An example of the answer that has a body. */
   answer?: unknown;
-  /** Headers that a call may have. */
+  /** Headers that callers may send. */
   parameters?: Parameter[];
-  /** Headers of an answer that is no error. */
+  /** Headers of a successful answer. */
   headers?: Response['headers'];
-  /** The type of an answer that is not JSON. */
+  /** The content type of an answer that is not JSON. */
   type?: 'text/plain' | 'text/html';
 }
 

@@ -7,7 +7,7 @@ const header = (name: string, required: boolean, description: string, example: s
   ...{ name, in: 'header', required, description, schema: { type: 'string' }, example },
 });
 
-/** Describes what the bus sends to callbacks, and what their answers mean. */
+/** Describes deliveries: what the bus sends to callbacks, and what it does after each answer. */
 export function webhooks(delivered: z.ZodType, schemas: Schemas): OpenApiDocument['webhooks'] {
   return {
     delivery: {
