@@ -4,7 +4,7 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends after the first element that brings it to this many characters or commas. It then takes about
+ * A piece ends after the element that brings it to this many characters, or to this many commas. It then takes about
  * 1 ms to parse.
  */
 const CHARACTERS = 16_384;
@@ -13,7 +13,7 @@ const COMMAS = 2500;
 /** Consecutive elements of an array as JSON text, without the brackets. */
 interface Piece {
   text: string;
-  /** True if the piece is the beginning of an element that is longer than allowed. */
+  /** True if the piece is only the beginning of an element, because the element is longer than allowed. */
   isTooLong: boolean;
   isLast: boolean;
 }
@@ -24,9 +24,9 @@ export function isArray(text: string): boolean {
 }
 
 /**
- * Cuts the JSON text of an array into pieces, which are parsed one by one, so that a long body does not keep
- * others waiting. The caller puts each piece in brackets and parses it. The body is valid if all of these
- * arrays are, none is empty (unless it is the only one), and `isClosed` is true at the end.
+ * Cuts the JSON text of an array into pieces, which are parsed one by one, so that a long body does not delay other
+ * requests. The caller puts each piece in brackets and parses it as an array. The body is valid if all of these
+ * arrays are valid, none is empty (unless it is the only one), and `isClosed` is true at the end.
  */
 export class ArrayPieces {
   readonly #text: string;
@@ -37,29 +37,31 @@ export class ArrayPieces {
     this.#at = firstCharacter(text) + 1;
   }
 
-  /** True if a closing bracket ended the last piece, and only white space follows it. */
+  /**
+   * True if the last piece was followed by the closing bracket of the array, and only white space comes after that.
+   */
   get isClosed(): boolean {
     return this.#at <= this.#text.length && firstCharacter(this.#text, this.#at) === this.#text.length;
   }
 
   /**
-   * Guesses a piece: text up to the end of what looks like an object. Finding the true end would take a tenth
-   * of the time that parsing takes. If the guess is valid JSON in brackets, it is a piece, and the caller
-   * must `take` it. Returns undefined if there is no guess.
+   * Guesses the next piece: the text up to the end of what looks like an object. Finding the true end would take a
+   * tenth of the time of parsing. If the guess in brackets is valid JSON, it is a piece, and the caller must call
+   * `take` with it. Returns undefined if there is no guess.
    */
   likely(): string | undefined {
     const end = this.#text.indexOf('},', this.#at + CHARACTERS) + 1;
     return end > 0 && end < this.#at + 2 * CHARACTERS ? this.#text.slice(this.#at, end) : undefined;
   }
 
-  /** Moves past a guessed piece. */
+  /** Moves to the text after a guessed piece. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }
 
   /**
-   * Returns the next piece, whose elements have at most `maxLength` characters each. If the first element has more,
-   * returns its beginning, with `isTooLong`.
+   * Returns the next piece. Its elements have at most `maxLength` characters each. If the first element has more,
+   * returns only its beginning, with `isTooLong`.
    */
   next(maxLength: number): Piece {
     const from = this.#at;

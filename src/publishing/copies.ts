@@ -6,24 +6,27 @@ import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
-/** Number of copies (an event for one subscriber each) that take Redis as long as accepting one event. */
+/**
+ * Number of copies that Redis stores in the time in which it accepts one event. A copy is an event for one
+ * subscriber.
+ */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. One script call stores all of them, and blocks Redis for 50 to 60 ms (a million
- * took 210 ms). Even a Redis that runs out of memory does not interrupt a script.
+ * Maximum copies of one publication. One script call stores all of them, which blocks Redis for 50 to 60 ms. (A
+ * million took 210 ms.) Redis does not interrupt a script even if it runs out of memory.
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events of a publication to a topic whose subscribers this process has not counted yet. A larger
- * publication waits for the count.
+ * Maximum events that are published at once to a topic whose subscribers this process has not counted yet. A larger
+ * publication waits until they are counted.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
 
-/** Bounds the copies of publications: an event is copied for each subscriber of its topic. */
+/** Limits the copies of publications. An event is copied for each subscriber of its topic. */
 export class Copies {
   readonly #partitions: Partitions;
-  /** The number of subscribers of each topic at its last publication. */
+  /** For each topic, the number of its subscribers at its last publication. */
   readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
 
   constructor(partitions: Partitions) {
@@ -35,14 +38,14 @@ export class Copies {
     this.#subscribers.set(topic, subscribers);
   }
 
-  /** Returns the number of events that would take Redis as long as the copies of this publication. */
+  /** Returns the weight of a publication: the number of events that take Redis as long as storing all copies. */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;
   }
 
   /**
-   * Returns undefined if the publication may be stored. Otherwise returns a promise, which rejects with
-   * body_too_large if the topic has too many subscribers for this many events.
+   * Returns undefined if the publication may be stored. Otherwise returns a promise. It rejects with body_too_large
+   * if the events, multiplied by the subscribers of the topic, are too many copies.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -67,7 +70,7 @@ export class Copies {
     );
   }
 
-  /** Throws body_too_large unless the idempotency key was used before, since a repeat copies nothing. */
+  /** Throws body_too_large unless the idempotency key was used before. A repeated publication copies nothing. */
   async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
     if (idempotency) {

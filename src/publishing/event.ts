@@ -2,38 +2,49 @@ export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
-  /** The event's id, the same for all subscribers and attempts. Visible ASCII except `"` and `\`. */
+  /**
+   * The event's id, the same for all subscribers and attempts. It has visible ASCII characters except `"` and `\`.
+   */
   id: string;
   topic: string;
   type: EventType;
   url: string;
-  /** Milliseconds since the Unix epoch. */
+  /** The time of the event, in milliseconds since the Unix epoch. */
   timestamp: number;
-  /** JSON text; undefined if the event has no data. */
+  /** The data as JSON text. Undefined if the event has no data. */
   data?: string | undefined;
 }
 
-/** An event with a time of its own. Redis's clock decides whether it is published at once or later. */
+/**
+ * An event that its publisher has given a time to be published. By its own clock, Redis decides whether that is now
+ * or later.
+ */
 export interface TimedEvent {
   id: string;
-  /** Either `at`, when it is due (ms since the Unix epoch), or `delay`, how many ms after Redis gets it. */
+  /** When to publish the event: `at` in ms since the Unix epoch, or `delay` in ms after Redis gets it. */
   at?: number;
   delay?: number;
   text: string;
-  /** If present, `text` ends where the timestamp belongs: Redis puts the due time between `text` and `rest`. */
+  /**
+   * If present, the event's timestamp is still missing between `text` and `rest`. Redis puts the time of publication
+   * there.
+   */
   rest?: string;
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Lua tells it from an event of an older
- * release by its first byte, `{`, and reads the topic from its first two members (`drop_records.lua`).
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its form: by the first
+ * byte `{` they tell it from an event of an older release, and in the first two members they find the topic
+ * (`drop_records.lua`).
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
   return `${before}${event.timestamp}${after}`;
 }
 
-/** Returns an event that is due at a time. If its publisher gave no timestamp, the due time becomes its timestamp. */
+/**
+ * Returns an event with a time to be published. If its publisher gave no timestamp, that time becomes the timestamp.
+ */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,
   timestamp: number | undefined,
@@ -46,7 +57,7 @@ export function timedEvent(
   return { id, ...due, text: `${before}${known}${after}` };
 }
 
-/** Returns the JSON text of an event in two parts: before its timestamp and after it. */
+/** Returns the JSON text of an event in two parts: what comes before its timestamp, and what comes after it. */
 export function aroundTimestamp({
   id,
   topic,

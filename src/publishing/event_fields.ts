@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** Maximum characters of an unknown field's name that an answer repeats. */
+/** Maximum characters that an error message repeats of an unknown field's name. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
@@ -13,7 +13,7 @@ export const MAX_DELAY_MS = 31_536_000_000;
 // Visible ASCII characters that JSON does not escape.
 export const ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
-// No white space and no control characters.
+// Matches an https URL without white space and control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
 
 /** An error in one event. `field` is undefined if the event as a whole is wrong. */
@@ -29,17 +29,20 @@ export class BadEvent extends Error {
 /** Limits and rules for the fields of an event. */
 export type EventLimits = EventDialect & Pick<Config, 'maxEventDataBytes'>;
 
-/** What the events of a body have in common. */
+/** What all events of one body have in common. */
 interface EventSource {
   topic: string;
   nowMs: number;
   limits: EventLimits;
 }
 
-/** An event as it is handed on: its JSON text, or a timed event if it has `at` or `delay`. */
+/** A checked event: its JSON text, or a TimedEvent if it has `at` or `delay`. */
 export type ReadEvent = string | TimedEvent;
 
-/** Checks a parsed event and returns what is stored. Throws bad_event with the `field`, and the `index` if given. */
+/**
+ * Checks a parsed event, and returns what is stored. Throws bad_event with the `field` that is wrong, and with the
+ * `index` of the event if that is given.
+ */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {
     return read(value, source);
@@ -63,7 +66,7 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
   return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
 }
 
-/** The fields of an event that only its publisher knows. The bus can fill in all other fields. */
+/** The fields of an event that the bus cannot fill in, because only the publisher knows them. */
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
 /** Returns the content of a parsed event. Throws BadEvent if it is wrong, or if a field is not in `fields`. */
@@ -109,8 +112,8 @@ function readTimestamp(timestamp: unknown): number | undefined {
 }
 
 /**
- * Returns when an event is due; undefined means at once. Redis checks by its own clock that `at` is not too far
- * ahead.
+ * Returns when an event is to be published; undefined means at once. Only Redis, by its own clock, checks that the
+ * time is not too far ahead.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
@@ -129,8 +132,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means: `false` means none, and a text may hold
- * a number.
+ * Returns the timestamp that a client of the Ruby Routemaster means. There `false` stands for no timestamp, and a
+ * text may contain a number.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

@@ -4,12 +4,12 @@ import { ArrayPieces, isArray } from './array_pieces.ts';
 import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDeep } from './event_fields.ts';
 
 export const MAX_EVENTS = 10_000;
-/** Maximum characters of an event beside its data. */
+/** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
 /** Number of characters that take about a millisecond to read. */
 const STEP_LENGTH = 16_384;
 
-/** The body of a publish. */
+/** The body of a request to publish. */
 interface EventBody {
   text: string;
   isNdjson: boolean;
@@ -18,14 +18,14 @@ interface EventBody {
   limits: EventLimits;
 }
 
-/** True if the events of this body should be read by `readInSteps`, so that others are served meanwhile. */
+/** True if this body should be read by `readInSteps`, so that other requests are served meanwhile. */
 export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
 
 /**
- * Reads an event, an array, or NDJSON. Throws bad_body, body_too_large, or bad_event with the `field`, and with the
- * `index` if there can be several events.
+ * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large, or bad_event. The last has
+ * the `field` that is wrong, and the `index` of the event if the body can have several.
  */
 export function readEvents(body: EventBody): ReadEvent[] {
   const maxLength = maxLengthIn(body);
@@ -34,7 +34,7 @@ export function readEvents(body: EventBody): ReadEvent[] {
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 
-/** Reads events as `readEvents` does, but yields about every millisecond. */
+/** Reads the events of a body as `readEvents` does, but yields about once in a millisecond. */
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const maxLength = maxLengthIn(body);
@@ -51,7 +51,10 @@ function maxLengthIn({ limits }: EventBody): number {
   return MAX_CHARACTERS_PER_BYTE * limits.maxEventDataBytes + ENVELOPE_LENGTH;
 }
 
-/** Checks parsed events and appends them to `events`, which it returns. Throws if there are none, or too many. */
+/**
+ * Checks parsed events and appends them to `events`, which it returns. Throws if there is no event, or if there are
+ * too many.
+ */
 function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
   if (events.length + values.length > MAX_EVENTS) throw tooMany();
@@ -59,7 +62,10 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
   return events;
 }
 
-/** Match two events without an array around them: on separate lines, or on one line. */
+/**
+ * The two expressions match events that follow each other without an array around them: on separate lines, and on one
+ * line.
+ */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
 
@@ -141,7 +147,10 @@ function parseLine(line: string, index: number, maxLength: number): unknown {
   }
 }
 
-/** Throws for an event that is too long or too deep, before it is parsed: that would take several times as long. */
+/**
+ * Throws if the text of an event is too long or too deeply nested. This is checked before parsing, which would take
+ * several times as long.
+ */
 function refuseHuge(json: string, maxLength: number, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= maxLength) return;
   if (isDeep(json.slice(0, maxLength))) throw asProblem(tooDeep(), index);

@@ -11,7 +11,10 @@ const data = z.unknown().optional();
 
 const DATA = `Any JSON, at most ${MAX_DATA_DEPTH} levels deep and \`ROUTEMASTER_MAX_EVENT_DATA\` bytes.`;
 
-/** The body of a publish, for the documentation. Events are checked by code of their own (`event_fields.ts`). */
+/**
+ * Returns the schema of the body of a publish. It is only for the documentation: events are checked by code
+ * (`event_fields.ts`).
+ */
 export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimestamps }: EventDialect) {
   const timestamp = loosensTimestamps
     ? z.union([z.number(), z.string().regex(/^-?\d{1,15}$/), z.literal(false)])
@@ -49,7 +52,7 @@ export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimesta
   return z.union([event, z.array(event).min(1).max(MAX_EVENTS)]);
 }
 
-/** An event as subscribers get it, for the documentation. */
+/** The schema of an event in a delivery, for the documentation. */
 export const DELIVERED_EVENT = z
   .object({
     id: z.string().describe('The id of the event, the same for every subscriber and at every attempt.'),
@@ -61,5 +64,5 @@ export const DELIVERED_EVENT = z
   })
   .register(NAMED, { name: 'DeliveredEvent' });
 
-/** The body of a delivery, for the documentation. */
+/** The schema of the body of a delivery, for the documentation. */
 export const DELIVERED = z.array(DELIVERED_EVENT);

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { clientQuota } from '../store/client_quota.ts';
 
-/** The part of a publication that Redis remembers under its idempotency key. */
+/** What Redis remembers of a publication that has an idempotency key. */
 export interface Idempotency {
   /** Digest of the idempotency key and its client. It is part of the key in Redis. */
   digest: string;
@@ -9,20 +9,19 @@ export interface Idempotency {
   fingerprint: Buffer;
 }
 
-/** Bytes of Redis that an idempotency key takes. */
+/** Bytes that Redis takes to remember an idempotency key. */
 const KEY_BYTES = 180;
 
 /**
- * Characters of a digest: 132 bits in URL-safe Base64. That rules out collisions, and takes little memory for
+ * Length of a digest: 132 bits in URL-safe Base64. That is enough to rule out collisions, and takes little memory for
  * each key.
  */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received: the events that the bus makes
- * of it have new ids and timestamps in every attempt. NUL separates the parts, because tokens and topics cannot
- * contain it.
+ * Returns the digests that identify a publication. `body` is the text as received, because the events made from it
+ * get new ids and timestamps in each attempt. The parts are separated by NUL, which tokens and topics cannot contain.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {
@@ -31,7 +30,7 @@ export function idempotency(client: string, key: string, topic: string, body: st
   };
 }
 
-/** Returns how many idempotency keys a client may use in the window for which they are remembered. */
+/** Returns how many idempotency keys a client may use within the time for which keys are remembered. */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);
 }

@@ -1,10 +1,11 @@
 import { BusError } from '../errors.ts';
 
 const LONGEST_KEY = 255;
-// A string of RFC 9651 (structured fields) with visible characters only, and the escapes \" and \\.
+// Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// An unquoted key, as many clients send it: visible characters except four. `"` and `\` would mean a broken quoted
-// key; a comma is what Node puts between several headers; a semicolon begins parameters in RFC 9651.
+// Matches an unquoted key, as many clients send it. It has visible characters except four. `"` and `\` would mean a
+// broken quoted key. Node puts a comma between several headers of the same name. A semicolon begins parameters in RFC
+// 9651.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**

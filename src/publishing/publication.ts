@@ -4,53 +4,55 @@ import type { Partition } from '../store/partition.ts';
 import type { ReadEvent } from './event_fields.ts';
 import type { Idempotency } from './idempotency.ts';
 
-/** Events of one client for one topic. Either all are stored or none. */
+/** Events of one client for one topic. Either all of them are stored or none. */
 export interface Publication {
   topic: string;
   /** The client's token. */
   client: string;
-  /** Events as JSON texts, in their order. */
+  /** The JSON texts of the events, in the order in which the client sent them. */
   events: string[];
   idempotency?: Idempotency;
 }
 
-/** A publication some of whose events may have a time of their own (`at` or `delay`). */
+/** A publication that may contain events with a time of their own (`at` or `delay`). */
 export interface TimedPublication extends Omit<Publication, 'events'> {
   events: ReadEvent[];
 }
 
 /**
- * The result of a publication. Only `accepted` means that this call stored it. `repeated`: it was accepted
- * before under the same key. `key_reused`: another publication was accepted under its key.
- * `claimed_by_other`: the topic belongs to another client. `no_room`: the bus may have no further topic.
- * `owns_too_many`: the client may own no further topic. `too_many_keys`: the client has used too many
- * idempotency keys. `outbox_full`: another partition with subscribers of the topic is away, and too much waits for it.
+ * The result of a publication. Only `accepted` means that this call has stored it. `repeated`: it was accepted before
+ * under the same key. `key_reused`: another publication was accepted under the same key. `claimed_by_other`: the
+ * topic belongs to another client. `no_room`: the bus has as many topics as it may have. `owns_too_many`: the client
+ * owns as many topics as it may own. `too_many_keys`: the client has used too many idempotency keys. `outbox_full`:
+ * the topic has subscribers in another partition that does not answer, and too many events already wait for that
+ * partition.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a timed publication: an Outcome, or one of these. `too_far`: an event is due more than a year ahead.
- * `already_delayed`: another event with its id waits already. `too_many_delayed`, `too_much_delayed`: the client may
- * have no more delayed events, or no more bytes of them. `index` is that of the event, from 0.
+ * The result of a publication that contains timed events. It is an Outcome or one of these. `too_far`: an event is
+ * due more than a year ahead. `already_delayed`: an event with the same id is delayed already. `too_many_delayed`,
+ * `too_much_delayed`: the client has as many delayed events, or as many bytes of them, as it may have. `index` is the
+ * position of the event at fault, from 0.
  */
 export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;
 
-/** Limits of a publish, and the time for which idempotency keys are remembered. */
+/** The limits on publishing, and the time for which idempotency keys are remembered. */
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {
-  /**
-   * One outcome for each publication. `subscribers` is the number of the topic's subscribers if it is
-   * accepted.
-   */
+  /** One outcome for each publication. If it is accepted, `subscribers` is the number of the topic's subscribers. */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /** Events added to the queue of each subscriber. A subscriber of several topics has an entry for each. */
+  /**
+   * The number of events that were added to the queue of a subscriber. A subscriber of several topics has several
+   * entries.
+   */
   added: [subscriber: string, events: number][];
 }
 
 /**
- * Stores publications in one script call, in order. An idempotency key is remembered for `idempotencyWindowMs`
- * after its publication was accepted.
+ * Stores publications with one script call, in the given order. An idempotency key is remembered for
+ * `idempotencyWindowMs` after its publication was accepted.
  */
 export async function storePublications(
   partition: Partition,
@@ -94,8 +96,8 @@ export function addedBySubscriber({
 }
 
 /**
- * True if two neighbours can be sent to Redis as one publication: they have the same topic and client, and no
- * idempotency key. Joining them saves a fifth of Redis's CPU under load.
+ * True if two consecutive publications can be sent to Redis as one, because they have the same topic and client, and
+ * no idempotency key. Joining them saves a fifth of Redis's CPU under load.
  */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;

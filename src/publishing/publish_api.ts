@@ -28,7 +28,10 @@ interface PublishParts {
   authentication: Pick<Authentication, 'confirm'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
-  /** Lets the steps of parsing a long body wait for their turn, so that other requests are served between them. */
+  /**
+   * Spreads the parsing of a long body over time: each step waits for its turn, so that other requests are served in
+   * between.
+   */
   budget: Budget;
 }
 
@@ -44,7 +47,7 @@ interface PublishCall {
   text: string;
 }
 
-/** `POST /topics/:name`. */
+/** `POST /topics/:name`: publishes events to a topic. */
 export function publishApi(parts: PublishParts): Route[] {
   const { refuseEarly, publish } = handlers(parts);
   return [
@@ -54,7 +57,7 @@ export function publishApi(parts: PublishParts): Route[] {
       textSchema: publishBody(parts.dialect.events),
       maxBodyBytes: MAX_PUBLISH_BYTES,
       isFrequent: true,
-      // 204, or 200 in compatibility mode.
+      // The status is 204, or 200 in compatibility mode.
       answers: { [parts.dialect.published]: null } as { 200: null; 204: null },
       errors: [
         'bad_topic',
@@ -79,7 +82,10 @@ function handlers(parts: PublishParts) {
   const stored = { status: dialect.published };
   const longPublishes = new LongPublishes();
   return {
-    /** Throws forbidden, rate_limited, bad_header or storage_full. */
+    /**
+     * Refuses what can be refused before the body is read. Throws forbidden, rate_limited, bad_header or
+     * storage_full.
+     */
     refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text' | 'request'>) {
       refuseUnlessAllowed(caller, params.name);
       rateLimit?.check(caller.token);
@@ -87,7 +93,7 @@ function handlers(parts: PublishParts) {
       return guard.checkTopic(params.name);
     },
 
-    /** Stores the events of a body. Resolves when the batch of every subscriber of the topic has them. */
+    /** Publishes the events of a body. Resolves when they are in the batches of all subscribers of the topic. */
     async publish(call: PublishCall) {
       return isLong(call) ? longPublishes.run(call.caller.token, () => store(call)) : store(call);
     },
@@ -101,7 +107,7 @@ function handlers(parts: PublishParts) {
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
-    // removed, or its scopes may have been narrowed.
+    // removed, or its scopes narrowed.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };

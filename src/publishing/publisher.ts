@@ -11,12 +11,12 @@ import {
   storePublications,
 } from './publication.ts';
 
-/** Maximum events per script call; 2,000 block Redis for a few ms. */
+/** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
 /** Number of bytes of events that take Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
-/** An observer that is told of each accepted publication, such as the live tail. */
+/** Is told of each accepted publication. The live tail of events is such an onlooker. */
 export interface Onlooker {
   note(publication: Publication): void;
 }
@@ -26,7 +26,7 @@ export interface PublishFigures {
   added(subscriber: string, events: number): void;
 }
 
-/** Stores publications, many in one script call. */
+/** Stores publications in groups: many in one script call. */
 export class Publisher {
   readonly #partitions: Partitions;
   readonly #figures: PublishFigures;
@@ -36,7 +36,7 @@ export class Publisher {
   readonly #copies: Copies;
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
-  /** `onFull` is called when Redis is out of memory: the caller must free some at once. */
+  /** The function `onFull` is called if Redis is out of memory. It must free some at once. */
   constructor(
     partitions: Partitions,
     figures: PublishFigures,
@@ -54,10 +54,10 @@ export class Publisher {
   }
 
   /**
-   * Resolves when the events are in the batch of every subscriber of the topic, or when it is certain that
-   * they will never be. Throws StorageFull (nothing was stored), StorageUnavailable (the events may be
-   * stored; with an idempotency key, calling again is safe), or body_too_large if the topic has too many
-   * subscribers for this many events.
+   * Resolves when the events are in the batch of every subscriber of the topic, or when the publication is refused
+   * for certain. Throws StorageFull (nothing was stored), StorageUnavailable (the events may be stored; with an
+   * idempotency key, publishing again is safe), or body_too_large if the topic has too many subscribers for so many
+   * events.
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);

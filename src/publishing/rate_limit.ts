@@ -6,7 +6,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum publishes that one script call charges to their clients; 1000 take Redis about 2 ms. */
+/** Maximum publishes that one script call charges to their clients. 1000 take Redis about 2 ms. */
 const MAX_DEMANDS_PER_CALL = 1000;
 const MAX_CLIENTS_REMEMBERED = 10_000;
 
@@ -15,13 +15,13 @@ type PublishRates = Pick<Config, 'publishRate' | 'publishBytes' | 'publishBurstM
 type Demand = Arguments<'spend'>['demands'][number];
 type Spent = Reply<'spend'>[number];
 
-/** Response headers with what a client may still publish (draft-ietf-httpapi-ratelimit-headers). */
+/** Headers of the answer that say what the client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
   'RateLimit-Policy': string;
   RateLimit: string;
 }
 
-/** One of a client's limits. Its bucket is full again at `fullAtMs`, by the monotonic clock. */
+/** A token bucket, one for each limit on a client. It is full again at `fullAtMs`, by the monotonic clock. */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -29,8 +29,8 @@ interface Bucket {
 }
 
 /**
- * Limits the publishes of each client over all web processes, by buckets in Redis. Once Redis has refused a
- * client, this process refuses it before reading a body, until its buckets contain something again.
+ * Limits the publishes of each client over all web processes, by token buckets in Redis. Once Redis has refused a
+ * client, this process refuses it before reading a body, until its buckets are no longer empty.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -41,7 +41,7 @@ export class RateLimit {
     max: MAX_DEMANDS_PER_CALL,
   });
 
-  /** Returns undefined if no rate is limited, so that publishing costs nothing. */
+  /** Returns undefined if publishing has no rate limit, so that nothing needs to be checked. */
   static of(control: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
   }
@@ -58,7 +58,7 @@ export class RateLimit {
       .join(', ');
   }
 
-  /** Throws rate_limited if this process knows that the client must wait. Does not ask Redis. */
+  /** Throws rate_limited if this process knows that the client must wait. Does not send a command to Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;
@@ -68,9 +68,9 @@ export class RateLimit {
   }
 
   /**
-   * Charges the bytes of a body, and one event. This happens before the body is parsed, so that bodies that
-   * are refused for their content are charged too. Resolves with headers for the answer. Throws rate_limited,
-   * or an error of Partition.
+   * Charges a client for the bytes of a body and for one event. This is done before the body is parsed, so that
+   * bodies with wrong content are charged too. Resolves with headers for the answer. Throws rate_limited, or an error
+   * of Partition.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });
@@ -127,8 +127,7 @@ export class RateLimit {
 }
 
 /**
- * Takes the events and bytes of publications from the rate limits of their clients, in order. Resolves with a result
- * for each.
+ * Charges clients for events and bytes of their publications, in the given order. Resolves with a result for each.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

@@ -8,24 +8,24 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes while Redis stores more than the high mark, once it has done so for a second
- * (`SETTLED_MS`). Redis is asked only while requests arrive. A request waits for a new measurement only if
- * the last one would refuse it. With several Redises, only publishes to the partitions of a full Redis are refused.
+ * Refuses publishes when Redis has stored more than the high mark for a second (`SETTLED_MS`). Redis is asked for its
+ * memory only while requests arrive. A request waits for a new measurement only if the last one would refuse it. If
+ * the bus uses several Redises, a full one refuses only publishes to its own partitions.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
-  /** By index of the partition, the time since which its Redis is above the high mark. Has only such partitions. */
+  /** The partitions whose Redis is above the high mark, by index, with the time since when it is. */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   /**
-   * `onFull` is called with the partitions whose Redis is above the high mark, at each measurement that finds some. It
-   * must free memory if that lasts.
+   * The function `onFull` is called after each measurement with the partitions whose Redis is above the high mark, if
+   * there are any. It must free memory if that lasts.
    */
   constructor(
     partitions: Partitions,
@@ -40,8 +40,8 @@ export class StorageGuard {
   }
 
   /**
-   * Returns the memory limit of the smallest Redis at the last measurement; 0 if it has none, or was not
-   * measured yet. Starts a new measurement if the last one is old.
+   * Returns the memory limit of the smallest Redis, as last measured. It is 0 if no Redis has a limit, or if nothing
+   * was measured yet. If the last measurement is old, a new one begins.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#looking ??= this.#look();
@@ -49,8 +49,8 @@ export class StorageGuard {
   }
 
   /**
-   * Call this before storing anything in a partition, and await the result. Throws StorageFull, at once or later.
-   * Without `partition`, throws if the Redis of any partition is full.
+   * Must be called, and its result awaited, before anything is stored in a partition. Throws StorageFull, at once or
+   * through the promise. Without `partition`, throws if the Redis of any partition is full.
    */
   check(partition?: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -58,7 +58,7 @@ export class StorageGuard {
     return this.#isFull(partition) ? this.#looking.then(() => this.#decide(partition)) : undefined;
   }
 
-  /** Does what `check` does, for the partition of a topic. */
+  /** Does the same as `check`, for the partition in which a topic lives. */
   checkTopic(name: string): Promise<void> | undefined {
     return this.check(this.#partitions.ofTopic(name));
   }
@@ -89,8 +89,8 @@ export class StorageGuard {
   }
 
   /**
-   * Resolves with a list of one measurement, of the Redis that has these partitions. The list is empty if that Redis
-   * cannot be reached: the publish itself will then fail and say so.
+   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. The list is
+   * empty if the Redis cannot be reached; the publish itself will then fail and say so.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

@@ -10,7 +10,7 @@ import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
-/** The content of a test event. The URL leads nowhere (RFC 2606), so a receiver that requests it does no harm. */
+/** What a test event contains. Its URL leads nowhere (RFC 2606), so a receiver that fetches it does no harm. */
 const TEST = {
   topic: 'routemaster_test',
   type: 'noop',
@@ -29,8 +29,8 @@ interface TestEventParts {
 }
 
 /**
- * Routes that send a test event to one subscriber: root to any, a client to itself. A client can leave its token out
- * of the path, because routers log paths, and a token may be a credential.
+ * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A
+ * client may leave its token out of the path, because routers log paths, and a token may be a credential.
  */
 export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
   const sending = {

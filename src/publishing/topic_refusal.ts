@@ -1,7 +1,10 @@
 import { BusError } from '../errors.ts';
 import type { TimedOutcome } from './publication.ts';
 
-/** Returns the error of a publication whose client may not publish to its topic; undefined for other outcomes. */
+/**
+ * Returns the error for a publication that was refused because its client may not publish to the topic. Returns
+ * undefined for any other outcome.
+ */
 export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): BusError | undefined {
   if (outcome === 'outbox_full')
     return new BusError(
