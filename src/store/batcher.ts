@@ -1,18 +1,21 @@
-/** Number of waiting items that are sent at once, without waiting for the end of the event loop's turn. */
+/** Number of waiting items at which they are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
 /**
- * If fewer items than this wait after one turn of the event loop, they are sent. Otherwise they wait one
- * more.
+ * If fewer items than this wait at the end of a turn of the event loop, they are sent. Otherwise they wait for one
+ * more turn.
  */
 const FEW = 4;
 
-/** Limits the size of a call: the weights of its items sum up to at most `max`. A heavier item goes alone. */
+/**
+ * Limits the size of a call: the weights of its items may sum up to `max`. An item that is heavier by itself is sent
+ * alone.
+ */
 export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
   /**
-   * Returns the owner of an item. If more items wait than one call takes, owners take turns. By default all
-   * items have the same owner.
+   * Returns the owner of an item. If more items wait than fit into one call, owners take turns. By default all items
+   * have the same owner.
    */
   ownerOf?: (item: Item) => string;
 }
@@ -25,23 +28,26 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Sends items to Redis in groups. Items that arrive in one turn of the event loop, or during a call, share
- * the next call. Under load one call has many items; an item that arrives alone waits for one turn. Only one
- * call is in progress at a time.
+ * Sends items to Redis in groups. Items that arrive in the same turn of the event loop, or while a call is running,
+ * are sent in the next call. Under load one call has many items. An item that arrives alone waits for one turn. Only
+ * one call runs at a time.
  */
 export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
   readonly #max: number;
   readonly #weigh: (item: Item) => number;
   readonly #ownerOf: (item: Item) => string;
-  /** Number of the last turn of each owner of a waiting item. */
+  /** For each owner of a waiting item, the number of its last turn. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
   #waiting: Waiting<Item, Result>[] = [];
   #isRunning = false;
   #stopGathering = () => {};
 
-  /** `call` sends a group to Redis. It must resolve with one result for each item, in their order. */
+  /**
+   * The function `call` sends a group of items to Redis. It must resolve with one result for each item, in the same
+   * order.
+   */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,
     { max, weigh = () => 1, ownerOf = () => '' }: CallLimit<Item>,
@@ -52,7 +58,7 @@ export class Batcher<Item, Result> {
     this.#ownerOf = ownerOf;
   }
 
-  /** Resolves with the result of this item. Rejects with the error of the call that contained it. */
+  /** Adds an item. Resolves with its result, or rejects with the error of the call that had this item. */
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, weight: this.#weigh(item), resolve, reject });
@@ -78,9 +84,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits for the items that arrive in this turn of the event loop and the next. The second turn saves CPU:
-   * with 64 connections, 16 % of Redis's and 5 % of the web process's. A call of `publish` then has 52
-   * publications instead of 31. With a thousand busy sockets a turn lasts long, so ENOUGH items end the wait.
+   * Waits for further items until the next turn of the event loop has ended. With 64 connections, waiting for this
+   * second turn saves 16 % of the CPU of Redis and 5 % of that of the web process. A call of `publish` then has 52
+   * publications instead of 31. A turn lasts long with a thousand busy sockets, so ENOUGH items end the wait.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -91,8 +97,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, the owners
-   * of the items take turns.
+   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, their owners take
+   * turns.
    */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
@@ -104,8 +110,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Chooses one item of each owner in turn until the call is full. Begins with the owner whose last turn is
-   * longest ago.
+   * Chooses one item of each owner in turn until the call is full. The owner whose last turn is longest ago comes
+   * first.
    */
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
@@ -114,7 +120,7 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner whose next item does not fit has the first turn of the next call.
+      // An owner whose next item does not fit into this call has the first turn of the next one.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

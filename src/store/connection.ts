@@ -9,21 +9,22 @@ import { RedisCluster } from './redis_cluster.ts';
 import { type Address, addressOf, usesTls } from './redis_url.ts';
 
 /**
- * Maximum time that a command waits for its reply. Then the connection is closed, since callers would wait
- * for ever otherwise.
+ * Maximum time that a command waits for its reply. Then the connection is closed, because callers would otherwise
+ * wait for ever.
  */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * The limits with replicas. They are shorter, because a new master may be there before the failed one is
- * back, and a dead host never answers.
+ * The time limits if Redis has replicas. They are shorter: a new master may be ready before the failed one is back,
+ * and a dead host never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
-/** Minimum time between two warnings that Redis is a replica. */
+/** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// The constructor of ioredis does not accept a plain RedisOptions, because of the type of `replyMapping`.
+// The options of a connection. The type of `replyMapping` keeps the constructor of ioredis from accepting a
+// RedisOptions that has it.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -33,14 +34,14 @@ const WELL_KNOWN: RedisTls = { ca: undefined, verify: true };
 const pauseUpTo = (maxMs: number) => (times: number) =>
   Math.min(50 * 2 ** Math.min(times, 10), maxMs) * (0.5 + Math.random() / 2);
 
-/** Returns the options of all connections. */
+/** Returns the options that all connections to Redis have. */
 function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
   return {
     ...(usesTls(url) && { tls: encryption }),
-    // Without this option, ioredis sends its name to Redis by a command that the ACL would have to permit.
+    // Otherwise ioredis sends its name to Redis, by a command that the ACL would have to permit.
     disableClientInfo: true,
-    // A command whose reply was lost must not be sent again, since Redis may have applied it already.
+    // A command whose reply was lost must not be sent again, because Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
     reconnectOnError: reconnectFromReplica(log),
     socketTimeout: SILENCE_MS,
@@ -66,7 +67,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
-    // This error only means that this process closed the connection before it was ready.
+    // This error only says that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
@@ -79,9 +80,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 }
 
 /**
- * Returns a function that decides whether to connect again after an error of Redis. It does if the error
- * says that this Redis, once the master, is a replica now. The sentinels, or the name of the host, then
- * lead to the new master. The command fails all the same.
+ * Returns a function that decides whether an error of Redis should make ioredis connect again. It should if the error
+ * says that this Redis, once the master, is now a replica. The sentinels, or the name of the host, then lead to the
+ * new master. The command fails all the same.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -96,15 +97,15 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
 }
 
 /**
- * Opens a connection for commands; for a cluster, one to each master. Commands fail at once while Redis is unavailable.
- * Connections that are cut are made again.
+ * Connects to Redis or, for a cluster, to each of its masters. While Redis is unavailable, commands fail at once. A
+ * connection that is cut is made again.
  */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   const address = addressOf(url);
   return address.nodes ? openCluster(address, commonOptions(url, log, tls), log) : connectOne(url, log, tls);
 }
 
-/** Opens a connection as `connect` does, but only to a single Redis. Throws BootError for the URL of a cluster. */
+/** Connects as `connect` does, but only to a single Redis. Throws BootError for the URL of a cluster. */
 export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
   // cut would then never settle.
@@ -120,15 +121,18 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       connectTimeout: REPLICATED_SILENCE_MS,
     },
     clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
-    // If some masters are down, a process goes on with the others.
+    // Even if some masters are down, the process works with the others.
     enableReadyCheck: false,
-    // Keeps the host names of nodes instead of their addresses, because their certificates are for the names.
+    // Connections use the host names of nodes, not their addresses, because certificates are for the names.
     dnsLookup: (name, callback) => callback(null, name),
   });
   return new RedisCluster(cluster, log);
 }
 
-/** Opens the connections that listen to channels. A connection that is cut is made again, with its subscriptions. */
+/**
+ * Opens the connections that listen for announcements on channels. A connection that is cut is made again, and
+ * subscribes again.
+ */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Listener {
   const address = addressOf(url);
   return address.nodes

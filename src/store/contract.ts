@@ -1,6 +1,6 @@
 import type { Packed } from './packed.ts';
 
-/** An argument of a script in the form in which it is sent to Redis: text (UTF-8), a number, or bytes. */
+/** An argument of a script, in the form in which it is sent to Redis: text (UTF-8), a number, or bytes. */
 export type ScriptArgument = string | number | Buffer | Packed;
 
 /** The reply of a script in the form in which Redis sends it. */
@@ -80,7 +80,7 @@ export const isEach = (shape: Shape): shape is EachShape =>
 export const isRecord = (shape: Shape): shape is RecordShape =>
   typeof shape === 'object' && !isList(shape) && !isEach(shape);
 
-/** Returns the fields of a record in the order in which they are sent: first single values, then lists. */
+/** Returns the fields of a record in the order in which they are sent: single values first, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
   const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);
@@ -92,7 +92,10 @@ export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape]
 
 type Write = (value: never, into: ScriptArgument[]) => void;
 
-/** Returns a function that appends a value to a list of arguments: for a list its length, then its items. */
+/**
+ * Returns a function that appends a value of this shape to the arguments of a script. For a list it appends the
+ * length, and then the items.
+ */
 export function writerOf(shape: Shape): Write {
   if (shape === 'slice') return writeList((item: ScriptArgument, into) => into.push(item));
   if (isList(shape)) return writeList(writerOf(shape[0]));
@@ -114,7 +117,7 @@ function writeList(write: Write): Write {
   };
 }
 
-/** Returns a function that reads a reply of this shape. Throws a TypeError for another shape. */
+/** Returns a function that reads a reply of this shape. It throws a TypeError if the reply has another shape. */
 export function readerOf(shape: Shape): (reply: ScriptReply) => unknown {
   if (isList(shape)) {
     const read = readerOf(shape[0]);

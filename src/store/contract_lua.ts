@@ -8,7 +8,10 @@ import {
   type Shape,
 } from './contract.ts';
 
-/** Returns the source of a Lua function that reads ARGV, as `writerOf` writes it, into a table. */
+/**
+ * Returns the source of a Lua function that reads the arguments of a script from ARGV into a table. `writerOf` is
+ * what writes them.
+ */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
     'function(argv)',
@@ -19,19 +22,22 @@ export function luaArguments({ arguments: shape }: Contract): string {
   ].join('\n');
 }
 
-/** Returns the source of a Lua function that converts a script's result to what `readerOf` reads. */
+/** Returns the source of a Lua function that converts the result of a script to the form that `readerOf` reads. */
 export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if a script's result of this shape needs no conversion to be its reply. */
+/** True if a result of this shape is sent as it is, without conversion. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
-/** Returns a Lua expression that converts `value`, a Lua expression itself, to its form in the reply. */
+/**
+ * Returns a Lua expression that converts a value to its form in the reply. `value` is itself the Lua expression of
+ * that value.
+ */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;
@@ -39,18 +45,21 @@ function laidOut(shape: Shape, value: string): string {
     const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
     return `{ ${fields.join(', ')} }`;
   }
-  // A missing value becomes false, because Redis would end the list at a nil.
+  // A missing value is sent as false, because a list in a reply ends at the first nil.
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
-/** Returns Lua lines that read a record from position `at` of ARGV into `target`, and move `at` behind it. */
+/**
+ * Returns lines of Lua that read a record from ARGV, beginning at position `at`, into `target`. The lines also move
+ * `at` behind the record.
+ */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
   const singles = fields.filter(([, each]) => typeof each === 'string' && each !== 'slice');
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // Creates the table with all its fields, because adding a field later takes Redis half a microsecond.
+  // The table is created with all its fields, because adding a field later takes Redis half a microsecond.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -85,8 +94,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 /**
- * Returns Lua lines that set `target` to an iterator over records. The iterator fills the same table for
- * every record.
+ * Returns lines of Lua that set `target` to an iterator over a list of records. The iterator returns the same table
+ * for every record, with new values.
  */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
@@ -114,7 +123,7 @@ function readEach(shape: RecordShape, target: string): string[] {
   ];
 }
 
-/** Returns a Lua expression that converts one item of ARGV to the Lua value of a single shape. */
+/** Returns a Lua expression that converts an item of ARGV to a Lua value of this kind. */
 function converted(kind: string, argument: string): string {
   if (kind === 'number' || kind === 'number?') return `tonumber(${argument})`;
   if (kind === 'flag') return `${argument} == '1'`;

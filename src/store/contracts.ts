@@ -8,7 +8,9 @@ import { publishingContracts } from './contracts/publishing.ts';
 import { recordsContracts } from './contracts/records.ts';
 import { subscribingContracts } from './contracts/subscribing.ts';
 
-/** The types of arguments and reply of every script in `lua/`. The header of each script explains them. */
+/**
+ * For every script in `lua/`, the types of its arguments and of its reply. The header of each script explains them.
+ */
 export const contracts = {
   ...authenticationContracts,
   ...deliveringContracts,

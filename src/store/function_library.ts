@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { callback, preamble, type ScriptSource } from './script_source.ts';
 
-/** A library of Redis functions. `lua` registers one function for each script. */
+/** A library of Redis functions. Its text `lua` registers one function for each script. */
 export interface FunctionLibrary {
   name: string;
   lua: string;
@@ -11,8 +11,8 @@ export interface FunctionLibrary {
 export const LIBRARIES = 'routemaster_';
 
 /**
- * Makes a library with a function for each script. The name of the library contains a digest of its code,
- * since two releases may use one Redis.
+ * Makes a library that has a function for each script. The library's name contains a digest of its code, because two
+ * releases may use the same Redis.
  */
 export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibrary {
   const before = preamble(scripts);
@@ -31,7 +31,7 @@ export function functionName(library: string, script: string): string {
   return `${library}_${script}`;
 }
 
-/** Returns the name of the script from which a function was made. `name` must come from `functionName`. */
+/** Returns the name of the script from which a function was made. `name` is a result of `functionName`. */
 export function scriptOfFunction(name: string): string {
   return name.slice(LIBRARIES.length).replace(/^[^_]*_/, '');
 }

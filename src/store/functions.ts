@@ -6,12 +6,12 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** Time for which scripts run by EVALSHA after Redis refused functions. Then functions are tried again. */
+/** Time for which scripts are run by EVALSHA after Redis has refused functions. Then functions are tried again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Matches the error if Redis does not know FCALL, or if the ACL forbids it. The error of a forbidden command
+ * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. The error of a forbidden command
  * inside a function has another text.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
@@ -24,13 +24,13 @@ const GONE = /^ERR Library not found/;
 const LASTING = /^(?:ERR|NOPERM)/;
 
 interface FunctionsOptions {
-  /** Gets one warning if Redis refuses something that an operator can permit. */
+  /** Gets one warning if Redis refuses something that an operator could permit. */
   log?: Log | undefined;
-  /** If given, a call resolves only when replicas have what it wrote. */
+  /** If given, a call resolves only when replicas have what the script wrote. */
   replicas?: Replicas | undefined;
 }
 
-/** Calls the functions of a library. If a Redis does not have the library, loads it and calls again. */
+/** Calls functions of a library. If a Redis does not have the library, loads it and calls again. */
 export class Functions {
   readonly #library: FunctionLibrary;
   readonly #key: string;
@@ -40,7 +40,7 @@ export class Functions {
   #loading: Promise<boolean> | undefined;
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** `key` is the key that every call declares. */
+  /** `key` is the key that every call of a function declares to Redis. */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
     this.#key = key;
@@ -49,9 +49,9 @@ export class Functions {
   }
 
   /**
-   * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is
-   * full or its ACL forbids them, returns the result of `instead`. For FALLBACK_MS after that, all calls use
-   * `instead`. Throws any other error of Redis unchanged.
+   * Calls the function of a script and returns its reply. Redis may refuse functions, because its memory is full or
+   * its ACL forbids them. Then the result of `instead` is returned, and for FALLBACK_MS all calls use `instead`. Any
+   * other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,
@@ -88,8 +88,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases, if Redis permits it. A process of another release that still
-   * runs will load its library again.
+   * Removes the libraries of other releases, if Redis permits that. A running process of another release will load
+   * its library again.
    */
   async removeOthers(redis: Redis): Promise<void> {
     try {
@@ -99,7 +99,7 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // GONE means that another process removed the library first.
+      // The error GONE means that another process has removed the library first.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }
@@ -125,7 +125,7 @@ export class Functions {
     if (this.#warned || !LASTING.test(message)) return;
     this.#warned = true;
     this.#log?.warn(
-      // The message of an unknown command ends with its arguments, which may be secret.
+      // The message about an unknown command ends with the command's arguments, which may be secret.
       { reason: message.replace(/, with args.*/s, '') },
       'Redis refuses functions, without which publishing and delivering take more of its time; ' +
         'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',

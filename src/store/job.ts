@@ -1,18 +1,18 @@
 import { decode, encode } from '@msgpack/msgpack';
 import { Packed } from './packed.ts';
 
-/** The queue `main` has the jobs that deliver batches; `aux` has all other jobs. */
+/** The two queues. `main` has the jobs that deliver batches, and `aux` has all other jobs. */
 export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share limits how many workers may deliver to all slow subscribers, or to all
- * failing ones, or count for all joins.
+ * The shares. A share limits the workers that may deliver at the same time to all slow subscribers, or to all failing
+ * ones, or count for all joins.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A named call with arguments. Redis stores its packed form, which identifies the job in its queue. */
+/** A job: a name with arguments. Redis stores it in packed form. By this form a job is found in its queue. */
 export interface Job {
   name: string;
   args: unknown[];
@@ -24,13 +24,19 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The bytes of a packed delivery before the UID of its batch, as text with one character per byte. */
+/**
+ * The bytes with which every packed delivery begins, before the UID of its batch. They are a text with one character
+ * per byte.
+ */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
   .slice(0, -20);
 const UID = /^[\w-]{20}$/;
 
-/** Returns the UID of the batch if the job is a delivery packed as by packJob; otherwise undefined. */
+/**
+ * Returns the UID of the batch that a packed job delivers. Returns undefined if the job is not a delivery that
+ * packJob has packed.
+ */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);
   return text.startsWith(DELIVERS) && UID.test(bid) ? bid : undefined;
@@ -49,7 +55,7 @@ export function unpackJob(packed: Packed): Job | undefined {
   }
 }
 
-/** Returns the UID of the batch that a packed job delivers; an empty text for other jobs. */
+/** Returns the UID of the batch that a packed job delivers. Returns an empty text for other jobs. */
 export function deliveredBy(packed: Buffer): string {
   const job = unpackJob(Packed.of(packed));
   return job?.name === 'batch' && typeof job.args[0] === 'string' ? job.args[0] : '';

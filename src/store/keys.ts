@@ -1,8 +1,8 @@
 type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
- * Every key of the data layout, with its Redis type. The key functions of TypeScript and of scripts
- * (`keys.batch(bid)` in Lua) are made from this table. INTERNALS.md explains each key.
+ * Every key of the data layout, with its Redis type. Two sets of functions that return keys are made from this table:
+ * one for TypeScript, and one for scripts (`keys.batch(bid)` in Lua). INTERNALS.md explains each key.
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -102,18 +102,19 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares, behind the prefix of its partition. It leads the call to the master of the
- * partition, and never exists. So a master whose slot is being moved key by key answers ASK before the script has
- * done anything. With a key that exists, it would run the script until that touches a key that has gone already.
+ * The key that every script declares, after the prefix of its partition. It leads the call to the master that has the
+ * partition. The key never exists. So while its slot is being moved, key by key, the old master answers ASK before
+ * the script has done anything. If the key existed, that master would run the script until it uses a key that has
+ * already been moved.
  */
 export const DECLARED_KEY = 'absent';
 
 export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
 
 /**
- * The kinds of announcements. `main` and `aux`: this queue has an instant job. `due`: something is due
- * earlier than the scheduler expects. `suspect`: the job of a batch that may have killed its workers waits
- * for a quarantine, the process that delivers such batches.
+ * The kinds of announcements that scripts publish. `main` and `aux`: this queue has an instant job. `due`: something
+ * is due earlier than the scheduler expects. `suspect`: a job waits for the quarantine, which is the process that
+ * delivers batches that may have killed workers.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
@@ -124,7 +125,7 @@ type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
   : [];
 
 /**
- * The key functions of one partition: for each key, a function that returns its name, such as
+ * The key functions of one partition. For each key in the layout there is a function that returns the key, such as
  * `keys.batch(bid)`.
  */
 export type Keyspace = {
@@ -146,8 +147,8 @@ export function keyspace(prefix = ''): Keyspace {
 }
 
 /**
- * Returns the fixed text before, between and after the parts of a pattern. For `topics:{token}` it returns
- * `['topics:', '']`.
+ * Returns the fixed parts of a pattern: the text before, between and after its variable parts. For `topics:{token}`
+ * these are `['topics:', '']`.
  */
 export function fixedText(pattern: string): string[] {
   return pattern.split(/\{[^}]*\}/);

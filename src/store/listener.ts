@@ -4,24 +4,29 @@ import type { RedisCluster } from './redis_cluster.ts';
 import { hashTag, slotOfKey } from './tags.ts';
 
 /**
- * Interval of pings. They detect a connection that was cut silently, which otherwise looks like one without
- * announcements.
+ * Interval of pings. They detect a connection that was cut silently; without them it would look like one on which
+ * nothing is announced.
  */
 const PING_EVERY_MS = 30_000;
-/** Pause before a lost subscription to a cluster is made again. */
+/** Pause before a process subscribes again to channels of a cluster, after it lost the subscription. */
 const PAUSE_MS = 100;
 
-/** A listener to channels. Either all of its channels have the same hash tag, or none has a hash tag. */
+/** Somebody who listens to channels. Either all of the channels have the same hash tag, or none has a hash tag. */
 export interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
-  /** Called each time Redis has confirmed the subscription. Earlier announcements may be lost. */
+  /** Called each time Redis has confirmed the subscription. Earlier announcements may have been missed. */
   listens(): void;
 }
 
-/** The connections of a process that only listen to channels: one, or one to each master of a cluster. */
+/**
+ * The connections of a process that are used only to listen to channels: one or, on a cluster, one to each master.
+ */
 export interface Listener {
-  /** Returns a function that ends the listening. When no audience is left, the connections are closed. */
+  /**
+   * Begins to listen. Returns a function that ends the listening. The connections are closed when nobody listens any
+   * more.
+   */
   listen(audience: Audience): () => void;
 }
 
@@ -31,7 +36,7 @@ export class RedisListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping: NodeJS.Timeout;
 
-  /** Nobody else may use `redis`, because a subscribed connection accepts only PING. */
+  /** Nobody else may use the connection `redis`, because a subscribed connection accepts only PING. */
   constructor(redis: Redis) {
     this.#redis = redis;
     tell(redis, this.#audiences);
@@ -53,7 +58,7 @@ export class RedisListener implements Listener {
   }
 
   #subscribe(audience: Audience): void {
-    // Errors are ignored: subscribing fails only if the connection is cut, and is repeated at the next `ready`.
+    // Errors are ignored. Subscribing fails only if the connection is cut, and is repeated at the next `ready`.
     subscribe(this.#redis, audience).then(
       () => audience.listens(),
       () => {},
@@ -68,7 +73,7 @@ export class ClusterListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping = pinging(() => [...this.#redises.values()]);
 
-  /** Nobody else may use `cluster`. It is closed at the end. */
+  /** Nobody else may use `cluster`. It is closed when nobody listens any more. */
   constructor(cluster: RedisCluster) {
     this.#cluster = cluster;
   }
@@ -87,7 +92,7 @@ export class ClusterListener implements Listener {
     };
   }
 
-  /** Keeps a subscription to the master that has the slot of the channels, even if the slot moves. */
+  /** Keeps a subscription to channels on the master that has their slot, even if the slot moves to another master. */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const slot = slotOfKey(audience.channels[0] ?? '');
     while (!signal.aborted) {
@@ -98,7 +103,7 @@ export class ClusterListener implements Listener {
         audience.listens();
         await lost;
       } catch {
-        // The master cannot be reached, is not known yet, or is another one now.
+        // The master cannot be reached, is not known yet, or has changed. The loop tries again.
       }
       await sleep(PAUSE_MS, signal);
       await this.#cluster.refresh();
@@ -120,15 +125,17 @@ export class ClusterListener implements Listener {
 }
 
 /**
- * Subscribes to the channels of an audience. Uses SSUBSCRIBE if they have a hash tag, because scripts then announce by
- * SPUBLISH (lua/shared/calls.lua).
+ * Subscribes to the channels of an audience. If they have a hash tag, SSUBSCRIBE is used, because scripts then
+ * announce by SPUBLISH (lua/shared/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   const isSharded = hashTag(channels[0] ?? '') !== undefined;
   return isSharded ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/** Resolves when the connection has ended, or when Redis has ended subscriptions since their slot has moved. */
+/**
+ * Resolves when the subscription is lost: the connection has ended, or Redis has ended it because the slot has moved.
+ */
 function isLost(redis: Redis): Promise<void> {
   return new Promise((resolve) => {
     redis.once('end', resolve);
@@ -145,7 +152,7 @@ function tell(redis: Redis, audiences: ReadonlySet<Audience>): void {
   redis.on('smessage', hear);
 }
 
-/** If a ping gets no reply, `socketTimeout` closes the connection. */
+/** If a ping gets no reply, the option `socketTimeout` closes the connection. */
 function pinging(redises: () => Redis[]): NodeJS.Timeout {
   return setInterval(() => {
     for (const redis of redises()) if (redis.status === 'ready') redis.ping().catch(() => {});

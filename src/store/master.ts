@@ -7,12 +7,11 @@ import { slotOfKey } from './tags.ts';
 export type Connection = Redis | RedisCluster;
 
 /**
- * Maximum attempts of a call that finds, each time, that its slot has moved to another master. They take about a
- * second.
+ * Maximum attempts of a call if its slot keeps moving from one master to another. Together they take about a second.
  */
 const MAX_TRIES = 10;
 
-/** First words of Redis's temporary errors, which become StorageUnavailable. */
+/** The first words of temporary errors of Redis. Such an error is thrown as StorageUnavailable. */
 const PASSING_WORDS = new Set([
   'LOADING',
   'BUSY',
@@ -23,20 +22,21 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved, key by key. The call does not follow: there, a script would find only some of its keys.
+  // The slot is being moved to another master, key by key. The call does not follow, because a script there would
+  // find only some of its keys.
   'ASK',
-  // The error of a blocked command, such as WAIT, when the master becomes a replica.
+  // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
 ]);
-/** The error of WAIT if Redis has become a replica since the command before it. */
+/** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
-/** Number of times that each of these objects has connected to Redis since its first Master was made. */
+/** For each connection, the number of times it has connected to Redis since the first Master was made for it. */
 const made = new WeakMap<Redis, { count: number }>();
 
 /**
- * The Redis that has a key, and all keys with the same hash tag. On a cluster it is the master of the key's slot at the
- * moment; otherwise it is the only Redis.
+ * The Redis that has a key, and all keys with the same hash tag. On a cluster it is the present master of the key's
+ * slot. Otherwise it is the only Redis.
  */
 export class Master {
   readonly #connection: Connection;
@@ -57,31 +57,31 @@ export class Master {
     return connection instanceof RedisCluster ? connection.masterOf(this.#slot) : connection;
   }
 
-  /** The address of the master in the cluster. Undefined without a cluster, or while the master is not known. */
+  /** The address of the master in a cluster. Undefined without a cluster, or while the master is unknown. */
   get address(): string | undefined {
     return this.#connection instanceof RedisCluster ? this.#connection.addressOf(this.#slot) : undefined;
   }
 
-  /** Number of connections that this process has made to this Redis; on a cluster, to all of its masters. */
+  /** Number of times that this process has connected to this Redis or, on a cluster, to any of its masters. */
   get connections(): number {
     const connection = this.#connection;
     return connection instanceof RedisCluster ? connection.connections : madeBy(connection).count;
   }
 
-  /** True if it is one of the masters of a cluster. */
+  /** True if this Redis is a master of a cluster. */
   get isInCluster(): boolean {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** Returns the Redis that has another key. On a cluster it may be another master. */
+  /** Returns the Redis that has another key. On a cluster that may be another master. */
   having(key: string): Master {
     return new Master(this.#connection, key, this.#name);
   }
 
   /**
-   * Calls `act` and returns its result. If the slot has moved to another master (MOVED, so the command was not run),
-   * finds that master and calls `act` again. Throws StorageFull if Redis is out of memory, StorageUnavailable if Redis
-   * cannot be reached or is not ready, and any other error unchanged.
+   * Calls `act` with the connection to the master, and returns its result. If the slot has moved to another master
+   * (MOVED, so that the command was not run), finds that master and calls `act` again. Throws StorageFull if Redis is
+   * out of memory, StorageUnavailable if Redis cannot be reached or is not ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

@@ -5,14 +5,14 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which memory must be short to count as short. Redis sums up its clients' buffers only once a
- * second, and until then a reply of 255 MB looks like stored data.
+ * Time for which memory must be short before it counts as short. Redis measures the buffers of its clients only once
+ * a second. Until then a reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
-/** The state of Redis's memory. Sizes are in bytes. */
+/** The state of a Redis's memory. All sizes are in bytes. */
 export interface Memory {
-  /** Bytes of stored data, without the buffers of clients, of replicas and of the AOF. See `SETTLED_MS`. */
+  /** Bytes of stored data. The buffers of clients, of replicas and of the AOF are not in it. See `SETTLED_MS`. */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
@@ -20,11 +20,11 @@ export interface Memory {
   highMark: number;
   /** Autodrop stops when `used` has fallen to this; Infinity if there is no limit. */
   lowMark: number;
-  /** Number of deleted keys whose memory Redis has not freed yet. A background thread of Redis frees it. */
+  /** Number of deleted keys whose memory is not free yet. A background thread of Redis frees it. */
   unfreed: number;
 }
 
-/** Asks the Redis of a partition for its memory. Throws as `Partition.run` does. */
+/** Reads the memory of the Redis that has a partition. Throws as `Partition.run` does. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
@@ -48,7 +48,7 @@ export async function readFullestMemory(
   };
 }
 
-/** Returns the memory that is fullest, relative to its high mark. If no memory has a limit, returns the largest. */
+/** Returns the memory that is closest to its high mark. If none has a limit, returns the largest. */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
   return memories.reduce((most, each) =>
@@ -71,8 +71,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns the bytes of buffers in the memory of Redis. Redis may show the buffers for replicas and the AOF
- * more fully in `mem_not_counted_for_evict` than in their own fields, so the larger of both numbers counts.
+ * Returns how many bytes of the memory of Redis are buffers. The field `mem_not_counted_for_evict` may include more
+ * of the buffers for replicas and the AOF than their own fields, so the larger number is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -81,12 +81,15 @@ function bufferBytesIn(info: string): number {
   return infoNumber(info, 'mem_clients_normal') + Math.max(replicasAndAof, notCounted);
 }
 
-/** Returns a field of INFO as a number; 0 if it is missing, since some hosting providers hide fields. */
+/**
+ * Returns a field of the INFO text as a number. Returns 0 if it is missing, because some hosting providers hide
+ * fields.
+ */
 export function infoNumber(info: string, name: string): number {
   return Number(infoField(info, name) ?? 0);
 }
 
-/** Returns the number of keys that have an expiry, from the text of `INFO keyspace`. */
+/** Returns the number of keys that expire, from the text of `INFO keyspace`. */
 export function expiringIn(info: string): number {
   return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
 }
@@ -96,9 +99,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the marks between which autodrop keeps the memory. `minFree` bytes remain free at the high mark,
- * and twice as many at the low mark, as in the Ruby Routemaster. If twice `minFree` is at least half of
- * `max`, 10 % and 20 % of `max` remain free instead.
+ * Returns the high mark, at which autodrop begins to drop data, and the low mark, at which it stops. `minFree` bytes
+ * are free at the high mark, and twice as many at the low mark, as in the Ruby Routemaster. But if twice `minFree` is
+ * at least half of `max`, 10 % and 20 % of `max` are free instead.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

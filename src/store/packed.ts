@@ -1,5 +1,5 @@
 /**
- * Bytes as text with one character per byte (Latin-1). Sending a Packed takes a third of the CPU that a
+ * Bytes as text with one character per byte (Latin-1). Sending such a text takes a third of the CPU that sending a
  * Buffer takes.
  */
 export class Packed {
@@ -18,7 +18,7 @@ export class Packed {
   }
 }
 
-/** Returns the UTF-8 bytes of a text, as text with one character per byte. */
+/** Returns the UTF-8 bytes of a text in packed form: one character per byte. */
 export function packedUtf8(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1');
 }

@@ -14,7 +14,7 @@ import { readScripts, type ScriptSource, standalone } from './script_source.ts';
 const SCRIPTS = readScripts();
 const LIBRARY = functionLibrary(SCRIPTS);
 
-/** A connection for plain Redis commands. */
+/** The connection on which plain Redis commands are sent. */
 export type Commands = Redis;
 
 interface Callable {
@@ -26,13 +26,13 @@ interface Callable {
 
 export interface PartitionOptions {
   prefix?: string;
-  /** The index of the partition in `Partitions.all`; 0 by default. */
+  /** The position of the partition in `Partitions.all`; 0 by default. */
   index?: number;
   /** True if the bus has other partitions. Errors then name this one. */
   hasOthers?: boolean;
   /** Gets one warning if Redis refuses functions. */
   log?: Log;
-  /** Number of replicas that must have what a script writes before `run` resolves; 0 by default. */
+  /** Number of replicas that must confirm what a script has written before `run` resolves; 0 by default. */
   minReplicas?: number;
 }
 
@@ -42,14 +42,14 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 >;
 
 /**
- * One full copy of the data layout under its own key prefix, and the scripts that work on it. Calls throw StorageFull if
- * Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So callers need not know
- * Redis's own errors.
+ * One full copy of the data layout under its own key prefix, and the scripts that work on it. All calls throw
+ * StorageFull if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So
+ * callers need not know the errors of Redis itself.
  */
 export class Partition {
   /** The text with which all keys and channels of the partition begin. */
   readonly prefix: string;
-  /** The index of this partition in `Partitions.all`. */
+  /** The position of this partition in `Partitions.all`. */
   readonly index: number;
   readonly keys: Keyspace;
   /** The Redis that has the partition. */
@@ -76,7 +76,7 @@ export class Partition {
   }
 
   /**
-   * Number of connections that this process has made to Redis. After a new one, Redis may have lost data that
+   * Number of times that this process has connected to Redis. After a reconnection, Redis may have lost data that
    * this process remembers.
    */
   get connections(): number {
@@ -95,8 +95,8 @@ export class Partition {
   }
 
   /**
-   * Loads the functions of this release and removes those of others, if Redis permits that. Throws as `run`
-   * does.
+   * Loads the functions of this release into Redis, and removes those of other releases, if Redis permits that.
+   * Throws as `run` does.
    */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
@@ -105,8 +105,8 @@ export class Partition {
   }
 
   /**
-   * Calls `command`, which runs plain Redis commands, and returns its result. Calls it again if the partition has
-   * moved to another master meanwhile. Throws as `run` does.
+   * Calls the function `command`, which sends plain Redis commands, and returns its result. Calls it again if the
+   * partition has moved to another master meanwhile. Throws as `run` does.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));

@@ -4,12 +4,15 @@ import { keyspace } from './keys.ts';
 import type { Master } from './master.ts';
 import type { Partition } from './partition.ts';
 
-/** The key of the number of partitions. It has the prefix of the bus, but belongs to no partition. */
+/**
+ * The key that stores the number of partitions. It begins with the prefix of the bus, but belongs to no partition.
+ */
 export const COUNT_KEY = 'partitions';
 
 /**
- * Checks that the bus in this Redis has as many partitions as configured. Stores the number at the first boot, if the bus
- * has several partitions or is on a cluster. Throws BootError if a person must act, and otherwise as Partition does.
+ * Checks that the bus in this Redis has as many partitions as configured. At the first boot, the number is stored if
+ * the bus has several partitions or is on a cluster. Throws BootError if a person must act, and otherwise as
+ * Partition does.
  */
 export async function settlePartitionCount(
   { master }: Partition,
@@ -25,7 +28,7 @@ export async function settlePartitionCount(
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
-    // Another process may store another number at the same moment.
+    // With NX, because another process may store another number at the same moment.
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();
@@ -41,8 +44,8 @@ export async function settlePartitionCount(
 }
 
 /**
- * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. A bus with several
- * partitions beside that data would never deliver it.
+ * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. If a bus with
+ * several partitions used the same Redis, that data would never be delivered.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

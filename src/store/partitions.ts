@@ -19,9 +19,12 @@ export interface Reached<T> {
 
 /** The partitions of the bus. Chooses the partition of each topic and subscriber. */
 export class Partitions {
-  /** The partition of clients, nonces, failed logins, rates, and the history. */
+  /** The partition that stores clients, nonces, failed logins, rates, and the history. */
   readonly control: Partition;
-  /** All partitions. Each has its own queues and workers, for example, and a listing must read all of them. */
+  /**
+   * All partitions. Some things are in every partition, such as queues and workers, so a listing must read all of
+   * them.
+   */
   readonly all: readonly Partition[];
 
   constructor(...all: [Partition, ...Partition[]]) {
@@ -30,8 +33,8 @@ export class Partitions {
   }
 
   /**
-   * Makes the partitions of a bus. Keys begin with `prefix` and the hash tag of their partition. Without a cluster, a bus
-   * with one partition has no hash tag.
+   * Makes the partitions of a bus. The keys of a partition begin with `prefix` and the hash tag of the partition. The
+   * only exception is a bus with one partition that is not on a cluster: it has no hash tag.
    */
   static on(redis: Connection, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
     const isPlain = partitions === 1 && !(redis instanceof RedisCluster);
@@ -64,14 +67,14 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that has a subscriber, with its batches, its dead letters and its drop notices. All joins of a
-   * client are in the client's partition, because scripts compare them.
+   * Returns the partition that has a subscriber with its batches, its dead letters and its drop notices. All joins of
+   * a client are in the same partition as the client, because scripts compare them.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));
   }
 
-  /** Returns the partition of a subscriber, or all partitions if `token` is undefined. */
+  /** Returns a list with the partition of a subscriber. If `token` is undefined, returns all partitions. */
   holding(token: string | undefined): readonly Partition[] {
     return token === undefined ? this.all : [this.ofSubscriber(token)];
   }

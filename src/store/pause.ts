@@ -1,8 +1,11 @@
-/** Who can pause a subscriber. `callback_gone` means the bus, after the callback answered 410. */
+/** What can pause a subscriber. `callback_gone` means that the bus has paused it, after its callback answered 410. */
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 
-/** Returns who paused a subscriber, by these fields of its hash; null if it is not paused. */
+/**
+ * Returns who has paused a subscriber, or null if it is not paused. The parameters are fields of the subscriber's
+ * hash.
+ */
 export function pauserOf(pausedAt?: string | null, pausedBy?: string | null): Pauser | null {
   if (!pausedAt) return null;
   return pausedBy === 'operator' || pausedBy === 'subscriber' ? pausedBy : 'callback_gone';

@@ -2,13 +2,13 @@ import type { Cluster, Redis } from 'ioredis';
 import { clock, sleep } from '../clock.ts';
 import type { Log } from '../log.ts';
 
-/** Minimum time between two refreshes of the table of masters and their slots. */
+/** Minimum time between two refreshes of the table that says which master has which slots. */
 const REFRESH_MS = 100;
 
 /**
- * The masters of a Redis Cluster: the slots of each, as ioredis knows them, and a connection to each. Commands go to
- * these connections and not to ioredis's Cluster, for two reasons. Pipelines, transactions, WAIT and commands without a
- * key need a certain master. And Cluster would send a command again after a lost reply.
+ * The masters of a Redis Cluster, with a connection to each. The slots of each master are those that ioredis knows.
+ * Commands are sent on these connections, not on ioredis's Cluster, for two reasons. Pipelines, transactions, WAIT
+ * and commands without a key need a certain master. And Cluster would send a command again if its reply was lost.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -19,7 +19,7 @@ export class RedisCluster {
   #refreshing: Promise<void> | undefined;
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `cluster` must be new, so that no event is missed. */
+  /** `cluster` must be newly made, so that no event of it is missed. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -43,18 +43,19 @@ export class RedisCluster {
     throw new Error(`no master of slot ${slot} is known`);
   }
 
-  /** Returns host and port of the master of a slot, if it is known. */
+  /** Returns host and port of the master of a slot. Returns undefined if it is not known. */
   addressOf(slot: number): string | undefined {
     return this.#cluster.slots[slot]?.[0];
   }
 
-  /** Number of connections that this process has made to masters. */
+  /** Number of times that this process has connected to a master. */
   get connections(): number {
     return this.#connections;
   }
 
   /**
-   * Asks a node for the masters of all slots, at most every 100 ms. Resolves when a node has answered or none could.
+   * Asks a node for the masters of all slots, but at most every 100 ms. Resolves when a node has answered, or when
+   * none could be reached.
    */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
@@ -63,7 +64,7 @@ export class RedisCluster {
     return this.#refreshing;
   }
 
-  /** Calls `listener` once when the masters are known. */
+  /** Calls `listener` once, when the masters are known. */
   once(event: 'ready', listener: () => void): void {
     this.#cluster.once(event, listener);
   }
@@ -76,7 +77,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // No known node answers. Starts again with the nodes of the URL, whose host names may have other addresses now.
+    // No known node answers. The cluster starts again with the nodes in the URL, whose host names may have other
+    // addresses now.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -91,8 +93,8 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to former masters, which are replicas now. If such a node becomes a master again, it may have
-   * lost data. Callers notice, because the new connection is counted in `connections`.
+   * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
+   * may have lost data. Callers notice that, because the new connection is counted in `connections`.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

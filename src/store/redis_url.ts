@@ -1,7 +1,7 @@
 import type { RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 
-/** Where Redis is: options of ioredis, nodes of a cluster, or a URL that ioredis reads. */
+/** Where Redis is: options of ioredis, the nodes of a cluster, or a URL that ioredis itself can read. */
 export type Address = Pick<
   RedisOptions,
   'path' | 'sentinels' | 'name' | 'username' | 'password' | 'db' | 'sentinelUsername' | 'sentinelPassword'
@@ -18,16 +18,17 @@ const EXAMPLES =
 const SENTINEL_PORT = 26_379;
 const NODE_PORT = 6379;
 /**
- * Matches `redis+sentinel://user:password@host:port,host:port/name?options`, and `redis+cluster://` without
- * name and options. `URL` cannot parse them, as they have several hosts.
+ * Matches URLs with several hosts, which `URL` cannot parse:
+ * `redis+sentinel://user:password@host:port,host:port/name?options`, and `redis+cluster://` without name and options.
  */
 const SEVERAL_HOSTS =
   /^rediss?\+(?:sentinel|cluster):\/\/(?:(?<user>[^@/]*)@)?(?<hosts>[^/?#@]*)(?:\/(?<name>[^?#]*))?(?:\?(?<options>[^#]*))?$/i;
 const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
- * Accepts `redis://`, `rediss://` (TLS), `unix:///path/of/the.sock`, `redis+sentinel://` and `redis+cluster://`, these two
- * also with `rediss`. Throws BootError for other URLs. Its messages contain no part of the URL that may be secret.
+ * Reads the URL of Redis: `redis://`, `rediss://` (TLS), `unix:///path/of/the.sock`, `redis+sentinel://` or
+ * `redis+cluster://`; the last two also with `rediss`. Throws BootError for any other URL. The error contains no part
+ * of the URL that may be secret.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
@@ -45,7 +46,7 @@ export function addressOf(url: string): Address {
   );
 }
 
-/** True if the connections to Redis, and to the sentinels, are to be encrypted. */
+/** True if the URL asks for encrypted connections to Redis and to the sentinels. */
 export function usesTls(url: string): boolean {
   return /^rediss(?:\+sentinel|\+cluster)?:/i.test(url);
 }
@@ -94,7 +95,7 @@ function refusing(example: string): Refuse {
   };
 }
 
-/** Returns undefined if the text is no `host`, `host:port` or `[IPv6]:port`. */
+/** Reads `host`, `host:port` or `[IPv6]:port`. Returns undefined for any other text. */
 function hostIn(text: string, defaultPort: number): Host | undefined {
   const [, bracketed, plain, port] = /^(?:\[([\da-f:.]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/i.exec(text) ?? [];
   const host = bracketed ?? plain;

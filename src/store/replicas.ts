@@ -3,11 +3,15 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /**
- * Maximum time for replicas to confirm a write. It is less than the time after which a silent connection is closed.
+ * Maximum time that replicas have to confirm a write. It is less than the time after which a connection without
+ * replies is closed.
  */
 const WAIT_MS = 1000;
 
-/** Waits until replicas have the writes of a connection. Later commands on the connection wait meanwhile. */
+/**
+ * Waits until replicas have what was written on a connection. Commands that are sent meanwhile on this connection
+ * wait too.
+ */
 export class Replicas {
   readonly #min: number;
   readonly #log: Log | undefined;
@@ -19,19 +23,20 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command of the connection, when enough replicas have all writes of Redis
-   * until then. A repeated publish writes nothing itself, so this waits for the writes of the first one. Throws the error
-   * of `sent`, or that of `confirm`: in that case the command was run, but replicas may lack its writes.
+   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
+   * Redis has written until then. So a repeated publish, which writes nothing itself, also waits for what the first
+   * one wrote. Throws the error of `sent`. Also throws an error of `confirm`; then the command was run, but replicas
+   * may not have its writes.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent before the command is answered, so it costs no second round trip.
+    // WAIT is sent before the reply to the command arrives, so it costs no second round trip.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
 
   /**
-   * Resolves when enough replicas have all earlier writes. Throws StorageUnavailable if they have not within WAIT_MS, or
-   * the error of Redis.
+   * Resolves when enough replicas have all earlier writes. Throws StorageUnavailable if they do not within WAIT_MS,
+   * or an error of Redis.
    */
   async confirm(redis: Redis): Promise<void> {
     const count = await redis.wait(this.#min, WAIT_MS);

@@ -13,12 +13,15 @@ import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/** The module that every script needs: it makes the table `call`, the first parameter of a script. */
+/**
+ * The name of the module that every script needs. It makes the table `call`, which is the first parameter of a
+ * script.
+ */
 const CALLS = 'calls';
 
 /**
- * The text of the module `defaults`. It is made here from subscription_defaults.ts, and has no file in
- * `lua/shared/`.
+ * The source of the module `defaults`. It has no file in `lua/shared/`, because it is made here from
+ * subscription_defaults.ts.
  */
 const DEFAULTS = [
   'return {',
@@ -28,8 +31,8 @@ const DEFAULTS = [
 ].join('\n');
 
 /**
- * A file of `lua/`. The code of a script returns a function; that of a module in `lua/shared/` returns a
- * table of functions.
+ * A file of `lua/`. If it is a script, its code returns a function. If it is a module in `lua/shared/`, its code
+ * returns a table of functions.
  */
 interface LuaFile {
   name: string;
@@ -41,7 +44,7 @@ interface LuaFile {
 export interface ScriptSource extends LuaFile {
   contract: Contract;
   flags: string[];
-  /** The modules that the script uses. Each comes after the modules that it includes. */
+  /** The modules that the script uses. A module comes after all modules that it includes. */
   modules: LuaFile[];
 }
 
@@ -50,7 +53,7 @@ interface Module extends LuaFile {
   includes: string[];
 }
 
-/** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract has no script. */
+/** Reads all scripts, sorted by name. Throws if a script has no contract, or if a contract has no script. */
 export function readScripts(): ScriptSource[] {
   const paths = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' }).filter((path) =>
     path.endsWith('.lua'),
@@ -112,13 +115,13 @@ function addModule(
   into.add(module);
 }
 
-/** Returns a script and all modules that it uses as one text, which Redis can run by EVALSHA. */
+/** Returns the source of a script and of all modules that it uses as one text. Redis can run this text by EVALSHA. */
 export function standalone(script: ScriptSource): string {
   const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/** Returns the Lua text that precedes scripts: each module that they use, once, and `keys_of`. */
+/** Returns the Lua source that comes before scripts: each module that they use, once, and the function `keys_of`. */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [
@@ -130,7 +133,7 @@ export function preamble(scripts: readonly ScriptSource[]): string {
   ].join('\n');
 }
 
-/** Returns the text of a Lua function that runs the script. Its parameters are KEYS and ARGV. */
+/** Returns the source of a Lua function that runs a script. Its parameters are KEYS and ARGV. */
 export function callback(script: ScriptSource): string {
   const { contract } = script;
   return [
@@ -153,8 +156,9 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the text of the Lua function `keys_of`. From KEYS[1], which is DECLARED_KEY with the prefix of a
- * partition, it makes the functions that build that partition's keys, such as `keys.batch(bid)`.
+ * Returns the source of the Lua function `keys_of`. Its argument is KEYS[1], which is the prefix of a partition
+ * followed by DECLARED_KEY. Its result is the table `keys`, whose functions make the keys of that partition, such as
+ * `keys.batch(bid)`.
  */
 function keyspaces(names: readonly string[]): string {
   return [
@@ -171,7 +175,7 @@ function keyspaces(names: readonly string[]): string {
   ].join('\n');
 }
 
-/** Returns a Lua line that adds one key function to `keys`. Throws if the layout has no such key. */
+/** Returns a line of Lua that adds one key function to the table `keys`. Throws if the layout has no such key. */
 function keyFunction(name: string): string {
   const key =
     (LAYOUT as Record<string, { pattern: string }>)[name] ??

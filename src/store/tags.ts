@@ -2,10 +2,9 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of the partitions of a bus: `count` short texts whose slots lie evenly over a
- * cluster, in the order of the slots. Those of `0`, `1` and `2` lie unevenly: of three masters, the first
- * would get two partitions and the second none. The same count always gives the same tags, since keys are
- * stored under them.
+ * Returns the hash tags of the partitions of a bus: `count` short texts, in the order of their slots. Their slots are
+ * spread evenly over a cluster. Those of `0`, `1` and `2` are not: of three masters, the first would get two
+ * partitions and the second none. The same count must always give the same tags, because keys are stored under them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;
@@ -21,17 +20,20 @@ function firstTagIn(first: number, end: number): string {
   }
 }
 
-/** Returns the hash slot of a key: that of its hash tag, or of the whole key if it has none. */
+/** Returns the hash slot of a key. It is the slot of the key's hash tag or, without one, of the whole key. */
 export function slotOfKey(key: string): number {
   return slotOf(hashTag(key) ?? key);
 }
 
-/** Returns the hash tag of a key or channel: what is between its first `{` and the next `}`, unless that is nothing. */
+/**
+ * Returns the hash tag of a key or channel: the text between its first `{` and the next `}`. Returns undefined if
+ * there is none, or if it is empty.
+ */
 export function hashTag(key: string): string | undefined {
   return /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
 }
 
-/** Returns the hash slot of a text in a Redis Cluster: the CRC-16 (XMODEM) of the text, modulo the number of slots. */
+/** Returns the hash slot of a text in a Redis Cluster: its CRC-16 (XMODEM), modulo the number of slots. */
 export function slotOf(text: string): number {
   let crc = 0;
   for (const byte of Buffer.from(text)) {

@@ -5,8 +5,8 @@ import type { Listener } from './listener.ts';
 const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
- * Listens for the announcements of a partition's scripts. Announcements made while the connection is down are lost, so
- * all listeners are called when the connection is back. Listeners must also look for work at an interval.
+ * Listens for the announcements of scripts in one partition. Announcements are lost while the connection is down, so
+ * all listeners are called when it is back. In addition, listeners must look for work at an interval.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();

@@ -2,16 +2,18 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** A job that a worker holds, with its lease. The script changes nothing if the lease has expired. */
+/**
+ * A job that a worker holds under a lease. A script with these arguments changes nothing if the lease has expired.
+ */
 export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
-/** Maximum number of records that the delivery log keeps; 0 turns it off. */
+/** The argument `deliveryLog`: the maximum number of records that the delivery log keeps. With 0 the log is off. */
 const deliveryLog = 'number';
 
 /**
- * `job` may be missing if the script can make its bytes from `bid`: if it delivers this batch, packed as
- * this bus packs jobs. `record` is what the delivery log keeps of an accepted batch; undefined if the log
- * is off.
+ * A finished job. `job` may be missing if the script can make the bytes of the job from `bid`. It can if the job
+ * delivers this batch, and was packed as this bus packs jobs. `record` is what the delivery log keeps of an accepted
+ * batch, or undefined if the log is off.
  */
 const finished = {
   worker: 'text',
@@ -24,9 +26,9 @@ const finished = {
 } as const;
 
 /**
- * `laneLimit` is the maximum number of deliveries in flight of a subscriber that set none itself, and
- * `laneLimitMax` that of any subscriber. A delivery that takes longer than `slowMs` makes its subscriber
- * slow.
+ * Arguments about lanes. `laneLimit` is the maximum number of deliveries that a subscriber has in flight if it has
+ * set no number itself. `laneLimitMax` is the maximum for every subscriber. If a delivery takes longer than `slowMs`,
+ * its subscriber counts as slow.
  */
 export const lanes = {
   q,
@@ -37,17 +39,17 @@ export const lanes = {
   deliveryLog,
 } as const;
 
-/** The client that asks; undefined for root. */
+/** The client that makes the call. Undefined for root. */
 const client = 'text?';
 
 /**
- * A step of a bulk (a retry or purge of many dead letters) through the letters of one subscriber; without `token`, of
- * all.
+ * The arguments of a step of a bulk, which is a retry or purge of many dead letters. The step looks at dead letters
+ * of one subscriber or, without `token`, of all.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**
- * `lost`: another worker has made this step, or the bulk was cancelled. `next`: this queue is done, and another
- * follows.
+ * What a step of a bulk results in. `lost`: another worker has made this step, or the bulk was cancelled. `going`:
+ * further dead letters follow. `next`: another queue follows. `over`: the bulk has ended.
  */
 const bulkState = 'lost|going|next|over';
 

@@ -2,7 +2,7 @@ import type { Contract } from '../contract.ts';
 import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
-/** A join with the rules by which a script counts or expires its keys, and the limits on topics. */
+/** The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. */
 const join = {
   token: 'text',
   name: 'text',
@@ -25,7 +25,7 @@ const refusal = 'claimed_by_other|no_room|owns_too_many';
 
 const published = [{ topic: 'text', events: 'number', bytes: 'number', subscribers: 'text' }] as const;
 
-/** Names a trigger, by the token of its client and its own name. */
+/** A trigger, named by the token of its client and its own name. */
 const trigger = { client: 'text', name: 'text' } as const;
 
 export const flowContracts = {

@@ -2,12 +2,15 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/** The inconsistencies that a sweep found. `name` is a batch's UID, a packed job, a worker, a token, or a trigger. */
+/**
+ * The inconsistencies that a sweep has found. Depending on the kind, `name` is a batch's UID, a packed job, a worker,
+ * a token, or a trigger.
+ */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
- * The counted slices of a subscriber's index: its batches between two scores. Each begins where the
- * previous one ends, and ends at score `to`.
+ * Parts of a subscriber's index of batches whose events were counted. Each slice begins where the previous one ends,
+ * and ends at the score `to`.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 

@@ -1,8 +1,8 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter. If it is about a topic or a subscriber, `topic` or `subscriber` names that. `total` is the
- * counter to which its count moves when the topic or subscriber is removed.
+ * A counter. `topic` or `subscriber` is what the counter is about, if it is about one. `total` is the counter to
+ * which the count is added when that topic or subscriber is removed.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 

@@ -9,7 +9,7 @@ export const LIMITS = {
   maxOutboxBytes: 'number',
 } as const;
 
-/** The outcomes of a publication. The header of publish.lua explains them. */
+/** The outcomes of a publication, separated by bars. The header of publish.lua explains them. */
 export const OUTCOMES =
   'accepted|repeated|claimed_by_other|key_reused|no_room|owns_too_many|too_many_keys|outbox_full';
 

@@ -1,11 +1,12 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of the subscribers whose batches are wanted. An empty list means all subscribers. */
+/** The tokens of subscribers to whose batches a call is limited. If the list is empty, it is not limited. */
 const clients = ['text'] as const;
 
 /**
- * `placeMs` and `id` are the entry's place in listings. `record` is what the delivery log keeps of a batch
- * that ended; the other fields describe one that still exists. Attempts are JSON texts.
+ * The entries of a listing of batches. `placeMs` and `id` are the place of an entry in the listing. `record` is what
+ * the delivery log keeps of a batch that has ended. The other fields describe a batch that still exists. Attempts are
+ * JSON texts.
  */
 const entries = [
   {

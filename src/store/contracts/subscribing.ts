@@ -1,7 +1,10 @@
 import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
-/** The counters of a topic or a subscriber, each with the counter to which its count moves on removal. */
+/**
+ * All counters of a topic or a subscriber. Each comes with the counter to which its count is added when the topic or
+ * subscriber is removed.
+ */
 const series = [counter] as const;
 
 export const subscribingContracts = {
