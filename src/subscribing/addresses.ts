@@ -5,23 +5,28 @@ import { BootError } from '../errors.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
-/** The class of an address: `allowed` by the operator, `public`, or the name of a range that is refused. */
+/**
+ * What is known of an address: it is `allowed` by the operator, `public`, or in a range that callbacks may not use,
+ * which is then named.
+ */
 export type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/** Azure serves secrets to virtual machines at this address, although it is in a public range. */
+/**
+ * An address at which Azure serves secrets to virtual machines. It must be refused, although it is in a public range.
+ */
 const AZURE_METADATA = network('168.63.129.16/32');
 
-/** The only public part of IPv6. Other parts are reserved or local, or contain IPv4 addresses. */
+/** The public part of IPv6. All other parts are reserved or local, or contain IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain IPv4 addresses. `at` is the index of the first byte of the IPv4 address.
- * Its bytes are XORed with `mask`, since Teredo inverts the client's.
+ * IPv6 networks whose addresses contain an IPv4 address. `at` is the position of its first byte. Its bytes are XORed
+ * with `mask`, because Teredo inverts the address of the client.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
-  // Mapped, compatible, and NAT64 (RFC 6052).
+  // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
   [network('::ffff:0:0/96'), [{ at: 12 }]],
   [network('::/96'), [{ at: 12 }]],
   [network('64:ff9b::/96'), [{ at: 12 }]],
@@ -31,14 +36,19 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
-/** Matches bytes 8 to 11 (hex) of ISATAP addresses (RFC 5214), under any prefix. An IPv4 address follows them. */
+/**
+ * Matches bytes 8 to 11, in hex, of an ISATAP address (RFC 5214). Such an address can have any prefix. An IPv4
+ * address follows these bytes.
+ */
 const ISATAP = /^0[02]005efe$/;
 
 /** Classifies addresses. Callbacks may go to public ones and to those that the operator allows. */
 export class Addresses {
   readonly #allowed: Network[];
 
-  /** `allow` holds addresses and CIDRs. Throws BootError if an entry is neither. */
+  /**
+   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if an entry is neither.
+   */
   constructor(allow: readonly string[]) {
     this.#allowed = allow.map(readNetwork);
   }
@@ -47,7 +57,10 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /** Classifies an IP address, in any spelling that a resolver or URL can have. Other text is `unknown`. */
+  /**
+   * Classifies an IP address, in any notation that resolvers and URLs use. The result is `unknown` for any other
+   * text.
+   */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
   }
@@ -67,8 +80,9 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address in an ISATAP address, to which a router of the tunnel sends. Other routers
-   * send to the whole address, so the caller classifies that too. Any other address is `public` here.
+   * Classifies the IPv4 address inside an ISATAP address. A router of such a tunnel sends to this IPv4 address, and
+   * other routers to the whole address. So the caller classifies the whole address too. For an address that is not
+   * ISATAP, the result is `public`.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());
@@ -95,7 +109,7 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` refuses 10.1, which ipaddr.js reads as 10.0.0.1. In a setting it is more likely a mistake.
+  // `isIP` refuses 10.1, which ipaddr.js would read as 10.0.0.1. In a setting, 10.1 is probably a mistake.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
@@ -104,7 +118,7 @@ function readNetwork(entry: string): Network {
   return [ipaddr.parse(address), length];
 }
 
-/** Turns the library's `linkLocal` into `link-local`. */
+/** Turns a name in camelCase, such as `linkLocal`, into words with hyphens: `link-local`. */
 function words(range: string): string {
   return range.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -8,13 +8,13 @@ const MAX_URL_LENGTH = 2048;
 
 const RESOLVE_WAIT_MS = 2000;
 
-/** Resolves to the IP addresses of a host. Rejects if the host has none or DNS fails. */
+/** Resolves with the IP addresses of a host name. Rejects if it has none, or if DNS fails. */
 export type Resolve = (hostname: string) => Promise<string[]>;
 
 export interface PolicyOptions {
-  /** The ports that callbacks may use, such as `443` and `8000-8999`; empty allows all. */
+  /** The ports that callbacks may use, such as `443` and `8000-8999`. If the list is empty, all ports are allowed. */
   callbackPorts?: readonly string[];
-  /** URL of the proxy that forwards deliveries and resolves their host names. */
+  /** URL of a proxy that forwards deliveries. The proxy also resolves their host names. */
   egressProxy?: string | undefined;
   resolve?: Resolve;
 }
@@ -28,10 +28,10 @@ export interface Target {
   port: string;
 }
 
-/** Thrown when the policy forbids a connection to this callback. */
+/** Thrown if the policy forbids a connection to a callback. */
 export class CallbackRefused extends Error {
   override readonly name = 'CallbackRefused';
-  /** The reason and the change that the subscriber should make. */
+  /** Says why the callback is refused, and what the subscriber should change. */
   readonly advice: string;
 
   constructor(advice: string) {
@@ -51,7 +51,10 @@ export class CallbackPolicy {
   readonly #proxied: boolean;
   readonly #resolve: Resolve;
 
-  /** `allow` holds addresses and CIDRs. Throws BootError if one of them, or a port, is not valid. */
+  /**
+   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if one of them, or a
+   * port, is not valid.
+   */
   constructor(
     allow: readonly string[],
     { callbackPorts = [], egressProxy, resolve = resolveByHost }: PolicyOptions = {},
@@ -63,8 +66,9 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns undefined if the callback is acceptable; otherwise the reason, as advice to the subscriber. A
-   * name that cannot be resolved now is acceptable, as it may resolve later and each connection is checked.
+   * Checks a callback. Returns undefined if it is acceptable, and otherwise the reason, as advice to the subscriber.
+   * A host name that cannot be resolved now is acceptable: it may be resolved later, and each connection is checked
+   * again.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
@@ -87,7 +91,10 @@ export class CallbackPolicy {
     return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
   }
 
-  /** Does the checks of `refusal` that need no DNS: of the port and, if the host is an address, of that address. */
+  /**
+   * Makes those checks of `refusal` that need no DNS: that of the port and, if the host is an address, that of the
+   * address.
+   */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))
@@ -100,8 +107,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns the acceptable addresses of a host, at least one. Throws CallbackRefused if all its addresses are
-   * refused, and the resolver's error if the name cannot be resolved.
+   * Returns those addresses of a host to which the bus may connect, at least one. Throws CallbackRefused if there is
+   * none, and the resolver's error if the name cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
@@ -119,8 +126,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns why the first forbidden address is refused, and what the subscriber should do; undefined if all addresses are
-   * allowed. The text does not name the address, because it may be internal.
+   * Returns why the first forbidden address is refused, and what the subscriber should do. Returns undefined if no
+   * address is forbidden. The text does not contain the address, because it may be internal.
    */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {

@@ -1,18 +1,24 @@
-/** Summary of the events that the bus dropped from a subscriber's queue and dead letters because memory ran short. */
+/**
+ * A summary of the events that the bus has dropped from a subscriber's queue and dead letters, because memory was
+ * short.
+ */
 export interface DropNotice {
   batches: number;
   events: number;
-  /** When the oldest of these batches was created, by Redis's clock. */
+  /** When the oldest of the dropped batches was created, by Redis's clock. */
   fromMs: number;
-  /** When the newest of these batches was created. */
+  /** When the newest of the dropped batches was created. */
   toMs: number;
-  /** Number of events by topic. The topic '' counts events whose topic is unreadable. */
+  /** Number of dropped events by topic. The empty topic counts events whose topic is unreadable. */
   topics: Record<string, number>;
 }
 
 const TOPIC = 'topic:';
 
-/** Maximum topics in the header. Names have up to 64 characters, and many receivers accept only 8 KB. */
+/**
+ * Maximum topics that the header lists. A name has up to 64 characters, and many receivers accept only 8 KB of
+ * headers.
+ */
 const MAX_TOPICS = 50;
 
 /** Turns a flat array (field, value, field, value …) into an object. */
@@ -22,7 +28,7 @@ export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<st
   return hash;
 }
 
-/** Reads a hash that lua/shared/drop_notices.lua wrote; null if nothing was dropped. */
+/** Reads a hash that lua/shared/drop_notices.lua has written. Returns null if nothing was dropped. */
 export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
   if (hash.batches === undefined) return null;
   const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));
@@ -36,10 +42,9 @@ export function readDropNotice(hash: Readonly<Record<string, string>>): DropNoti
 }
 
 /**
- * Returns the value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651), such as
- * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100
- * "users";events=50)`. Topics with the most drops come first; `more` is the number of topics that are not
- * listed.
+ * Returns the value of the header `Routemaster-Gap`. It is a dictionary of structured fields (RFC 9651), such as
+ * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`. The
+ * topics that lost the most events come first. `more` is the number of topics that are not listed.
  */
 export function dropNoticeHeader({ batches, events, fromMs, toMs, topics }: DropNotice): string {
   const sorted = Object.entries(topics).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));

@@ -9,8 +9,8 @@ type CallOfOne = { caller: Owner; params: { token: string } };
 type OwnCall = { caller: ClientCaller };
 
 /**
- * Routes that pause and resume deliveries. Root may name any subscriber, a client only itself. A client whose token
- * is its credential calls `/subscriber/…`, because routers log paths, and with them the token.
+ * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. A client whose
+ * token is a credential can use `/subscriber/…`, because routers log paths, and would log a token in them.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const { pause, resume } = handlers(subscriptions);
@@ -36,7 +36,7 @@ export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): R
   ];
 }
 
-/** A subscriber, and in which role the caller pauses or resumes it. */
+/** A subscriber that is paused or resumed, and the role in which the caller does so. */
 interface Subject {
   token: string;
   by: 'operator' | 'subscriber';

@@ -3,7 +3,7 @@ import { pickFirst } from '../picking.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber. States that need an operator's attention most come first. */
+/** The states of a subscriber. Those that need an operator's attention most come first. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -14,8 +14,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The sort orders of subscribers. The smallest value comes first, so it belongs to the subscriber that needs
- * attention most.
+ * The ways to sort subscribers: for each, the function whose value they are sorted by. The smallest value comes
+ * first. It belongs to the subscriber that needs attention most.
  */
 const VALUES = {
   name: () => 0,
@@ -35,7 +35,7 @@ export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
 
 interface Ranking {
   sort: Sort;
-  /** Chooses the subscribers that are listed. */
+  /** Returns true for subscribers that are listed. */
   matches: (of: Standing) => boolean;
   /** The place of the last subscriber of the previous page. */
   after: string | undefined;
@@ -43,8 +43,8 @@ interface Ranking {
 }
 
 /**
- * Returns the tokens of a page of sorted subscribers. `next` is the place of the last of them; undefined on the last
- * page.
+ * Returns the tokens of one page of sorted subscribers. `next` is the place of the last of them, or undefined on the
+ * last page.
  */
 export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
   const rankOf: (of: Standing) => number = VALUES[sort];
@@ -68,7 +68,7 @@ interface Ranked {
 const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
 
-/** Returns a standing without any figures, for a subscriber that is newer than the last sample. */
+/** Returns a standing without figures. It is used for a subscriber that is newer than the last sample. */
 export function unknownStanding(token: string): Standing {
   return {
     ...{ token, queued: 0, oldestAtMs: null, deadLetters: 0, healthPoints: PERFECT_HEALTH, isPaused: false },
@@ -76,7 +76,10 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/** Returns the part of the recently tried events that were accepted, from 0 to 1; undefined if none was tried. */
+/**
+ * Returns the part of the recently attempted events that was accepted, from 0 to 1. Returns undefined if none was
+ * attempted.
+ */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
@@ -84,21 +87,23 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
- * Returns the ms after which the queue is empty if it goes on shrinking at this rate; undefined if it does not
- * shrink.
+ * Returns the ms after which the queue will be empty if it shrinks at the present rate. Returns undefined if it does
+ * not shrink.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // If nothing is delivered, the queue can still shrink because batches die or are dropped. That is no progress.
+  // A queue can shrink even if nothing is delivered, because batches become dead letters or are dropped. That is no
+  // progress.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 
-/** Returns a time span rounded to ms; undefined if it is negative or longer than a month. */
+/** Returns a duration rounded to ms. Returns undefined if it is negative or longer than a month. */
 function soon(ms: number): number | undefined {
   return ms >= 0 && ms < MAX_FORECAST_MS ? Math.round(ms) : undefined;
 }
 
 /**
- * Returns the recent rate and success of a subscriber, and when its queue will be empty or Redis full at these rates.
+ * Returns the recent rates and success of a subscriber. Also returns when its queue will be empty, or Redis full, if
+ * the rates stay the same.
  */
 export function latelyOf(
   standing: Standing,

@@ -33,13 +33,14 @@ interface SortedCall {
 }
 
 /**
- * Returns a function that lists subscribers, sorted by the figures of the last sample, with their current reports. Only
- * the reports of one page are read, so a page of a bus with 10,000 subscribers costs little more than that of a small bus.
+ * Returns a function that lists subscribers, sorted by the figures of the last sample, with their present reports. It
+ * reads only the reports of one page. So a page costs little more on a bus with 10,000 subscribers than on a small
+ * one.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;
 
-  /** Resolves with the standings of all subscribers, also of those that are newer than the last sample. */
+  /** Resolves with the standings of all subscribers, including those that are newer than the last sample. */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
     if (known && known.members === (await subscriptions.members())) return known.subscribers;
@@ -63,7 +64,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   };
 
   /**
-   * Resolves with the reports of these subscribers in this order. Leaves out subscribers that do not exist any more.
+   * Resolves with the reports of these subscribers, in this order. Subscribers that do not exist any more are left
+   * out.
    */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
@@ -78,8 +80,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 }
 
 /**
- * Returns a function that is true for tokens that match the caller's `name`. Root finds tokens by their characters.
- * A viewer must not, since a token may be a credential, so it finds clients by their names. A client finds only itself.
+ * Returns a function that is true for the tokens of subscribers which match the `name` that the caller looks for.
+ * Root finds subscribers by any part of their token. A viewer finds clients only by their names, because a token may
+ * be a credential. A client finds only itself.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

@@ -19,8 +19,8 @@ export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | '
 const ms = z.int();
 
 /**
- * The events that were dropped for lack of memory since the subscriber subscribed. `untold` is the number of those
- * that no accepted delivery has reported yet.
+ * The events of a subscriber that were dropped for lack of memory since it subscribed. `untold` is the number of
+ * those that no accepted delivery has reported to it yet.
  */
 const DROPS_REPORT = z.object({
   batches: z.int(),
@@ -85,7 +85,7 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** The replies to `commandsFor`. */
+/** The replies to the commands that `commandsFor` returns. */
 type Replies = [
   hash: Record<string, string>,
   topics: string[],
@@ -113,8 +113,8 @@ function commandsFor(keys: Keyspace, token: string): string[][] {
 }
 
 /**
- * Returns the reports of subscribers of one partition, without those that do not exist. One pipeline reads them, which takes
- * this process half as long as a call for each command.
+ * Returns the reports of subscribers in one partition. Those that do not exist are left out. A single pipeline reads
+ * all of them, which takes this process half as long as separate calls.
  */
 export async function readReports(
   redis: Commands,
@@ -167,7 +167,7 @@ function reportOf(
   };
 }
 
-/** Returns the signature scheme of the newest key, which comes first in the text. */
+/** Returns the signature scheme of a subscriber's newest key, which comes first in the text. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';

@@ -22,7 +22,7 @@ import { sortedListing } from './sorted_listing.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscriptions } from './subscription.ts';
 
-/** Maximum characters of a name that is looked for. */
+/** Maximum characters of the text in a search for a name. */
 const MAX_NAME = 100;
 
 const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
@@ -48,7 +48,7 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
 const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be one of ${words.join(', ')}`).optional();
 
-/** Unknown parameters are ignored, as in other listings. */
+/** The query of the listing. Unknown parameters are ignored, as in other listings. */
 const query = z.object({
   ...PAGE_FIELDS,
   sort: oneOf(SORTS).describe(
@@ -117,8 +117,8 @@ function handlers(parts: SubscribersParts) {
   };
 
   /**
-   * Returns reports as the caller may see them. Root and viewers see all but `uuid`. A client sees its own report
-   * whole, and a short one of each other subscriber.
+   * Returns reports as the caller may see them. Root and viewers see everything except `uuid`. A client sees its own
+   * report whole, and a short report of each other subscriber.
    */
   const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
@@ -172,8 +172,9 @@ function handlers(parts: SubscribersParts) {
 }
 
 /**
- * Returns a report for other clients. It has the fields that the Ruby Routemaster showed, but a public name for the
- * token, which may be a credential, and no uuid, which always is one.
+ * Returns the report of a subscriber that other clients see. It has the fields that the Ruby Routemaster showed. In
+ * place of the token it has a public name, because a token may be a credential. It has no uuid, because that is
+ * always a credential.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

@@ -12,12 +12,12 @@ const LIST_SLICE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROP_SLICE = 500;
 
-/** Time for which a replaced key still signs deliveries, together with the new one. */
+/** Time for which a replaced signing key still signs deliveries, in addition to the new key. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
 /**
- * The settings that a client asks for. An undefined setting stays as it is, or gets its default if the
- * subscriber is new.
+ * The settings that a client asks for. A setting that is undefined stays as it is or, for a new subscriber, gets its
+ * default.
  */
 export interface Subscription {
   topics: string[];
@@ -30,7 +30,7 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries. The key that it replaces signs for a day more. Null ends signing. */
+  /** The new key that signs deliveries. The key that it replaces signs for another day. Null ends signing. */
   signingKey?: string | null | undefined;
 }
 
@@ -44,7 +44,7 @@ export class Subscriptions {
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing | undefined;
 
-  /** With several partitions, subscriptions that end need the `outbox`. */
+  /** `outbox` moves events between partitions. With several partitions it is needed when subscriptions end. */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
@@ -54,8 +54,8 @@ export class Subscriptions {
   }
 
   /**
-   * Creates or changes a subscriber, which is then subscribed to exactly these topics. Changes nothing if a
-   * limit on subscribers or topics would be exceeded.
+   * Creates or changes a subscriber, and subscribes it to exactly these topics. If a limit on subscribers or topics
+   * would be exceeded, changes nothing.
    */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
     const { ordered, signingKey } = wanted;
@@ -95,8 +95,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns the subscribed topics that `isLeft` is true of and that live in other partitions. First waits until all
-   * events of these topics that were accepted so far are in the subscriber's queue.
+   * Returns the topics that the subscriber leaves (`isLeft`) and that live in other partitions. Before that, waits
+   * until the subscriber's queue has all events of these topics that were accepted so far.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -108,21 +108,21 @@ export class Subscriptions {
     return leaving;
   }
 
-  /** Delivers nothing more to the subscriber until it is resumed. A repeat changes nothing. */
+  /** Stops deliveries to a subscriber until it is resumed. A repeat changes nothing. */
   pause(token: string, by: Arguments<'pause'>['by']): Promise<Reply<'pause'>> {
     return this.#partitions.ofSubscriber(token).run('pause', { token, by });
   }
 
-  /** Delivers to the subscriber again. It is not an error if it was not paused. */
+  /** Resumes deliveries to a subscriber. It is not an error if it was not paused. */
   resume(token: string, by: Arguments<'resume'>['by']): Promise<Reply<'resume'>> {
     const { laneLimitMax } = this.#defaults;
     return this.#partitions.ofSubscriber(token).run('resume', { token, by, laneLimitMax });
   }
 
   /**
-   * Removes the subscriber, its queue and its dead letters. Returns the number of events in the queue;
-   * undefined if there is no such subscriber. Deliveries under way still arrive. A second call completes a
-   * removal that was interrupted.
+   * Removes a subscriber with its queue and its dead letters. Returns the number of events in the queue, or undefined
+   * if there is no such subscriber. Deliveries under way still arrive. If a removal was cut off, a second call
+   * completes it.
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
@@ -132,7 +132,8 @@ export class Subscriptions {
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // Purges even if the subscriber is not found, because an earlier removal may have been interrupted here.
+    // The dead letters are purged even if the subscriber is not found, because an earlier removal may have been cut
+    // off here.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;
@@ -150,17 +151,17 @@ export class Subscriptions {
     return (await partition.command((redis, keys) => redis.sismember(keys.subscribers(), token))) === 1;
   }
 
-  /** Returns the reports of one subscriber, or of all, sorted by token. */
+  /** Returns the reports of all subscribers, or of the one with this token, sorted by token. */
   async list(token?: string): Promise<SubscriberReport[]> {
     return this.read(token === undefined ? await this.tokens() : [token]);
   }
 
-  /** Returns the tokens of all subscribers but joins, in any order. */
+  /** Returns the tokens of all subscribers except joins, in any order. */
   async tokens(): Promise<string[]> {
     return (await this.#all()).filter((token) => !isJoinToken(token));
   }
 
-  /** Returns the number of subscribers, joins among them. */
+  /** Returns the number of subscribers, including joins. */
   async members(): Promise<number> {
     const counts = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.scard(keys.subscribers())),
@@ -180,7 +181,7 @@ export class Subscriptions {
     return (await Promise.all(tokens)).flat();
   }
 
-  /** Returns the reports of these subscribers, sorted by token, without those that do not exist. */
+  /** Returns the reports of these subscribers, sorted by token. Those that do not exist are left out. */
   async read(tokens: readonly string[]): Promise<SubscriberReport[]> {
     const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
     const reports = parts.map(([partition, tokens]) =>

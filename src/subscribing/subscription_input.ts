@@ -14,11 +14,14 @@ const MAX_ATTEMPTS = 1_000_000;
 const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
 
-/** The user name of Basic authentication, which cannot contain a colon or control characters (RFC 7617). */
+/**
+ * Matches the user name that deliveries carry in Basic authentication. It cannot contain a colon or control
+ * characters (RFC 7617).
+ */
 export const UUID = /^[^:\p{Cc}]{0,255}$/u;
 const UUID_RULE = 'at most 255 characters, no colon and no control characters';
 
-/** Value of `signing_secret` that asks for a new key pair. The subscriber gets the public key. */
+/** Value of `signing_secret` that asks the bus for a new key pair. The subscriber gets the public key. */
 export const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
@@ -106,8 +109,8 @@ export function subscriptionInput(
 }
 
 /**
- * Returns the settings in a request, under the names of `Subscription`. A setting that the request lacks is
- * undefined.
+ * Returns the settings that a request contains, under their names in `Subscription`. A setting that the request does
+ * not contain is undefined.
  */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
   const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;

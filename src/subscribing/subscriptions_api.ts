@@ -19,10 +19,12 @@ import {
 } from './subscription_input.ts';
 import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 
-/** Maximum bytes of a topic in a body: a name of up to 64 characters, quotes, a comma and white space. */
+/**
+ * Bytes that each topic may add to a request body: a name of up to 64 characters, quotes, a comma and white space.
+ */
 const BYTES_PER_TOPIC = 128;
 
-/** Answer to a request that lets the bus make a signing key. */
+/** The schema of the answer to a request for which the bus has made a signing key. */
 const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object({ public_key: z.string() })]);
 
 interface HandlerParts {
@@ -36,7 +38,10 @@ interface SubscriptionsParts extends HandlerParts {
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
-/** Subscribing by `/subscription` or its other name `/subscriber`, and ending the subscription to one topic. */
+/**
+ * The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and by which it ends its
+ * subscription to one topic.
+ */
 export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsParts): Route[] {
   const { refuseEarly, refuseLate, subscribe, unsubscribe } = handlers(parts);
   const subscribing = {
@@ -64,9 +69,10 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes the subscription if the client was removed or limited meanwhile, since the cache of clients may be a
-   * second old. A removal deletes the client first and its subscriber after: so either this look-up misses the
-   * client, or the removal finds the subscriber. Limiting a client ends its subscriptions in the same step.
+   * Undoes a subscription if its client was removed, or its scopes were narrowed, meanwhile: the cache of clients may
+   * be a second old. A removal first deletes the client and then its subscriber. So either this look-up finds that
+   * the client is gone, or the removal finds the subscriber. Narrowing the scopes ends subscriptions in the same
+   * step.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -84,7 +90,7 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
       refuseBeyondScope(caller, []);
     },
 
-    /** Checks the callback. Resolving its name can take two seconds if an attacker's DNS server answers. */
+    /** Checks the callback. Resolving its host name can take two seconds if the DNS server is an attacker's. */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);
       if (user !== undefined && !UUID.test(user)) throw badCallback('its user name cannot be a uuid');
@@ -122,8 +128,8 @@ function badCallback(rule: string): BusError {
 }
 
 /**
- * Returns the signing key that the request asks for. If the key is new, also returns the answer with it; no
- * later answer shows it.
+ * Returns the signing key that a request asks for. If the bus makes a new key, also returns the answer that shows it;
+ * no later answer will.
  */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };

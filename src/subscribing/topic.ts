@@ -11,9 +11,10 @@ import type { Flushing } from './topic_marks.ts';
 const SLICE = 500;
 
 /**
- * A topic. `publisher` is the token of the client that owns it, null before the first publish. `events` counts the
- * events ever published, `delayed` those that wait for their time. `dropped` tells how many delayed events were
- * dropped for want of memory, and when the first and the last of them were due.
+ * A topic. `publisher` is the token of the client that owns it, or null if nobody has published to it. `events` is
+ * the number of events ever published, and `delayed` the number of those that wait for their time. `dropped` is the
+ * number of delayed events that were dropped for lack of memory, with the due times of the first and the last of
+ * them.
  */
 export const TOPIC = z
   .object({
@@ -33,13 +34,18 @@ export const TOPIC = z
   .register(NAMED, { name: 'Topic' });
 export type Topic = z.infer<typeof TOPIC>;
 
-/** Number of subscribers that are read by name. Redis may return some more, and returns all if there are up to 128. */
+/**
+ * Number of subscribers of a topic whose tokens are read. Redis may return some more, and returns all if there are up
+ * to 128.
+ */
 const NAMED_SUBSCRIBERS = 100;
 
 interface TopicSubscribers {
-  /** How many subscribers the topic has, joins included. */
+  /** Number of subscribers of the topic, including joins. */
   count: number;
-  /** Tokens of subscribers: of about 100, or of those `candidates` that are subscribers. */
+  /**
+   * Tokens of about 100 subscribers. If the caller has named `candidates`, only those of them that are subscribers.
+   */
   tokens: string[];
 }
 
@@ -47,13 +53,13 @@ export class Topics {
   readonly #partitions: Partitions;
   readonly #outbox: Flushing | undefined;
 
-  /** With several partitions, removals need the `outbox`. */
+  /** `outbox` moves events between partitions. With several partitions it is needed to remove topics. */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;
   }
 
-  /** Returns whether there is such a topic. */
+  /** Returns true if the topic exists. */
   async has(name: string): Promise<boolean> {
     const has = await this.#partitions
       .ofTopic(name)
@@ -81,7 +87,10 @@ export class Topics {
     return topics.flat().sort((one, other) => (one.name < other.name ? -1 : 1));
   }
 
-  /** Returns how many subscribers a topic has, and the tokens of some; of `candidates` only, if given. */
+  /**
+   * Returns the number of a topic's subscribers, and the tokens of some of them. If `candidates` is given, the tokens
+   * are those of them that are subscribers.
+   */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(
       this.#partitions.all.map((partition) =>
@@ -100,8 +109,8 @@ export class Topics {
   }
 
   /**
-   * Removes a topic, its delayed events and its subscriptions. Queued events are still delivered. If `client` is
-   * given, it must own the topic.
+   * Removes a topic with its delayed events and its subscriptions. Events in queues are still delivered. If `client`
+   * is given, it must own the topic.
    */
   async remove(name: string, client?: string): Promise<Omit<Reply<'remove_topic'>, 'partitions'>> {
     const series = seriesOf({ topic: name });
@@ -128,7 +137,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
     const hashes: (string | null)[][] = [];
-    // In pipelines, because 10,000 single commands would delay other requests by 150 ms.
+    // The topics are read by pipelines. 10,000 separate commands would delay other requests by 150 ms.
     for (let from = 0; from < names.length; from += SLICE) {
       const slice = names.slice(from, from + SLICE);
       const pipeline = redis.pipeline(slice.map((name) => ['hmget', keys.topic(name), ...FIELDS]));
@@ -141,7 +150,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   });
 }
 
-/** `hash` has the values of FIELDS. */
+/** Makes a topic from its hash in Redis. `hash` has the values of the fields in FIELDS. */
 function topicOf(name: string, hash: readonly (string | null)[], delayed: number): Topic {
   const [publisher, counter, dropped, from, to] = hash;
   return {

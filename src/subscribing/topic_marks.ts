@@ -1,20 +1,26 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Moves the entries that one partition has in its outbox for another. */
+/** Moves events between partitions: the entries that one partition has in its outbox for another. */
 export interface Flushing {
-  /** Resolves when `to` has applied all entries that `home` has for it now. Throws as Partition does. */
+  /**
+   * Resolves when the partition `to` has applied all entries that `home` has for it now. Throws as Partition does.
+   */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
-/** A mark in the `elsewhere` field of a topic: partition, number of subscribers, time (µs). */
+/**
+ * Matches a mark in the field `elsewhere` of a topic: a partition, the number of its subscribers of the topic, and
+ * the time (µs) when the mark was set.
+ */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes marks. A topic lives in one partition, its home. There it has a mark for each other partition that
- * has subscribers of the topic, so that a publish reaches these subscribers. Without its mark, a partition would get no
- * events; a needless mark only costs a visit for each publish. So a mark is set before the first subscription. It is
- * removed only if it has not been set again since its partition was found to have no subscriber of the topic.
+ * Sets and removes the marks of topics. A topic lives in one partition, its home. There it has a mark for each other
+ * partition that has subscribers of it, so that events are passed on to that partition. If a mark were missing, the
+ * subscribers there would get no events. A needless mark only makes publishing a little slower. So a mark is set
+ * before the first subscription. It is removed only if the partition has no subscriber of the topic, and the mark was
+ * not set again since that was found out.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -23,15 +29,15 @@ export class TopicMarks {
     this.#partitions = partitions;
   }
 
-  /** Returns the topics in the list whose home is another partition than this one. */
+  /** Returns those of the topics that live in another partition than this one. */
   foreign(partition: Partition, topics: readonly string[]): string[] {
     return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
   }
 
   /**
-   * Marks the partition as having one subscriber more of these topics, and creates topics that do not exist. Call this
-   * before subscribing, and `refresh` afterwards. Returns false if there would be too many topics; the next sweep deletes
-   * topics that were created in vain.
+   * Marks topics for a partition that will have one more subscriber of them, and creates those that do not exist.
+   * Call this before subscribing, and `refresh` afterwards. Returns false if there would be too many topics. The next
+   * sweep deletes topics that were created in vain.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
@@ -48,7 +54,8 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the partition's marks at these topics. Deletes topics that have no publisher and no subscriber any more.
+   * Corrects the marks of topics for one partition, by its subscribers. Deletes topics that have neither a publisher
+   * nor a subscriber any more.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -60,10 +67,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks are read before the subscribers: a subscription in between sets its mark anew.
+  // The marks must be read before the subscribers are counted. Then a subscription in between sets its mark again,
+  // which shows in its time.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A mark that is right is set anew too: whoever found nobody before this subscription cannot remove it then.
+  // Even a correct mark is set again. Another call may have found no subscriber before this subscription, and it must
+  // not remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -80,11 +89,13 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** When the mark was set (µs). A mark that was set again has a later time. */
+  /** When the mark was set, in µs. If it was set again, the time is later. */
   markedUs: string;
 }
 
-/** Returns, for each topic that lives in `home`, its mark for the other `partition`; undefined if there is none. */
+/**
+ * Returns, for each topic of the partition `home`, its mark for the partition `other`. Undefined stands for no mark.
+ */
 async function readMarks(
   home: Partition,
   topics: readonly string[],
@@ -96,7 +107,7 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/** Returns the marks in the field `elsewhere` of a topic, by partition. */
+/** Reads the field `elsewhere` of a topic. Returns its marks by partition. */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(

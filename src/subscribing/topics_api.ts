@@ -67,9 +67,9 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the client may publish to the topic. A limited client keeps its topics, so that nobody else
-   * can take their names and subscribers. Asks Redis, because a deletion cannot be undone, and the cache of
-   * clients may be a second old.
+   * Throws unless the client may publish to the topic. The scopes are read from Redis, because a deletion cannot be
+   * undone, and the cache of clients may be a second old. If a client's scopes are narrowed, its topics stay its own,
+   * so that nobody else can take their names and subscribers.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);
@@ -81,7 +81,7 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
   const names = new SharedReading(() => topics.names());
 
   /**
-   * Returns the topics as the caller may see them. A token can be a credential, so only root and the
+   * Returns topics as the caller may see them. A publisher's token can be a credential, so only root and the
    * publisher itself see it.
    */
   const shownTo = async (caller: Caller, list: readonly Topic[]): Promise<Topic[]> => {
