@@ -1,5 +1,5 @@
-// `src/web.ts` and `src/worker.ts` are links to this file. Node 20 refuses to load a .ts file, but it follows a link
-// to JavaScript. So this file runs there, and says which Node is needed.
+// `src/web.ts` and `src/worker.ts` are symbolic links to this file. It is JavaScript, because Node 20 refuses to load
+// a .ts file, but follows a link. So on Node 20 this file runs, and says which Node is needed.
 const script = process.argv[1]?.endsWith('worker.ts') ? 'worker' : 'web';
 
 if (Number.parseInt(process.versions.node, 10) < 24) {

@@ -26,7 +26,10 @@ function readOptions() {
   }
 }
 
-/** Returns the environment in which the bus runs. The move needs no real root key. */
+/**
+ * Returns environment variables under which the bus would run. The root key among them is not a real one, because a
+ * move needs none.
+ */
 function environment(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;
   const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };

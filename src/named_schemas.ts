@@ -1,4 +1,4 @@
 import { z } from 'zod';
 
-/** Names of schemas. The documentation of the API shows a named schema once, and refers to it by its name. */
+/** Schemas that have a name. The documentation of the API shows such a schema once, and refers to it by the name. */
 export const NAMED = z.registry<{ name: string }>();

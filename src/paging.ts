@@ -8,7 +8,10 @@ import type { Input, Wording } from './route.ts';
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
-/** Number of entries looked through for a page that count as one more call. Reading 10,000 names takes 7 ms. */
+/**
+ * Number of entries that are looked through for a page and count as one call in the rate limit. Reading 10,000 names
+ * takes 7 ms.
+ */
 export const ENTRIES_PER_CALL = 1000;
 
 const CIPHER = 'aes-256-gcm';
@@ -19,7 +22,7 @@ const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
 export const PLACE_MEANING = 'Where the page begins: what the `Link` of the page before gives.';
 export const PLACE_RULE = 'must be what the Link header of the page before gives';
 
-/** `limit` of a query: the maximum entries of a page. */
+/** The schema of the query parameter `limit`: the maximum number of entries on a page. */
 export const LIMIT = z
   .string(LIMIT_RULE)
   .regex(/^\d{1,4}$/, LIMIT_RULE)
@@ -28,7 +31,7 @@ export const LIMIT = z
   .optional()
   .describe('Maximum entries of a page.');
 
-/** Schema of a query parameter with the place where a page begins, as `Pages` has encrypted it. */
+/** The schema of a query parameter that says where a page begins. Its value is a place, encrypted by `Pages`. */
 export const PLACE = z
   .string(PLACE_RULE)
   .regex(/^[\w-]{39,}$/, PLACE_RULE)
@@ -41,7 +44,10 @@ export const QUERY_WORDING: Wording = {
   unknown: (name) => `${name} is nothing that can be asked for here`,
 };
 
-/** The query of a page. Other parameters are ignored, because clients from before there were pages may send some. */
+/**
+ * The query parameters of a listing with pages. Other parameters are ignored: clients may send some from the time
+ * before there were pages.
+ */
 export const PAGE_FIELDS = {
   limit: LIMIT,
   after: PLACE.optional(),
@@ -51,7 +57,7 @@ const query = z.object(PAGE_FIELDS);
 export type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
 
-/** The fields that every route of a listing with pages has: the query, and the error that it can cause. */
+/** The query and the possible error of every route that lists with pages. */
 export const PAGED = { query: PAGE_QUERY, errors: ['bad_query'] } as const;
 
 export interface PagedCall {
@@ -60,7 +66,7 @@ export interface PagedCall {
   query: PageQuery;
 }
 
-/** Returns the header that leads to the next page. */
+/** Returns the header `Link` that leads to the next page. */
 export function nextLink(path: string, query: Record<string, string | number | undefined>): { Link: string } {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
@@ -70,14 +76,14 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** See `calls` of Answer. */
+  /** Number of calls by which the request counts in the caller's rate limit, beyond one. */
   calls: number;
 }
 
 /**
- * Cuts listings into pages. Each entry has a place, such as its name, by which the listing is sorted. The query's
- * `after` is the place of the last entry of the previous page. A place may be a token that is a credential, so
- * `after` is encrypted: otherwise the logs of routers would contain tokens, and callers could find out tokens by
+ * Cuts listings into pages. Each entry has a place, such as its name, by which the listing is sorted. The parameter
+ * `after` of a query is the place of the last entry on the previous page. It is encrypted, because a place may be a
+ * token that is a credential. Otherwise the logs of routers would contain tokens, and callers could find tokens by
  * trying places.
  */
 export class Pages {
@@ -87,7 +93,7 @@ export class Pages {
     this.#key = key;
   }
 
-  /** Returns a page of `all`, which may have any order; undefined if the query asks for none. */
+  /** Returns a page of `all`, which need not be sorted. Returns undefined if the query asks for no pages. */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
@@ -106,7 +112,7 @@ export class Pages {
     return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
   }
 
-  /** Encrypts a place for the links of the listing at `path`. */
+  /** Encrypts a place, for a link to the listing at `path`. */
   async seal(path: string, place: string): Promise<string> {
     return encrypted(await this.#keyOf(path), place);
   }

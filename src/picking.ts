@@ -1,4 +1,7 @@
-/** Returns the `count` first entries in an order, sorted. The others are not sorted, so ten thousand take a millisecond. */
+/**
+ * Returns the first `count` entries of a list by an order, sorted. The rest of the list is not sorted, so ten
+ * thousand entries take a millisecond.
+ */
 export function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: T) => number): T[] {
   const first: T[] = [];
   for (const entry of all) {

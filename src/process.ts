@@ -9,10 +9,13 @@ import { connect } from './store/connection.ts';
 import { settlePartitionCount } from './store/partition_count.ts';
 import { Partitions } from './store/partitions.ts';
 
-/** Maximum duration of a stop, after which the process writes the rest of its log and ends. */
+/** Maximum time for stopping. After it, the process writes the rest of its log and ends. */
 const STOP_LIMIT_MS = 24_000;
 
-/** Runs an entry. A BootError ends the process with EXIT_CODE; its message on stderr says what to change. */
+/**
+ * Runs the main function of a process. A BootError ends the process with EXIT_CODE; its message on stderr says what
+ * to change.
+ */
 export async function start(entry: () => Promise<void>): Promise<void> {
   try {
     await entry();
@@ -25,8 +28,8 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 }
 
 /**
- * Prepares Redis. While Redis is unavailable or full, tries again after growing pauses. Resolves with the
- * compatibility mode: as configured, or `routemaster` for a bus that took over a Ruby Routemaster.
+ * Prepares Redis for the bus. While Redis is unavailable or full, tries again after growing pauses. Resolves with the
+ * compatibility mode: the configured one, or `routemaster` for a bus that has taken over from a Ruby Routemaster.
  */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
   const backoff = new Backoff();
@@ -35,7 +38,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await settlePartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Fails here if the ACL does not permit WAIT. With 0 replicas WAIT returns at once.
+      // This call fails if the ACL of Redis does not permit WAIT. With 0 replicas WAIT returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
@@ -52,8 +55,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns partitions whose scripts resolve when replicas have what they wrote; undefined if the configuration asks for
- * none. They have a connection of their own, because WAIT holds up everything behind it on its connection.
+ * Returns partitions whose scripts resolve only when replicas have what was written. Returns undefined if the
+ * configuration asks for none. These partitions have a connection of their own, because on a connection WAIT delays
+ * all later commands.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -3,9 +3,9 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * The routers in front of this process. Each appends the address of its caller to `X-Forwarded-For`. So with n
- * routers the last n entries can be trusted. Entries further left come from the caller and prove nothing; without
- * routers all of them do.
+ * The routers in front of this process. Each router appends the address of its caller to `X-Forwarded-For`. So with n
+ * routers, the last n entries can be trusted. Entries before them come from the caller and prove nothing. Without
+ * routers no entry can be trusted.
  */
 export class Proxies {
   readonly #count: number;
@@ -14,7 +14,7 @@ export class Proxies {
     this.#count = count;
   }
 
-  /** Returns the address of the caller of the outermost router. */
+  /** Returns the address of the caller: the one that the outermost router has seen. */
   addressOf(request: IncomingMessage): string {
     const address = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
     return withoutMapping(isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address);
@@ -31,20 +31,20 @@ export class Proxies {
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
-    // A router that replaces the header leaves fewer entries than there are routers.
+    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }
 
-/** Returns the IPv4 address in an address such as `::ffff:192.0.2.1`. Returns any other text unchanged. */
+/** Returns the IPv4 address in an IPv6 address such as `::ffff:192.0.2.1`. Returns any other text unchanged. */
 function withoutMapping(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
 /**
- * Returns the name under which an address is counted: an IPv4 address itself, or the first half of an IPv6
- * address, because one user has at least 2^64 addresses with the same first half. Other text is returned
- * unchanged.
+ * Returns the text under which requests of an address are counted. For an IPv4 address it is the address. For an IPv6
+ * address it is the first half, because one user has at least 2^64 addresses with the same first half. Other text is
+ * returned unchanged.
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;

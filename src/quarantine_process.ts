@@ -4,7 +4,10 @@ import { tickMs, Workers } from './delivering/workers.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 import { createLog, logged } from './log.ts';
 
-/** Delivers suspects, one at a time, until a `stop` order or until there has been none for a while. */
+/**
+ * Delivers batches that may have killed workers, one at a time. Ends after a `stop` order, or if there has been no
+ * such batch for a while.
+ */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });
   const parts = new DeliveryParts(config, log, takenOverAtMs);
@@ -35,8 +38,8 @@ function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: Qua
   parts.start(() => workers.start());
 }
 
-// Ignores the signals that a platform may send to all processes. The process that started this one sends a
-// `stop` order instead.
+// Signals that a platform may send to all processes are ignored. The process that started this one sends a `stop`
+// order instead.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 process.once('message', (data) => runQuarantine(data as QuarantineData));

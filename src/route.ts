@@ -3,25 +3,31 @@ import type { z } from 'zod';
 import type { Caller, Role } from './caller.ts';
 import type { BusError, ErrorCode } from './errors.ts';
 
-/** Maximum length of the body of a publish: a thousand events with 5 KB of data each. */
+/** Maximum length of the body of a publish. It is enough for a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
 /** Maximum length of other bodies, unless their route says otherwise. */
 export const MAX_BODY_BYTES = 128 * 1024;
 
-/** Who may call a route. */
+/** Lists of the roles that may call a route. The list ANYONE is empty: such a route needs no credentials. */
 export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
 export const BOTH = ['client', 'root'] as const;
-/** Who may call a route that shows the whole bus. Viewers may call all that root may call and that changes nothing. */
+/**
+ * The roles that may call a route which shows the whole bus. Viewers may make every call that root may make and that
+ * changes nothing.
+ */
 export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
-/** Text and code of the error answer (RFC 9457) to input that does not match its schema. */
+/** The error code and the texts of the answer (RFC 9457) to input that does not match its schema. */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
-  /** The detail if one field is wrong. If absent, the detail is `whole`, and the answer names no field. */
+  /**
+   * Returns the detail of the error if a single field is wrong. If this function is absent, the detail is `whole`,
+   * and the answer names no field.
+   */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
 }
@@ -31,45 +37,45 @@ export interface Input<T> {
   wording: Wording;
 }
 
-/** An authenticated request with checked inputs. */
+/** A request that is authenticated, and whose inputs are checked. */
 export interface Call<R extends Role = Role, Params = unknown, Query = unknown, Body = unknown> {
   caller: Extract<Caller, { role: R }>;
   path: string;
   params: Params;
   query: Query;
   body: Body;
-  /** The body as received, if the route takes text; otherwise empty. */
+  /** The body as it was received, if the route takes text. Otherwise it is empty. */
   text: string;
   headers: IncomingHttpHeaders;
-  /** The request itself, for handlers that need its address. */
+  /** The request itself, for the few handlers that need more of it. */
   request: IncomingMessage;
-  /** The token that forms must contain; empty if the route is no page, or if nobody is logged in. */
+  /** The token that forms must contain. It is empty if the route is not a page, or if nobody is logged in. */
   formToken: string;
 }
 
 /**
- * An answer to a call. A body of text, whole or in pieces, or of bytes is sent unchanged, and `headers` must
+ * The answer to a call. If its body is text (whole or in pieces) or bytes, it is sent unchanged, and `headers` must
  * name its type. Any other body is sent as JSON.
  */
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
   /**
-   * Number of additional calls that the client is charged for, in its rate limit (CallLimits), because making the answer was
-   * costly. The length of the answer is charged apart from this.
+   * Number of further calls by which this answer counts in the client's rate limit (CallLimits), because making it
+   * was costly. The length of the answer counts separately.
    */
   calls?: number | undefined;
   body?: unknown;
 }
 
-/** A failed call of a page. */
+/** A call of a page that has failed. */
 export interface PageCall {
   caller: Caller | undefined;
   path: string;
   headers: IncomingHttpHeaders;
 }
 
-/** The schema of the body for each status; null means no body. */
+/** For each status, the schema of the body. Null stands for no body. */
 type Answers = Record<number, z.ZodType | null>;
 
 type AnswerTo<A extends Answers> = {
@@ -85,46 +91,46 @@ type AnswerTo<A extends Answers> = {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
-  /** Served over plain http too, and while Redis is not ready. */
+  /** True for a route that is also served over plain http, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
   query?: Input<Query>;
-  /** The JSON body. An empty body is undefined if the schema allows that. */
+  /** The schema of the JSON body. If the schema allows undefined, the body may be empty. */
   body?: Input<Body>;
   /** Maximum length of the body, if it is not MAX_BODY_BYTES. */
   maxBodyBytes?: number;
-  /** The handler parses the text of the body itself. */
+  /** True if the handler itself parses the text of the body. */
   takesText?: true;
-  /** Describes the text in the documentation. The text is not checked against it. */
+  /** Describes the text of the body in the documentation. The text is not checked against it. */
   textSchema?: z.ZodType;
   /**
-   * Answers everybody the same. Credentials of a request are not looked at, so it counts among the requests without
-   * credentials. Links on other sites may lead to it.
+   * True for a route that answers everybody in the same way. Credentials are not checked there, so a call counts as a
+   * request without credentials. Links on other sites may lead to such a route.
    */
   isPublic?: true;
   /**
-   * Marks a page of the console, which a person calls with a session instead of credentials. The function
-   * returns the answer to an error; its `caller` is undefined if nobody is logged in.
+   * Marks the route of a console page. A person calls it with a session instead of credentials. The function returns
+   * the answer to an error. `caller` is undefined there if nobody is logged in.
    */
   page?: (error: BusError, call: PageCall) => Answer;
-  /** The fields of a form, without `form_token`, which is checked before. */
+  /** The schema of a form's fields, without `form_token`, which is checked before. */
   form?: Input<Body>;
   answers: A;
   /**
-   * Name of the change in the audit, such as `topic.delete`. Every route that changes something has one,
+   * The name of the change in the audit, such as `topic.delete`. Every route that changes something has a name,
    * except publishing.
    */
   action?: string;
-  /** Error codes of this route, in addition to those of every route. */
+  /** The codes of errors that this route can cause, in addition to those of every route. */
   errors?: readonly ErrorCode[];
-  /** Called before the body is read. Throws for a call that can be refused without its body. */
+  /** Called before the body is read. It throws for a call that can be refused without its body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
-  /** Called with the body, for checks that may take a while. The credentials are checked again afterwards. */
+  /** Called with the body, for checks that may take a while. The credentials are checked again after it. */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * Marks a call that is so frequent that checking its credentials twice would cost too much. They are
-   * checked again only if the body took long to arrive, and against the cache of clients. The credentials of
-   * all other calls that change something are checked again, against Redis.
+   * Marks a call that is made so often that checking its credentials twice would cost too much. They are checked
+   * again only if the body took long to arrive, and only against the cache of clients. For all other calls that
+   * change something, the credentials are checked again in Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -133,15 +139,18 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
 export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   method: Method;
   path: string;
-  /** The roles that may call. Empty: anyone, without credentials. */
+  /** The roles that may make the call. An empty list lets anybody call, without credentials. */
   roles: readonly Role[];
-  /** Answers requests to no route. Their credentials are not looked at, so they count among requests without. */
+  /**
+   * Marks the route of requests that match no other route. Their credentials are not checked, so they count as
+   * requests without credentials.
+   */
   isUnknown?: true;
 }
 
 /**
- * Makes a route such as `GET /topics`. The compiler checks the handler against the schemas of inputs and
- * answers; the table itself has no such types.
+ * Makes a route from a method and path such as `GET /topics`, and from its description. The compiler checks the
+ * handler against the schemas of inputs and answers. The finished table has no such types.
  */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,
@@ -152,7 +161,7 @@ export function route<const R extends Role, Params, Query, Body, const A extends
   return { ...(row as unknown as Row<Role, unknown, unknown, unknown, Answers>), method, path, roles };
 }
 
-/** The `answers` of a route that only answers NO_CONTENT. */
+/** The `answers` of a route that always answers 204 without a body. */
 export const NOTHING = { 204: null } as const;
 
 export const NO_CONTENT = { status: 204 } as const;

@@ -1,6 +1,6 @@
 /**
- * Shares readings among callers that ask at the same time. All callers that ask during a reading share the next
- * one, because the running one may have data from before they asked. So there are never more than two readings, one
+ * Shares a reading among callers that ask at the same time. A caller that asks during a reading gets the result of
+ * the next one, because the running one may have data from before. So there are never more than two readings, one
  * that runs and one that follows, however many callers ask.
  */
 export class SharedReading<T> {

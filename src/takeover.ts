@@ -9,10 +9,13 @@ import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
-/** Minimum characters of a token that is a credential, in production. */
+/** Minimum length, in production, of a token that is a credential. */
 const MIN_TOKEN_LENGTH = 16;
 
-/** Returns the environment in which the bus would run, in production. The check needs no real root key. */
+/**
+ * Returns environment variables under which the bus would run in production. The root key among them is not a real
+ * one, because the check needs none.
+ */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;
   const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };

@@ -14,10 +14,10 @@ import { connect } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
 import { WebProcesses } from './web_processes.ts';
 
-/** Maximum time for requests under way to finish after SIGTERM. */
+/** Maximum time after SIGTERM in which requests under way can finish. */
 const GRACE_MS = 20_000;
 
-/** Maximum time to wait for Redis before listening without it. If Redis is there, the boot takes less. */
+/** Maximum time to wait for Redis before listening without it. A boot with Redis takes less. */
 const BOOT_MS = 1000;
 
 const COMPATIBILITY_NOTE = {
@@ -26,8 +26,8 @@ const COMPATIBILITY_NOTE = {
 };
 
 /**
- * Runs a web process. It listens when Redis is prepared, or after a second without it. At SIGTERM it finishes
- * its requests and stops.
+ * Runs a web process. It listens as soon as Redis is prepared, or after a second without Redis. At SIGTERM it
+ * finishes its requests and stops.
  */
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
@@ -62,16 +62,17 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // The mode may differ from the one assumed so far. Until now all calls but health checks were refused.
+    // The compatibility mode may differ from the one that was assumed so far. Until now, all calls except health
+    // checks were refused.
     app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
     counters.start();
     recorder.processStarted('web');
-    // An error is ignored: if Redis fails right now, the next start warns.
+    // An error is ignored. If Redis fails right now, the next start will warn.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // Without Redis the process listens all the same, and answers that the storage is unavailable.
+  // Even without Redis the process listens. It then answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

@@ -5,7 +5,9 @@ import { clock } from './clock.ts';
 import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
 
-/** A process that ran for this long did not fail at its start, so its replacement starts after a short pause. */
+/**
+ * If a process has run for this long, its death was no failed start. Its replacement then starts after a short pause.
+ */
 const STEADY_MS = 10_000;
 
 /** Runs `count` web processes on one port. A process that dies is replaced after a growing pause. */
@@ -21,8 +23,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // Let the kernel distribute connections. If the primary did, connections to a process killed just now
-    // would hang.
+    // The kernel distributes new connections. If the primary process did, connections to a process that was just
+    // killed would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -52,7 +54,7 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // The process has logged a configuration error. Its replacement would fail in the same way.
+    // The process has reported a configuration error. A replacement would fail in the same way.
     if (code === BootError.EXIT_CODE) {
       await this.stop();
       await logged();

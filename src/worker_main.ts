@@ -18,7 +18,7 @@ import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { TopicMarks } from './subscribing/topic_marks.ts';
 
-/** Maximum time that a stop waits for the deliveries under way. */
+/** Maximum time that a stop waits for deliveries under way. */
 const GRACE_MS = 22_000;
 
 const THREAD = new URL('./delivery_thread.ts', import.meta.url);
@@ -26,7 +26,7 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // Fails here if the policy is invalid; otherwise every thread would fail.
+  // This fails if the policy is invalid. Otherwise every thread would fail later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);
@@ -64,7 +64,7 @@ await start(async () => {
     const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, sweeps, log };
     return new Maintenance(config, parts);
   });
-  // The boot may wait for Redis, so the process must be able to stop before it.
+  // Stopping is prepared before the boot, because the boot may wait for Redis.
   const stopping = onStop(log, async () => {
     const delivering = [...quarantines, ...maintenance].map((each) => each.stop(GRACE_MS));
     await Promise.all([...delivering, supervisor?.stop(GRACE_MS)]);

@@ -76,9 +76,9 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the memory to which autodrop should reduce the data: usually the low mark. If other data alone exceeds the
- * low mark, it is halfway between the size of that data and the high mark. If other data even exceeds the high mark
- * because of outboxes between partitions of this Redis, only some room must be made for these, because their entries
- * become batches when they are moved.
+ * low mark, it is halfway between the size of that data and the high mark. If other data exceeds even the high mark, but
+ * only because of outboxes between partitions of this Redis, it is halfway between the high mark and the limit: the
+ * entries of outboxes only need some room to be moved, and become batches then.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
