@@ -1,6 +1,6 @@
 import { type Figures, sumOf } from './figures.ts';
 
-/** Figures of a bus, and when they were read, by the monotonic clock of this machine. */
+/** The figures of a bus, and the time at which they were read, by the monotonic clock of this machine. */
 export interface Reading {
   atMs: number;
   figures: Figures;
@@ -12,18 +12,21 @@ export interface SubscriberLine {
   oldest_seconds: number;
   delivered: number;
   failed: number;
-  /** 0 to 100; null for a subscriber that has left, while something of it is still stored. */
+  /** The health of the subscriber, 0 to 100. Null if it has left, while something of it is still stored. */
   health: number | null;
   dead_letters: number;
 }
 
-/** The report that `rtm top` shows. Rates are per second, and null if there is no earlier reading. */
+/**
+ * The report that `rtm top` shows. Rates are per second. A rate is null if there is no earlier reading to compare
+ * with.
+ */
 export interface BusReport {
   published: number;
   published_rate: number | null;
   delivered: number;
   delivered_rate: number | null;
-  /** Deliveries that failed. */
+  /** Number of failed deliveries. */
   failed: number;
   failed_rate: number | null;
   queued: number;
@@ -32,16 +35,16 @@ export interface BusReport {
   paused: number;
   workers: number;
   memory_bytes: number;
-  /** 0 if Redis has no limit. */
+  /** The memory limit of Redis; 0 if it has none. */
   memory_max_bytes: number;
   subscribers: (SubscriberLine & { delivered_rate: number | null; failed_rate: number | null })[];
 }
 
-/** Returns a report. Subscribers that fail come first in it, then those whose events wait longest. */
+/** Returns a report of the bus. Subscribers that fail come first, and then those whose events have waited longest. */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // A counter is absent until it first counts.
+  // The bus shows a counter only once it has counted something.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -94,7 +97,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // A subscriber of which only totals remain has left: it gets no line.
+  // A subscriber that has only totals has left the bus, so it gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

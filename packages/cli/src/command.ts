@@ -3,25 +3,25 @@ import type { Routemaster } from '@routemaster/client';
 export interface Option {
   type: 'string' | 'boolean';
   short?: string;
-  /** The placeholder of the value in help, such as URL. */
+  /** The name of the value in help texts, such as URL. */
   value?: string;
   help: string;
 }
 
-/** The arguments and options of a command, and the ways to reach the bus and the user. */
+/** What a command gets: its arguments and options, and functions to reach the bus and the user. */
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
-  /** A client of the bus that `--bus` names. `timeoutMs`: how long a call may take. */
+  /** Returns a client for the bus that `--bus` names. `timeoutMs` is the maximum duration of its calls. */
   connect(options?: { timeoutMs?: number }): Routemaster;
   /** The URL and the credentials that `connect` uses. */
   target(): Target;
-  /** With `--json` prints the value as JSON, otherwise the lines. */
+  /** Prints the value as JSON if the user gave `--json`, and otherwise the lines. */
   print(value: unknown, lines: Iterable<string>): void;
   /** Prints a line on stderr that the user should see, but that is not part of the output. */
   note(line: string): void;
   streams: Streams;
-  /** From this call on, Ctrl-C aborts the signal instead of ending the process. */
+  /** Returns a signal. After this, Ctrl-C aborts the signal instead of ending the process. */
   interruption(): AbortSignal;
 }
 
@@ -47,10 +47,10 @@ export interface Command {
   run(call: Call): Promise<void>;
 }
 
-/** The command line is wrong: exit status 1. */
+/** Thrown if the command line is wrong. The exit status is then 1. */
 export class UsageError extends Error {}
 
-/** A failure whose message tells the user everything, without a stack: exit status 2. */
+/** A failure whose message tells the user everything, so that no stack is shown. The exit status is then 2. */
 export class Failure extends Error {
   readonly code: string;
 
@@ -65,7 +65,7 @@ export function textOption({ options }: Call, name: string): string | undefined 
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Throws UsageError if the option is not a whole number. */
+/** Returns an option as a number. Throws UsageError if it is not a whole number. */
 export function numberOption(call: Call, name: string): number | undefined {
   const text = textOption(call, name);
   if (text === undefined) return undefined;
@@ -73,7 +73,7 @@ export function numberOption(call: Call, name: string): number | undefined {
   return Number(text);
 }
 
-/** Reads a listing to its end. (Node 20 has no Array.fromAsync.) */
+/** Reads all entries of a listing. (Node 20 has no Array.fromAsync.) */
 export async function collect<Entry>(listing: AsyncIterable<Entry>): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const entry of listing) entries.push(entry);

@@ -21,7 +21,7 @@ import { top } from './top.ts';
 import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
 
-/** Options that every command takes. */
+/** The options that every command has. */
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
   bus: {
     type: 'string',
@@ -44,7 +44,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
 const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
 const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
 
-/** All commands. Help, the README and the completion come from this table. */
+/** All commands. The help, the README and the shell completion are made from this table. */
 export const COMMANDS: readonly Command[] = [
   {
     name: 'token add',

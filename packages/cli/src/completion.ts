@@ -2,7 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/** Prints a script for a shell that completes the names of `commands` and their options. */
+/** Prints a script for a shell, which completes the names of `commands` and their options. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };
@@ -12,7 +12,7 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** Returns, for each beginning of a command, the words that may follow it. */
+/** Returns the words that may follow, for each beginning of a command. */
 function followers(commands: Commands): Map<string, Set<string>> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {

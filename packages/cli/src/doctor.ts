@@ -6,10 +6,16 @@ import { readFigures, sumOf } from './figures.ts';
 import { textOf } from './tables.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Clocks that differ by no more are fine: a header Date has only whole seconds, and the answer takes some time. */
+/**
+ * Maximum difference between two clocks that is fine. The header Date has only whole seconds, and an answer takes
+ * some time.
+ */
 const MAX_SKEW_MS = 10_000;
 
-/** Checks the bus from this machine with these credentials, and prints each finding. Throws Failure if one is bad. */
+/**
+ * Checks, from this machine and with these credentials, whether the bus works. Prints each finding. Throws Failure if
+ * one is bad.
+ */
 export async function examine(call: Call): Promise<void> {
   const findings: Finding[] = [];
   for await (const finding of findingsOf(call)) {
@@ -43,11 +49,11 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
 
 interface Reached {
   finding: Finding;
-  /** The clocks of the bus and of this machine at the same moment, in ms; undefined if the bus was not reached. */
+  /** The clocks of the bus and of this machine at the same moment, in ms. Undefined if the bus was not reached. */
   date?: { busMs: number; hereMs: number };
 }
 
-/** Asks for /health, which needs neither credentials nor Redis. */
+/** Requests /health, which needs neither credentials nor Redis. */
 async function reach(url: string): Promise<Reached> {
   const check = 'connection';
   const [beganMs, hereMs] = [performance.now(), Date.now()];
@@ -90,7 +96,7 @@ function clockFinding({ date }: Reached): Finding {
     const advice = 'A router in front of the bus removes the header Date.';
     return { check, isWell: false, detail: 'the bus does not say its time', advice };
   }
-  // The header Date is cut to whole seconds, so the clock of the bus is half a second later on average.
+  // The header Date is cut to whole seconds, so on average the true time of the bus is half a second later.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
     return { check, isWell: true, detail: 'this machine and the bus agree about the time' };
@@ -105,7 +111,8 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     await bus.pulse();
     return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
   } catch (error) {
-    // The client repeats a call whose failure may pass, until its time limit. The last failure says what is wrong.
+    // The client repeats a call that failed for the moment, until its time limit. The last failure says what is
+    // wrong.
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;
@@ -124,7 +131,9 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Returns a name for the owner of the credentials. Only root and viewers may list jobs. */
+/**
+ * Returns the name of the client, or the role, to which the credentials belong. Only root and viewers may list jobs.
+ */
 async function whoIs(bus: Routemaster): Promise<string> {
   const isWatcher = await bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => true,

@@ -2,15 +2,21 @@ import type { Calls } from '@routemaster/client';
 import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
-/** A subscription with its health. In compatibility mode a client also sees those of others, without health. */
+/**
+ * A subscription that the bus shows with its health. In compatibility mode it also shows a client the subscriptions
+ * of others, without health.
+ */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
-/** Maximum subscribers to examine. If the bus shows several, as to root, only paused and failing ones are examined. */
+/**
+ * Maximum number of subscribers to examine. If the bus shows several, as it does to root, only paused and failing
+ * ones are examined.
+ */
 const MAX_EXAMINED = 20;
 
 /**
- * Yields a finding for each subscriber: how its deliveries go, by the bus, and whether this machine reaches its callback.
- * If several are shown, only those that are paused or fail get one.
+ * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. If the
+ * bus shows several subscribers, only those that are paused or fail are examined.
  */
 export async function* callbackFindings(shown: readonly Shown[]): AsyncGenerator<Finding> {
   const all = shown.filter((each): each is Subscription => each.paused_at !== undefined);
@@ -57,7 +63,7 @@ async function findingOf(subscription: Subscription): Promise<Finding> {
   }
   if (last_attempted_at !== null)
     return { check, isWell: true, detail: `${detail}; no delivery failed lately` };
-  // Nothing was delivered yet, so the bus does not know whether the callback works.
+  // Nothing was delivered yet, so the bus cannot know whether the callback works.
   if (unreached === undefined) return { check, isWell: true, detail: `${detail}; nothing was delivered yet` };
   const advice =
     'Start the receiver. If it is in a network of the bus alone, publish something, and look again.';

@@ -6,7 +6,7 @@ export interface Finding {
   check: string;
   isWell: boolean;
   detail: string;
-  /** Tells the user what to do, if the check found something. */
+  /** What the user should do about the problem. Absent if there is none. */
   advice?: string;
 }
 
@@ -14,7 +14,9 @@ const TIMEOUT_MS = 5000;
 const DAY_MS = 86_400_000;
 const MIN_LEFT_DAYS = 14;
 
-/** Checks that the server has a certificate that this machine trusts, and for at least 14 days more. */
+/**
+ * Checks whether the server has a certificate that this machine trusts, and that stays valid for at least 14 days.
+ */
 export async function certificateFinding(url: string): Promise<Finding> {
   const check = 'tls';
   const socket = open(new URL(url)) as TLSSocket;
@@ -41,7 +43,10 @@ export async function certificateFinding(url: string): Promise<Finding> {
   return { check, isWell: false, detail, advice: 'Renew the certificate.' };
 }
 
-/** Connects, with TLS if the URL is https, and sends nothing. Resolves with what went wrong; undefined if nothing did. */
+/**
+ * Opens a connection, with TLS if the URL is https, but sends nothing. Resolves with what went wrong, or with
+ * undefined if nothing did.
+ */
 export async function reach(url: string): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
   const socket = open(new URL(url));
@@ -61,7 +66,7 @@ function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
   return connectTls({ ...to, rejectUnauthorized: false, ...(isName && { servername: host }) });
 }
 
-/** Resolves with undefined when the event comes; otherwise with what went wrong. */
+/** Waits for an event of a socket. Resolves with undefined when it comes, and otherwise with what went wrong. */
 async function connected(socket: Socket, event: string): Promise<string | undefined> {
   try {
     await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });

@@ -4,7 +4,10 @@ export type Figures = Map<string, { labels: Record<string, string>; value: numbe
 const LINE = /^routemaster_(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
-/** Reads the figures named `routemaster_…` from the text format of Prometheus. Returns them without this prefix. */
+/**
+ * Reads the figures `routemaster_…` from Prometheus's text format. Returns them under their names without this
+ * prefix.
+ */
 export function readFigures(text: string): Figures {
   const figures: Figures = new Map();
   for (const line of text.split('\n')) {

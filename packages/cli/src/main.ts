@@ -3,10 +3,10 @@ import { run } from './run.ts';
 
 const { env, stdin, stdout, stderr } = process;
 
-// `rtm token list | head` closes the pipe early: that is no failure.
+// `rtm token list | head` closes the pipe early, which is not a failure.
 stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 0 : 2));
 
-/** The first Ctrl-C lets a command clean up, the second ends it. */
+/** The first Ctrl-C lets a command clean up. A second one ends the process. */
 function interruption(): AbortSignal {
   const interrupted = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());

@@ -12,7 +12,7 @@ export async function showSubscription(call: Call): Promise<void> {
   );
 }
 
-/** Pauses the subscriber with the given token, or the client itself if none is given. */
+/** Pauses the subscriber with the given token. If no token is given, pauses the client itself. */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();
@@ -67,7 +67,10 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
   call.print(answer, [`purged ${answer.purged}`]);
 }
 
-/** Returns the id, or nothing with `--all`. A forgotten id must not purge everything, so it is a UsageError. */
+/**
+ * Returns a list with the given id, or an empty list for `--all`. Throws UsageError if both are missing, so that a
+ * forgotten id cannot purge everything.
+ */
 function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
     throw new UsageError('Wrong number of arguments: an ID, or --all');

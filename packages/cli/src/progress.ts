@@ -4,7 +4,7 @@ import { number } from './tables.ts';
 const BAR_WIDTH = 30;
 const REDRAW_MS = 100;
 
-/** Counts the stored events, and shows them as a bar if stderr is a terminal. */
+/** Counts the stored events. If stderr is a terminal, also shows them as a bar. */
 export class Progress {
   stored = 0;
   readonly #beganMs = performance.now();

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 
-/** Event types of the API, by the words that the Ruby tool has for them. */
+/** The words of the Ruby tool for types of events, each with the type in the API. */
 const TYPES = {
   created: 'create',
   updated: 'update',
@@ -23,7 +23,7 @@ export async function publish(call: Call): Promise<void> {
   await call.connect().publish(topic, { type: TYPES[word as keyof typeof TYPES], url, data });
 }
 
-/** The data of `--data`: JSON, `@` and the name of a file, or `-` for stdin. */
+/** Returns the data that the option `--data` gives: JSON, `@` and the name of a file, or `-` for stdin. */
 async function dataOf(call: Call): Promise<unknown> {
   const given = textOption(call, 'data');
   if (given === undefined) return undefined;

@@ -6,25 +6,37 @@ import { type Call, Failure } from './command.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
-/** Maximum events of a request, as the bus has it. With half as many, all processes together use 6 % more CPU. */
+/**
+ * Maximum events of a request, which is also the maximum that the bus accepts. With half as many, all processes
+ * together use 6 % more CPU.
+ */
 const MAX_LINES = 10_000;
-/** Bytes at which a request is sent. With less than half of the 5 MiB that the bus takes, it is soon done with each. */
+/**
+ * Number of bytes at which a request is sent. It is less than half of the 5 MiB that the bus accepts, so that the bus
+ * is soon done with each request.
+ */
 const MAX_BYTES = 2 * 1024 * 1024;
 /** Time within which a request must succeed, retries included. */
 const TIMEOUT_MS = 120_000;
 
 interface Chunk {
   lines: string[];
-  /** For each of `lines`, its number in the file. */
+  /** The line number in the file of each of the `lines`. */
   numbers: number[];
   bytes: number;
 }
 
-/** Posts many lines of a file in one request, as they are. `publishAll` would parse each, and write it as JSON again. */
+/**
+ * Posts many lines of a file in one request, without changing them. `publishAll` would parse each line and write it
+ * as JSON again.
+ */
 class LinePublisher extends Routemaster {
   #maxLines = MAX_LINES;
 
-  /** Posts the chunk in its order, in parts that are not too large for the bus. Calls `stored` after each part. */
+  /**
+   * Posts the lines of a chunk in their order. The chunk is divided if it is too large for the bus. Calls `stored`
+   * after each part.
+   */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
       const to = Math.min(lines.length, from + this.#maxLines);
@@ -32,7 +44,7 @@ class LinePublisher extends Routemaster {
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       const problem = await this.#postPart(topic, part);
       if (problem) {
-        // The bus takes fewer events at once if the topic has many subscribers, or if the events are delayed.
+        // The bus accepts fewer events at a time if their topic has many subscribers, or if the events are delayed.
         if (problem.code !== 'body_too_large' || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
@@ -42,7 +54,9 @@ class LinePublisher extends Routemaster {
     }
   }
 
-  /** Resolves with the problem for which the bus refused the part; undefined if it is stored. */
+  /**
+   * Posts a part of a chunk. Resolves with undefined if it is stored, and with the problem if the bus has refused it.
+   */
   async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
     const path = `/topics/${encodeURIComponent(topic)}`;
     const request = { method: 'POST', path, body: `[${lines.join(',')}]`, key: randomUUID() };
@@ -56,7 +70,7 @@ class LinePublisher extends Routemaster {
   }
 }
 
-/** The bus refused a part of a file, and stored nothing of it. */
+/** The bus has refused a part of a file, and has stored nothing of this part. */
 class Refused extends Error {
   readonly problem: ProblemError;
   readonly part: Chunk;
@@ -68,7 +82,10 @@ class Refused extends Error {
   }
 }
 
-/** Publishes the events of a file, one a line, in their order. Stops at the first refused event, and names its line. */
+/**
+ * Publishes the events of a file, which has one event on each line, in their order. Stops at the first refused event,
+ * and names its line.
+ */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
   const bus = new LinePublisher({ ...call.target(), timeoutMs: TIMEOUT_MS });
@@ -87,7 +104,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // `underWay` is awaited after the next chunk is read. Until then Node must not see a rejection as unhandled.
+      // `underWay` is awaited only after the next chunk was read. Without this, Node would report an earlier
+      // rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;
@@ -127,7 +145,7 @@ async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<
   if (chunk.lines.length > 0) yield chunk;
 }
 
-/** Returns a Failure that names the line of the refused event, if it is known. */
+/** Returns a Failure that names the line of the refused event, if that is known. */
 function failureOf({ problem, part: { lines, numbers } }: Refused, stored: number): Failure {
   const { index } = problem.members;
   const place = typeof index === 'number' ? index : lines.findIndex((line) => !isJson(line));

@@ -7,7 +7,7 @@ import { targetOf } from './target.ts';
 
 const USAGE = 1;
 const FAILED = 2;
-/** Time within which a call of the bus must succeed. It is short, as a user waits for it. */
+/** Time within which a call of the bus must succeed. It is short, because a user waits for it. */
 const TIMEOUT_MS = 10_000;
 
 export interface Surroundings extends Streams {
@@ -16,7 +16,9 @@ export interface Surroundings extends Streams {
   interruption: Call['interruption'];
 }
 
-/** Runs the command that `argv` names. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed). */
+/**
+ * Runs the command that the arguments `argv` name. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed).
+ */
 export async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
   const command = COMMANDS.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
@@ -58,7 +60,7 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** Returns true if one of the command's forms takes `given` arguments. */
+/** Returns true if a form of the command takes as many arguments as were given. */
 function fits({ args }: Command, given: number): boolean {
   return args.some((form) => {
     const words = form.replace(/--\S+( \S+)?/g, '').match(/\S+/g) ?? [];
@@ -89,7 +91,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   };
 }
 
-/** `code: message`. */
+/** Returns the code and the message of an error as one text. */
 function message(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code = error.name } = error as { code?: string };

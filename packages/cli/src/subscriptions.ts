@@ -1,7 +1,7 @@
 import { type Call, collect, numberOption } from './command.ts';
 import { rubyYaml } from './yaml.ts';
 
-/** Subscribes the client with its token as the `uuid`, which deliveries carry. The Ruby tool does the same. */
+/** Subscribes the client. Deliveries carry the `uuid`, which is the client's token, as with the Ruby tool. */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
   const { token } = call.target();

@@ -27,7 +27,7 @@ export function timeOf(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Such as 1,204. */
+/** Writes a number with separators, such as 1,204. */
 export function number(count: number): string {
   return count.toLocaleString('en-US');
 }

@@ -15,8 +15,8 @@ export interface TargetOptions {
 }
 
 /**
- * Returns the URL of the bus, and the credentials: those of the options, or else of the entry `@NAME` of `.rtmrc`, or
- * else of the environment. A token may carry its secret: `TOKEN:SECRET`.
+ * Returns the URL of the bus and the credentials. They come from the options or, without these, from the entry
+ * `@NAME` of `.rtmrc` or, without that, from the environment. A token may have its secret behind it: `TOKEN:SECRET`.
  */
 export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
@@ -25,7 +25,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret belongs to the token beside it. The secret of .rtmrc or of the environment is not sent with another token.
+  // A secret is only used with the token that stands beside it. The secret of .rtmrc or of the environment is not
+  // sent with another token.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
@@ -40,7 +41,10 @@ function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry
   return entry;
 }
 
-/** Returns an http URL on loopback, and https elsewhere: tokens must not cross a network in the clear. */
+/**
+ * Returns an http URL for a bus on this machine, and an https URL for any other, because tokens must not cross a
+ * network unencrypted.
+ */
 function urlOf(bus: string): string {
   const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
   if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);

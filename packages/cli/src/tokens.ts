@@ -1,6 +1,6 @@
 import { type Call, collect } from './command.ts';
 
-/** Only the token goes to stdout, as scripts for the Ruby tool expect it. */
+/** Prints only the token on stdout, because scripts for the Ruby tool expect that. */
 export async function addToken(call: Call): Promise<void> {
   const [name = '', token] = call.args;
   const client = await call.connect().createClient({ name, token });

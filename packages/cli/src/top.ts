@@ -8,17 +8,20 @@ import { number, table, textOf } from './tables.ts';
 const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const TIMEOUT_MS = 5000;
-/** Time over which rates are taken, once readings reach back so far. It exceeds the 5 seconds by which counters lag. */
+/**
+ * Time over which rates are computed, once there are readings that old. It is longer than the 5 seconds by which
+ * counters can lag.
+ */
 const RATES_OVER_MS = 10_000;
 
-/** Switches to a second screen without a cursor, so that LEAVE shows the shell's screen as it was. */
+/** Switches the terminal to a second screen without a cursor, so that LEAVE can show the first screen unchanged. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows the bus until Ctrl-C: on a screen, or with --json as a line every two seconds. Shows it only once with --once, or
- * if there is neither a terminal nor --json.
+ * Shows the bus until Ctrl-C: on a screen, or with --json as a line every two seconds. With --once it shows the bus
+ * once. It also does so without --json if there is no terminal.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
@@ -48,8 +51,8 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Yields a report every two seconds, until the signal is aborted. Once the bus has answered, failures are given to
- * `complain`, and it tries again.
+ * Yields a report every two seconds until the signal is aborted. After the first report, a failure is passed to
+ * `complain`, and the next attempt follows.
  */
 async function* reportsOf(
   call: Call,

@@ -14,7 +14,7 @@ export async function listTriggers(call: Call): Promise<void> {
   call.print(triggers, table(heads, rows));
 }
 
-/** Prints the id of the event that was published. */
+/** Publishes the event of a trigger now, and prints the id of the event. */
 export async function fireTrigger(call: Call): Promise<void> {
   const [name = ''] = call.args;
   const answer = await call.connect().fireTrigger(name);
@@ -26,7 +26,7 @@ function scheduleOf({ cron, timezone, every, at }: Trigger['schedule']): string 
   return every === undefined ? `at ${timeOf(at)}` : `every ${every} ms`;
 }
 
-/** A paused trigger has a next time too, but does not fire then. */
+/** Returns when a trigger fires next. A paused trigger has such a time too, but does not fire then. */
 function nextOf({ paused, next_at }: Trigger): string | null {
   if (paused) return 'paused';
   return next_at === null ? null : timeOf(next_at);

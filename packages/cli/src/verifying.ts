@@ -2,7 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { createReceiver } from '@routemaster/receiver';
 import { type Call, Failure, textOption, UsageError } from './command.ts';
 
-/** Prints that a delivery is genuine, as a receiver would find now; if it is not, throws Failure. Calls no bus. */
+/**
+ * Checks a delivery as a receiver would, by its signature. Prints that it is genuine, or throws Failure. Sends
+ * nothing to a bus.
+ */
 export async function verify(call: Call): Promise<void> {
   const [secret, headersFile, bodyFile] = ['secret', 'headers', 'body'].map((name) => textOption(call, name));
   if (secret === undefined || headersFile === undefined || bodyFile === undefined) {
@@ -24,7 +27,10 @@ async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, 
   return response.ok ? undefined : (await response.text()).trim();
 }
 
-/** Reads the headers `webhook-…` from lines `name: value`, as curl and proxies print them. Other lines are left out. */
+/**
+ * Reads the headers `webhook-…` from lines such as `name: value`, as curl and proxies print them. Other lines are
+ * ignored.
+ */
 function headersOf(text: string): Headers {
   const headers = new Headers();
   for (const line of text.split(/\r?\n/)) {

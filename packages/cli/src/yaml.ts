@@ -1,18 +1,21 @@
-/** A value that can be written: any value of JSON. */
+/** A value that can be written as YAML: any value that JSON can have. */
 export type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-// Texts that YAML would read as something else if they were not quoted, such as yes, 12 and 12:30.
+// Matches texts that must be quoted, because YAML would read them as something else, such as yes, 12 and 12:30.
 const NOT_TEXT =
   /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
 const PLAIN = /^[\w/.][\w/.:@%?&=+~,;()$*!-]*$/;
 
-/** Returns a document as Ruby's `YAML.dump` writes it if the keys are symbols. */
+/** Returns a value as Ruby's `YAML.dump` writes it, with symbols as keys. */
 export function rubyYaml(value: Yaml): string {
   const body = block(value, '');
   return body.startsWith('\n') ? `---${body}` : `--- ${body}`;
 }
 
-/** Returns the text of a value: on the line of its key if it has no parts, otherwise on the lines below. */
+/**
+ * Returns the text of a value. It is on the line of its key if the value has no parts, and otherwise on the lines
+ * below that.
+ */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);
   if (typeof value !== 'object' || value === null) return scalar(value);

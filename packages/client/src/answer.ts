@@ -1,17 +1,20 @@
 import { PROBLEMS } from './generated/problems.ts';
 import { ProblemError } from './problem.ts';
 
-/** An answer of the bus, with its whole body. */
+/** An answer of the bus with its complete body. */
 export interface Answer {
   status: number;
   headers: Headers;
   text: string;
 }
 
-/** Maximum characters that an error quotes from an answer that is no problem document. */
+/** Maximum characters of an answer that an error quotes, if the answer is not a problem document. */
 const MAX_QUOTED = 200;
 
-/** Returns the error for an answer other than 2xx. Its class is that of the problem's code. */
+/**
+ * Returns the error for an answer with a status other than 2xx. The class of the error depends on the code of the
+ * problem.
+ */
 export function problemOf({ status, headers, text }: Answer): ProblemError {
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
   const retryAfterMs = readRetryAfter(headers.get('retry-after'));
@@ -45,7 +48,10 @@ function withoutDocument(status: number, headers: Headers, text: string): string
   return `the answer is ${status}, not from the bus${quoted}`;
 }
 
-/** Returns the ms to wait by a Retry-After header: seconds or a date (RFC 9110). Undefined for anything else. */
+/**
+ * Returns the ms for which a header Retry-After asks to wait. It has seconds or a date (RFC 9110). Returns undefined
+ * for anything else.
+ */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

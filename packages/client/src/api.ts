@@ -15,7 +15,10 @@ import type { Request } from './transport.ts';
 /** Number of entries that a listing asks for in one request, unless its options say otherwise. */
 const PAGE = 100;
 
-/** POST calls that are safe to repeat: a repeat changes nothing more. Calls with GET, PUT or DELETE are always safe. */
+/**
+ * The POST calls that may be repeated safely, because a repeat changes nothing more. Calls with GET, PUT or DELETE
+ * are always safe.
+ */
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
   'POST /subscriber',
@@ -28,30 +31,42 @@ const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /jobs/:id/run',
 ]);
 
-/** Options of a listing. `limit`: entries of a page, up to 1,000. `timeoutMs` holds for each page. */
+/**
+ * Options of a listing. `limit` is the number of entries on a page, up to 1,000. `timeoutMs` applies to each page
+ * separately.
+ */
 export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
   CallOptions;
 
-/** Selects dead letters: a client's own, or for root those of `subscriber`. With `join`, only those of that join. */
+/**
+ * Selects dead letters. For a client these are its own. Root names a `subscriber`. With `join`, only those of that
+ * join.
+ */
 interface Whose {
   subscriber?: string | undefined;
   join?: string | undefined;
 }
 
-/** Names the owner of a join, for root and viewers. Clients leave it out: they reach only their own joins. */
+/**
+ * Names the client that owns a join. Only root and viewers give it. A client leaves it out, because it reaches only
+ * its own joins.
+ */
 interface JoinOf {
   client?: string | undefined;
 }
 
 type WhichTrigger = Calls['GET /triggers/:name']['query'];
 
-/** The calls of the HTTP API, except publishing. docs/api.md of the bus says what each does, and who may make it. */
+/**
+ * The calls of the HTTP API except publishing. docs/api.md of the bus says what each call does, and who may make it.
+ */
 export abstract class Api {
   protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
 
   /**
-   * Makes any call of the API. Resolves with the JSON or text of the answer; undefined if it is empty. After a failure,
-   * a call that must not happen twice, such as POST /api_tokens, is repeated only if the bus cannot have done it.
+   * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if the answer is
+   * empty. A call that failed is repeated, if that is safe. A call such as POST /api_tokens must not happen twice, so
+   * it is repeated only if the bus has certainly not done it.
    */
   async call<C extends CallName>(
     call: C,
@@ -63,7 +78,7 @@ export abstract class Api {
     return contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
   }
 
-  /** Requests a listing page by page, and yields its entries. */
+  /** Requests a listing, one page after the other, and yields its entries. */
   async *list<C extends ListName>(
     call: C,
     options: ListOptions<C> & ListParams<C>,
@@ -140,7 +155,7 @@ export abstract class Api {
     return this.list('GET /joins', options);
   }
 
-  /** Resolves with a join and its oldest open keys: at most `limit` keys, 100 unless set. */
+  /** Resolves with a join and those of its open keys that were opened first: up to `limit` keys, by default 100. */
   join(
     name: string,
     { client, limit, ...options }: JoinOf & { limit?: number | undefined } & CallOptions = {},
@@ -165,7 +180,7 @@ export abstract class Api {
     return this.call('DELETE /topics/:name/delayed/:id', { params: { name: topic, id } }, options);
   }
 
-  /** Resolves with one topic, and with those of its subscribers that the caller may see. */
+  /** Resolves with a topic. Its subscribers are included as far as the caller may see them. */
   topic(name: string, options?: CallOptions) {
     return this.call('GET /topics/:name', { params: { name } }, options);
   }
@@ -174,12 +189,12 @@ export abstract class Api {
     return this.call('DELETE /topics/:name', { params: { name } }, options);
   }
 
-  /** Without `client`, root and viewers get the triggers of all clients. */
+  /** Lists triggers. Without `client`, root and viewers get the triggers of all clients. */
   triggers(options: ListOptions<'GET /triggers'> = {}) {
     return this.list('GET /triggers', options);
   }
 
-  /** `preview`: how many of the trigger's next times the answer lists. */
+  /** Resolves with a trigger. `preview` is the number of its next times that the answer lists. */
   trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
     return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
   }
@@ -203,12 +218,12 @@ export abstract class Api {
     return this.list('GET /deliveries', options);
   }
 
-  /** Resolves with a batch and its attempts, and with its events while the bus still has them. */
+  /** Resolves with a batch and its attempts. Its events are included while the bus still has them. */
   delivery(id: string, options?: CallOptions) {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Tries a batch at once that waits for its deadline or its next attempt. */
+  /** Tries a batch at once that waits for its deadline or for its next attempt. */
   retryDelivery(id: string, options?: CallOptions) {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
@@ -248,7 +263,7 @@ export abstract class Api {
     return this.call('POST /api_tokens', { body: client }, options);
   }
 
-  /** Makes a new secret. `grace`: how many ms the old secret still works; a day unless set. */
+  /** Makes a new secret for a client. The old secret works for another `grace` ms, by default for a day. */
   rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
   }
@@ -266,12 +281,15 @@ export abstract class Api {
     return this.list('GET /jobs', options);
   }
 
-  /** Resolves with figures of the last hour, or of two days: of the bus, a topic or a subscriber. */
+  /** Resolves with figures of the bus, a topic or a subscriber, for the last hour, day or two days. */
   history(query: CallInput<'GET /history'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /history', { query }, options);
   }
 
-  /** Resolves with some of the events accepted in the last seconds, the newest first. Ask again every few seconds. */
+  /**
+   * Resolves with some of the events that were accepted in the last seconds, newest first. Call it again every few
+   * seconds.
+   */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);
   }
@@ -281,7 +299,7 @@ export abstract class Api {
     return this.call('POST /jobs/:id/run', { params: { id } }, options);
   }
 
-  /** Resolves if the web process is up. */
+  /** Resolves if the web process is running. */
   health(options?: CallOptions) {
     return this.call('GET /health', {}, options);
   }
@@ -296,7 +314,7 @@ export abstract class Api {
     return this.call('GET /pulse', {}, options);
   }
 
-  /** Resolves a second late when many deliveries are due, for autoscalers that watch response times. */
+  /** Resolves a second late while many deliveries are due. It is for autoscalers, which watch response times. */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
   }

@@ -4,7 +4,7 @@ import { ProblemError, TimeLimitError } from './problem.ts';
 import { Attempts } from './retrying.ts';
 import type { Request, Transport } from './transport.ts';
 
-/** Makes calls other than publishing. */
+/** Makes all calls of the API except publishing. */
 export class Caller {
   readonly #transport: Transport;
   readonly #timeoutMs: number;
@@ -15,8 +15,9 @@ export class Caller {
   }
 
   /**
-   * Resolves with the 2xx answer. An attempt that the bus may have done is repeated only if the call `isRepeatable`. If
-   * a repeated DELETE is answered 404, the call resolves: an earlier attempt will have deleted it.
+   * Makes a call. Resolves with the answer if its status is 2xx. After a failure, the call is repeated if the bus has
+   * certainly not done it, or if the call `isRepeatable`. If a repeated DELETE is answered 404, the call resolves,
+   * because an earlier attempt has probably deleted the thing.
    */
   async call(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;

@@ -11,7 +11,7 @@ type ParamsIn<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
 
 type Given<Name extends string, Value> = [Value] extends [undefined] ? unknown : { [N in Name]?: Value };
 
-/** The input of a call: the parameters of its path, its query, its JSON body. */
+/** The input of a call: the parameters in its path, its query and its JSON body. */
 export type CallInput<C extends CallName> = ([ParamsIn<C>] extends [never]
   ? unknown
   : { params: Record<ParamsIn<C>, string> }) &
@@ -20,7 +20,7 @@ export type CallInput<C extends CallName> = ([ParamsIn<C>] extends [never]
 
 export type CallAnswer<C extends CallName> = Calls[C]['answer'];
 
-/** The name of a call whose answer is a list, in pages. */
+/** The name of a call that answers a list, page by page. */
 export type ListName = {
   [C in CallName]: C extends `GET ${string}`
     ? NonNullable<CallAnswer<C>> extends unknown[]
@@ -29,7 +29,7 @@ export type ListName = {
     : never;
 }[CallName];
 
-/** The parameters of the path of a list, if it has any. */
+/** The parameters in the path of a listing, if it has any. */
 export type ListParams<C extends ListName> = [ParamsIn<C>] extends [never]
   ? unknown
   : { params: Record<ParamsIn<C>, string> };

@@ -2,11 +2,11 @@ import { createHash, randomBytes } from 'node:crypto';
 
 /** A way to authenticate requests: Basic or Digest. */
 export interface Credentials {
-  /** Returns the Authorization header; undefined if the bus must send a challenge first. */
+  /** Returns the value of the Authorization header. Returns undefined if the bus must first send a challenge. */
   authorization(method: string, target: string): string | undefined;
   /**
-   * Takes the challenge of a 401 answer. `answered` is the Authorization header that was refused. Returns true if the
-   * request should be sent again.
+   * Uses the challenge in an answer 401. `answered` is the Authorization header that this answer has refused. Returns
+   * true if the request should be sent again.
    */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }
@@ -19,11 +19,14 @@ export function basic(token: string, secret: string): Credentials {
 interface Challenge {
   realm: string;
   nonce: string;
-  /** HA1 of RFC 7616. */
+  /** The hash HA1 of RFC 7616, which is made from the user, the realm and the secret. */
   identity: string;
 }
 
-/** Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request uses the nonce with the next `nc` count. */
+/**
+ * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request counts `nc` one further for the same
+ * nonce.
+ */
 export class Digest implements Credentials {
   readonly #token: string;
   readonly #secret: string;
@@ -48,7 +51,10 @@ export class Digest implements Credentials {
     );
   }
 
-  /** Takes the new challenge. Keeps the latest if `answered` used an older one: another request has renewed it since. */
+  /**
+   * Uses the challenge in an answer 401. If `answered` used an older nonce than the present one, keeps the present
+   * one, because another request has renewed it since.
+   */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
     if (latest && !answered?.includes(`nonce="${latest.nonce}"`)) return true;

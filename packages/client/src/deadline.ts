@@ -1,33 +1,46 @@
 /** Options that every call takes. */
 export interface CallOptions {
-  /** When aborted, the call rejects with the signal's reason. The bus may still do a call that was sent. */
+  /**
+   * If it is aborted, the call rejects with the signal's reason. A request that was already sent may still be done by
+   * the bus.
+   */
   signal?: AbortSignal | undefined;
-  /** Time within which the call must succeed, retries and waiting included; unless set, the client's `timeoutMs`. */
+  /**
+   * Time within which the call must succeed, including retries and pauses. By default it is the client's `timeoutMs`.
+   */
   timeoutMs?: number | undefined;
 }
 
-/** Nine minutes. The bus remembers an idempotency key for ten: events repeated after that would be stored twice. */
+/**
+ * Maximum time limit: nine minutes. The bus remembers an idempotency key for ten minutes. Events that are repeated
+ * later would be stored twice.
+ */
 const MAX_TIMEOUT_MS = 540_000;
 
-/** The call that a deadline ends. One of the two methods is called, once, unless the deadline is cleared before. */
+/**
+ * How a call is ended by its deadline. One of these two methods is called, once, unless the deadline is cleared
+ * before.
+ */
 interface Ending {
   late(timeoutMs: number): void;
   aborted(reason: unknown): void;
 }
 
 /**
- * The deadlines of calls under way, by signal; a signal gets one listener for all of them. A listener for each call
- * would take time that grows with the square of their number, and Node 20 warns of more than ten.
+ * The deadlines of running calls, by signal. A signal has a single listener for all of them. With a listener for each
+ * call, adding them would take time that grows with the square of their number, and Node 20 warns of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 
-/** Ends a call at its time limit, or when its caller's signal is aborted. */
+/** Ends a call at its time limit, or when the signal of its caller is aborted. */
 export class Deadline {
   readonly #ending: Ending;
   readonly #timer: NodeJS.Timeout;
   readonly #ofSignal: Set<Deadline> | undefined;
 
-  /** Throws the reason of an aborted signal, and RangeError for a time limit that is not allowed. */
+  /**
+   * Throws the reason of a signal that is already aborted. Throws RangeError for a time limit that is not allowed.
+   */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, ending: Ending) {
     if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
       throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
@@ -54,7 +67,10 @@ export class Deadline {
   }
 }
 
-/** One function for all timers saves a closure for each call: tens of thousands may be under way. */
+/**
+ * All timers call this one function. A closure for each would take memory, and tens of thousands of calls may be
+ * running.
+ */
 function endLate(deadline: Deadline, timeoutMs: number): void {
   deadline.late(timeoutMs);
 }

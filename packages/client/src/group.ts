@@ -4,8 +4,9 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that ride in one request. The request keeps its idempotency key and its body however often it is
- * sent, so that a repeat stores nothing twice. Events that were given up meanwhile stay in it for the same reason.
+ * Events of one topic that are sent in one request. However often the request is sent, its idempotency key and its
+ * body stay the same, so that a repeat stores nothing twice. For the same reason, events that the caller gives up
+ * meanwhile stay in it.
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -18,7 +19,7 @@ export class Group {
     this.#wanted = events.length;
   }
 
-  /** Resolves when the events are stored. Throws the first error that another attempt could not mend. */
+  /** Sends the request until the events are stored. Throws an error if another attempt could not help. */
   async send(transport: Transport): Promise<void> {
     const path = `/topics/${encodeURIComponent(this.#events[0]?.topic ?? '')}`;
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
@@ -27,7 +28,7 @@ export class Group {
     await this.attempts.make({ send: () => transport.send(request, signal), signal, isRepeatable: true });
   }
 
-  /** Call it for each event that is given up. When all are, it aborts the request. */
+  /** Must be called for each event that its caller gives up. When all events are given up, the request is aborted. */
   leave(): void {
     if (--this.#wanted === 0) this.#givenUp.abort();
   }

@@ -6,20 +6,29 @@ import type { Attempts } from './retrying.ts';
 /** An event to be published. */
 export interface NewEvent<Data = unknown> {
   type: EventType;
-  /** An https URL. */
+  /** The URL of the thing that the event is about. It must be https. */
   url: string;
-  /** 1 to 64 visible ASCII characters other than `"` and `\`; unless given, the bus makes one. */
+  /**
+   * The id of the event: 1 to 64 visible ASCII characters other than `"` and `\`. If it is missing, the bus makes
+   * one.
+   */
   id?: string | undefined;
-  /** Milliseconds since 1970. Unless given, when the bus gets the event, or for a delayed event, when it is due. */
+  /**
+   * The time of the event, in ms since 1970. By default it is the time at which the bus gets the event or, for a
+   * delayed event, publishes it.
+   */
   timestamp?: number | undefined;
-  /** When to publish the event, up to a year ahead: `at` in ms since 1970, or `delay` in ms after the bus gets it. */
+  /**
+   * When to publish the event: `at` in ms since 1970, or `delay` in ms after the bus gets the event. At most a year
+   * ahead.
+   */
   at?: number | undefined;
   delay?: number | undefined;
   /** Any JSON. */
   data?: Data | undefined;
 }
 
-/** The state of the request that carries an event, or that the event waits for. */
+/** The state of the request that has an event, or for which the event waits. */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
 export interface PendingParts {
@@ -29,12 +38,12 @@ export interface PendingParts {
   signal: AbortSignal | undefined;
 }
 
-/** A publish that is neither stored nor refused yet. */
+/** A publish that has not ended: its event is neither stored nor refused. */
 export class Pending {
   readonly topic: string;
   /** Resolves when the event is stored. */
   readonly stored: Promise<void>;
-  /** The event as JSON; empty until it is written. */
+  /** The event as JSON. It is empty until `write` is called. */
   text = '';
   readonly #event: NewEvent;
   readonly #giveUp: (pending: Pending) => Progress;
@@ -43,8 +52,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * Calls `giveUp` when the time limit or the signal ends the publish; `giveUp` returns the state of its request. Throws
-   * the reason of a signal that is aborted already.
+   * When the time limit or the signal ends the publish, calls `giveUp`, which returns the state of the request.
+   * Throws the reason of a signal that is already aborted.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
@@ -67,7 +76,7 @@ export class Pending {
     this.#reject(new TimeLimitError(timeoutMs, { mayBeDone, cause }));
   }
 
-  /** True if the event is to be published later. */
+  /** True if the event has a time of its own, `at` or `delay`. */
   get isTimed(): boolean {
     return this.#event.at !== undefined || this.#event.delay !== undefined;
   }

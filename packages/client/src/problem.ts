@@ -1,4 +1,7 @@
-/** The base of this package's errors. `code` is that of the bus's problem document, or one of the package's own. */
+/**
+ * The base class of all errors of this package. `code` is the code of the bus's problem document, or one of the
+ * package itself.
+ */
 export class RoutemasterError extends Error {
   readonly code: string;
 
@@ -9,22 +12,22 @@ export class RoutemasterError extends Error {
   }
 }
 
-/** A problem document (RFC 9457) of the bus, or a substitute made from an answer without one. */
+/** A problem document (RFC 9457) of the bus. For an answer without one, a substitute made from the answer. */
 export interface Problem {
   code: string;
   status: number;
   title: string;
-  /** Tells the caller what to change. */
+  /** Says what the caller should change. */
   detail: string;
   /** Further members, such as `index` and `field` of an event that was refused. */
   members: Record<string, unknown>;
-  /** How long the bus asks to wait before the next attempt, if it does. */
+  /** The time for which the bus asks to wait before the next attempt. Undefined if it does not ask. */
   retryAfterMs?: number | undefined;
 }
 
 /**
- * The bus answered with an error. Each code that this release knows has a class of its own. An answer without a
- * problem document, such as that of a router, has a code such as `http_502`.
+ * Thrown if the bus answers with an error. Each code that this release knows has a class of its own. An answer
+ * without a problem document, such as that of a router, gets a code such as `http_502`.
  */
 export class ProblemError extends RoutemasterError implements Problem {
   readonly status: number;
@@ -49,9 +52,12 @@ interface ConnectionFailure {
   cause: unknown;
 }
 
-/** There was no answer: no connection, or it ended before the answer, or nothing came in time. */
+/**
+ * Thrown if there is no answer: there was no connection, the connection ended before the answer, or nothing arrived
+ * in time.
+ */
 export class ConnectionError extends RoutemasterError {
-  /** False if another attempt would fail as well, such as where the certificate is not trusted. */
+  /** False if another attempt would fail too, because the certificate is not trusted for example. */
   readonly isTransient: boolean;
   /** False if the request cannot have reached the bus. */
   readonly mayBeDone: boolean;
@@ -63,9 +69,11 @@ export class ConnectionError extends RoutemasterError {
   }
 }
 
-/** The time limit of a call ended before it succeeded. `cause` is the last failure, if an attempt failed. */
+/**
+ * Thrown if a call has not succeeded within its time limit. `cause` is the last failure, if an attempt has failed.
+ */
 export class TimeLimitError extends RoutemasterError {
-  /** False if the bus has certainly not done what was asked. */
+  /** False if the bus has certainly not done the call. */
   readonly mayBeDone: boolean;
 
   constructor(timeoutMs: number, { mayBeDone, cause }: { mayBeDone: boolean; cause: unknown }) {
@@ -75,7 +83,7 @@ export class TimeLimitError extends RoutemasterError {
   }
 }
 
-/** The client was closed before the call. */
+/** Thrown if the client was closed before the call. */
 export class ClosedError extends RoutemasterError {
   constructor() {
     super('closed', 'this client is closed');

@@ -1,17 +1,23 @@
 import { RoutemasterError } from './problem.ts';
 
-/** Maximum events that are read and not yet stored or refused. Enough for full requests of 1,000 at any time. */
+/**
+ * Maximum events that were read, but are neither stored nor refused yet. It is enough for several full requests of
+ * 1,000 at any time.
+ */
 const MAX_UNDER_WAY = 4000;
 
 export interface PublishFailure {
-  /** The index of the event in the source, from 0. */
+  /** The position of the event in the source, from 0. */
   index: number;
   error: unknown;
 }
 
-/** Some events of `publishAll` failed. After the first failure it read no more events from the source. */
+/**
+ * Thrown if some events of `publishAll` have failed. After the first failure, no more events were read from the
+ * source.
+ */
 export class PublishAllError extends RoutemasterError {
-  /** How many events are stored. */
+  /** The number of events that are stored. */
   readonly stored: number;
   /** The events that are not stored, in the order of the source. */
   readonly failures: readonly PublishFailure[];

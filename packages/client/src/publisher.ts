@@ -5,22 +5,23 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** A call of `flush`, with the publishes that it still waits for. */
+/** A call of `flush` that waits, with the publishes for which it waits. */
 interface Flush {
   left: Set<Pending>;
   done: () => void;
 }
 
 /**
- * Publishes by group commit: events published to a topic while a request for it is under way share the next request. The
- * buffer holds a bounded number of events as JSON; further events wait as the objects that the caller gave.
+ * Publishes events in groups. While a request for a topic is running, further events of that topic are collected, and
+ * share the next request. A limited number of events is held as JSON. The others wait as the objects that the caller
+ * has given.
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events for which the buffer has no room yet. */
+  /** Events that are not held as JSON yet, because too many others are. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
-  /** Topics that have waiting events and no request under way. */
+  /** Topics that have waiting events, but no running request. */
   readonly #ready: TopicQueue[] = [];
   readonly #unsettled = new Set<Pending>();
   readonly #flushes = new Set<Flush>();
@@ -41,7 +42,7 @@ export class Publisher {
     return pending.stored;
   }
 
-  /** Resolves when every event that was published before is stored or refused. Never rejects. */
+  /** Resolves when every event that was published before this call is stored or refused. Never rejects. */
   flush(): Promise<void> {
     if (this.#unsettled.size === 0) return Promise.resolve();
     return new Promise((done) => this.#flushes.add({ left: new Set(this.#unsettled), done }));
@@ -64,7 +65,7 @@ export class Publisher {
     }
   }
 
-  /** Returns the queue of a topic. It exists while events of the topic wait or are under way. */
+  /** Returns the queue of a topic. A queue exists while events of its topic wait or are being sent. */
   #queueOf(name: string): TopicQueue {
     const known = this.#topics.get(name);
     if (known) return known;
@@ -75,7 +76,10 @@ export class Publisher {
     return queue;
   }
 
-  /** Starts requests after the code that runs now, so that all the events it publishes can share a request. */
+  /**
+   * Starts requests after the present code of the caller has run, so that all events that it publishes can share a
+   * request.
+   */
   #startSoon(): void {
     if (this.#starts) return;
     this.#starts = true;
@@ -111,7 +115,7 @@ export class Publisher {
     return progress;
   };
 
-  /** Stops tracking a publish that has ended. Returns undefined if it was given up before. */
+  /** Forgets a publish that has ended. Returns undefined if it was given up before. */
   #settle(pending: Pending): Pending | undefined {
     if (!this.#unsettled.delete(pending)) return undefined;
     if (!this.#outside.delete(pending)) {

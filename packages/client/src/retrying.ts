@@ -5,31 +5,38 @@ export type Failure = ProblemError | ConnectionError;
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
-/** Lengthens the wait of a Retry-After by up to a fifth, so that clients told the same time do not return together. */
+/**
+ * Part by which the wait of a Retry-After is lengthened at most. Otherwise all clients that got the same time would
+ * return together.
+ */
 const RETRY_AFTER_JITTER = 0.2;
 
-/** Maximum pause before an attempt. No call may last so long, and a timer of more than 24 days would fire at once. */
+/**
+ * Maximum pause before an attempt. No call lasts that long. A pause of more than 24 days would overflow a timer,
+ * which then ends at once.
+ */
 const MAX_DELAY_MS = 3_600_000;
 
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);
-/** With these codes the bus says that it has done nothing. */
+/** Codes of errors by which the bus says that it has done nothing. */
 const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 
-/** Makes the attempts at one request, and remembers how they ended. */
+/** Makes the attempts at one request, and remembers how they have ended. */
 export class Attempts {
   lastFailure: Failure | undefined;
-  /** True if the bus may have done the request in an attempt that failed. */
+  /** True if an attempt failed without showing whether the bus has done the request. */
   hasUnknownEnd = false;
   #isUnderWay = false;
 
-  /** True if the bus may have done the request, or may still be doing it. */
+  /** True if the bus may have done the request, or is perhaps still doing it. */
   get mayBeDone(): boolean {
     return this.#isUnderWay || this.hasUnknownEnd;
   }
 
   /**
-   * Tries until the answer is 2xx. Throws a failure if another attempt cannot help, or could do a request twice that is
-   * not `isRepeatable`. Throws the reason of the signal when it is aborted during a pause.
+   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws it if
+   * the request is not `isRepeatable`, and another attempt could make the bus do it twice. Throws the reason of the
+   * signal if it is aborted during a pause.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
@@ -63,11 +70,11 @@ async function attempt(send: () => Promise<Answer>): Promise<Answer | Failure> {
 
 function isTransient(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.isTransient;
-  // `too_many_failures` means wrong credentials, which stay wrong however often they are sent.
+  // `too_many_failures` is the answer to wrong credentials, which stay wrong in every attempt.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 
-/** False if the bus has certainly done nothing. */
+/** False if this failure shows that the bus has done nothing. */
 function mayBeDone(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.mayBeDone;
   return failure.status >= 500 && !NOTHING_DONE.has(failure.code);
@@ -83,7 +90,7 @@ function delayAfter(failure: Failure, failures: number): number {
   return Math.min(ms, MAX_DELAY_MS);
 }
 
-/** Throws the reason of the signal when it is aborted. */
+/** Waits. Throws the reason of the signal if it is aborted. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     const wake = () => {

@@ -15,17 +15,20 @@ const TIMEOUT_MS = 60_000;
 const ATTEMPT_TIMEOUT_MS = 15_000;
 
 export interface RoutemasterOptions {
-  /** Where the bus is, such as https://bus.example.com. */
+  /** The URL of the bus, such as https://bus.example.com. */
   url: string;
-  /** The token of the client. Root gives the root key here, or `root` with Digest. */
+  /** The token of the client. For root it is the root key or, with Digest, `root`. */
   token: string;
-  /** Not needed for a client without a secret, nor for root with Basic. */
+  /** The secret of the client. Clients without a secret leave it out, and so does root with Basic. */
   secret?: string | undefined;
-  /** Authenticates by Digest (SHA-256) instead of Basic, so that the secret does not cross the network. */
+  /** Use Digest authentication (SHA-256) instead of Basic, so that the secret is not sent over the network. */
   digest?: boolean | undefined;
-  /** Time within which a call must succeed, retries and waiting included; 60,000 unless set, at most 540,000. */
+  /**
+   * Time within which a call must succeed, including retries and pauses. The default is 60,000, and the maximum
+   * 540,000.
+   */
   timeoutMs?: number | undefined;
-  /** Time after which an attempt without an answer is given up, and made again; 15,000 unless set. */
+  /** Time after which an attempt without an answer is given up, and another one is made. The default is 15,000. */
   attemptTimeoutMs?: number | undefined;
 }
 
@@ -33,9 +36,9 @@ export interface RoutemasterOptions {
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
- * A client of the bus. `Topics` gives the type of `data` by topic, as in `new Routemaster<{ orders: Order }>(…)`.
- * Calls reject with a ProblemError of the class of the error's code, a ConnectionError, a TimeLimitError, a ClosedError,
- * or the reason of their signal.
+ * A client of the bus. `Topics` gives the type of an event's `data` by topic, as in `new Routemaster<{ orders: Order
+ * }>(…)`. Calls reject with a ProblemError of the class for the error's code, a ConnectionError, a TimeLimitError, a
+ * ClosedError, or the reason of their signal.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;
@@ -54,8 +57,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Resolves when the event is stored for every subscriber. Events published to the topic meanwhile share the next
-   * request, in the order of the calls. Do not change the event object before it is stored.
+   * Publishes an event. Resolves when it is stored for every subscriber. Events that are published to the same topic
+   * meanwhile share the next request, in the order of the calls. The event object must not be changed before it is
+   * stored.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -67,9 +71,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event, and resolves with their number when all are stored. Reads up to 4,000 events ahead of those
-   * that are stored. `timeoutMs` holds for each event. After a failure it reads no more events, and rejects with a
-   * PublishAllError when all that were read are stored or refused.
+   * Publishes each event of `events`. Resolves with their number when all are stored. It reads up to 4,000 events
+   * ahead of those that are stored. `timeoutMs` applies to each event. After a failure it reads no more events. When
+   * all that were read are stored or refused, it then rejects with a PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,
@@ -95,12 +99,12 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
     return this.#publishAs('noop', topic, url, details);
   }
 
-  /** Resolves when every event that was published before is stored or refused. Never rejects. */
+  /** Resolves when every event that was published before this call is stored or refused. Never rejects. */
   flush(): Promise<void> {
     return this.#publisher.flush();
   }
 
-  /** Refuses further calls, then flushes. */
+  /** Refuses further calls, and then resolves like `flush`. */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.flush();

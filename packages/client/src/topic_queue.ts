@@ -6,28 +6,36 @@ import type { Transport } from './transport.ts';
 
 /** Maximum events of a request; the bus takes 10,000. */
 const MAX_EVENTS = 1000;
-/** Maximum delayed events of a request, as the bus has it. No other events share it: a refusal would hit them too. */
+/**
+ * Maximum delayed events of a request, which is also the maximum that the bus accepts. They are not sent together
+ * with other events, because a refusal would concern those too.
+ */
 const MAX_TIMED_EVENTS = 500;
-/** Maximum characters of a request, unless a single event is longer; the bus takes 5 MiB. */
+/** Maximum characters of a request, unless a single event is longer. The bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/** After a refused request groups are small. Each success multiplies their maximum by this. */
+/** After a refused request, the groups of events are small. Each success multiplies their maximum size by this. */
 const GROWTH = 1.25;
 
-/** The bus stores a request whole or not at all. With these codes it says that an event in it is at fault. */
+/** Error codes that mean that one event of a request is at fault. The bus stores a request whole or not at all. */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
-/** The end of a refused group: the events that are refused, and their error. Its other events wait again. */
+/**
+ * The result of a refused request: the events at fault, and their error. The other events of the request wait again.
+ */
 interface Refusal {
   refused: readonly Pending[];
   error: unknown;
 }
 
-/** The events of a topic. One request is under way at a time, so events are stored in the order in which they came. */
+/**
+ * The waiting events of a topic. One request for them runs at a time, so they are stored in the order in which they
+ * came.
+ */
 export class TopicQueue {
   readonly name: string;
   #waiting = new Set<Pending>();
   #underWay: Group | undefined;
-  /** Events of the group under way that nobody waits for any more. */
+  /** Events of the running request that their callers have given up. */
   readonly #givenUp = new Set<Pending>();
   #maxEvents = MAX_EVENTS;
 
@@ -43,12 +51,12 @@ export class TopicQueue {
     this.#waiting.add(event);
   }
 
-  /** The last failure of the request under way. */
+  /** The last failure of the running request. */
   get lastFailure(): Failure | undefined {
     return this.#underWay?.attempts.lastFailure;
   }
 
-  /** Forgets an event that was given up, and returns the state of its request. */
+  /** Forgets an event that its caller has given up. Returns the state of its request. */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
@@ -58,8 +66,8 @@ export class TopicQueue {
   }
 
   /**
-   * Sends the next request. Resolves with its events if they are stored, otherwise with the refused events. Its other
-   * events then wait again, before all events that came later.
+   * Sends the next request. Resolves with its events if they are stored, and otherwise with the refused ones. The
+   * other events of a refused request wait again, before all later events.
    */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();
@@ -94,8 +102,8 @@ export class TopicQueue {
   }
 
   /**
-   * If the bus does not say which event is at fault, smaller groups find it. They grow again only slowly; otherwise the
-   * good events between many bad ones would be sent again and again.
+   * Handles a refused request. If the bus does not say which event is at fault, smaller requests find it. Their size
+   * grows again only slowly. Otherwise good events between many bad ones would be sent again and again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
@@ -108,7 +116,7 @@ export class TopicQueue {
   }
 }
 
-/** Returns the error without the event's index in its group, which the caller does not know. */
+/** Returns the error without the position of the event in the request, which the caller does not know. */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;
   if (index === undefined) return error;

@@ -4,23 +4,23 @@ import { ConnectionError } from './problem.ts';
 
 export interface Request {
   method: string;
-  /** Path and query, encoded. */
+  /** Path and query of the request, encoded. */
   path: string;
   body?: string | undefined;
-  /** The Idempotency-Key. */
+  /** The value of the header Idempotency-Key. */
   key?: string | undefined;
 }
 
 /**
- * Maximum Digest challenges that one attempt answers: the first, and one more if the nonce is stale, or unknown since
- * Redis was emptied. A third challenge means that the secret is wrong.
+ * Maximum Digest challenges that one attempt answers. One is the first challenge. Another follows if the nonce is too
+ * old, or unknown because Redis was emptied. A third challenge means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 
-/** Error codes of failures that come before a request is sent. */
+/** Error codes of failures that happen before a request is sent. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
-/** Error codes of certificates that are not trusted, or belong to another host. */
+/** Error codes about certificates that are not trusted, or that belong to another host. */
 const CERTIFICATE = /CERT|^ERR_(TLS|SSL)/;
 
 /** Sends requests by `fetch`, which keeps connections alive. */
@@ -89,7 +89,7 @@ export class Transport {
     const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
     if (!cause) return error;
     const { code, message } = cause;
-    // An error without a code is a rule of `fetch`, such as a port that it never connects to.
+    // An error without a code means that `fetch` itself refuses the request, because of the port for example.
     const isTransient = code !== undefined && !CERTIFICATE.test(code);
     const mayBeDone = isTransient && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

@@ -1,8 +1,9 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// These interfaces stand for types of Node and the frameworks, so that a program need not install their types.
+// These interfaces describe what is used of Node and of the frameworks, so that a program need not install their
+// types.
 
-/** The part of a request that is used: of `node:http`, Express, or any framework that may have read the body already. */
+/** The part of a request of `node:http` or Express that is used here. A framework may have read the body already. */
 interface NodeRequest {
   method?: string | undefined;
   headers: Headers;
@@ -16,7 +17,7 @@ interface NodeResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
-/** The part of a Fastify instance that is used. */
+/** The part of a Fastify instance that is used here. */
 interface FastifyLike {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
@@ -50,7 +51,7 @@ export function nodeListener(deliveries: Deliveries) {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
     const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
-    // The body was cut off: the bus has closed the connection, and waits for no answer.
+    // The body was cut off: the bus has closed the connection, so it waits for no answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
     if (body === 'parsed') return write(request, response, answer(500, PARSED));
@@ -59,7 +60,7 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The unread part of a refused body must not be taken for the next request, so the connection closes.
+  // The connection must close. Otherwise the unread part of a refused body would be taken for the next request.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);
@@ -70,7 +71,8 @@ async function bodyOf(request: NodeRequest, maxBytes: number): Promise<Uint8Arra
   if (request.readableEnded || request.body !== undefined) return 'parsed';
   const chunks: Buffer[] = [];
   let bytes = 0;
-  // Destroying the request would close the connection before the answer.
+  // With `destroyOnReturn: false`, the request is not destroyed. That would close the connection before the answer is
+  // sent.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > maxBytes) return 'too_large';
@@ -79,7 +81,7 @@ async function bodyOf(request: NodeRequest, maxBytes: number): Promise<Uint8Arra
   return Buffer.concat(chunks);
 }
 
-/** Returns a function from a Request to a Response, for Hono, Deno, Bun and others. */
+/** Returns a function that takes a Request and resolves with a Response, for Hono, Deno, Bun and others. */
 export function fetchHandler(deliveries: Deliveries) {
   return async (request: Request): Promise<Response> => {
     const headers = Object.fromEntries(request.headers);

@@ -1,11 +1,12 @@
 /**
- * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies in between, the claim ends by itself, and the delivery is handled when the bus repeats it. None is lost.
+ * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If
+ * the process dies in between, the claim expires, and the delivery is handled when the bus repeats it. So no delivery
+ * is lost.
  */
 export interface DeliveryStore {
   /**
-   * `claimed`: the caller must handle the delivery, and then confirm or release it. `handled`: it was confirmed before.
-   * `busy`: somebody else holds the claim.
+   * Claims a delivery. `claimed`: the caller must handle it, and then confirm or release it. `handled`: it was
+   * confirmed before. `busy`: another caller has claimed it.
    */
   claim(id: string): Promise<'claimed' | 'handled' | 'busy'>;
   confirm(id: string): Promise<void>;
@@ -14,12 +15,15 @@ export interface DeliveryStore {
 }
 
 export interface DeliveryStoreOptions {
-  /** How long a confirmed delivery is remembered: two days unless set. By default the bus repeats one for a day. */
+  /**
+   * Time for which a confirmed delivery is remembered. The default is two days; by default the bus repeats a delivery
+   * for a day.
+   */
   rememberMs?: number;
 }
 
 export interface ClaimOptions {
-  /** How long a claim lasts at most: a minute unless set. It must be longer than any handler takes. */
+  /** Maximum duration of a claim. The default is a minute. It must be longer than any handler takes. */
   claimMs?: number;
 }
 
@@ -28,14 +32,14 @@ const DEFAULT_REMEMBER_MS = 2 * DAY_MS;
 const DEFAULT_CLAIM_MS = 60_000;
 const DEFAULT_MAX = 100_000;
 
-/** A store for one process. After a restart it does not know which deliveries were handled before. */
+/** A store in the memory of one process. After a restart it knows nothing of earlier deliveries. */
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;
-  /** When each delivery was confirmed, the oldest first; undefined while it is claimed. */
+  /** The time at which each delivery was confirmed, oldest first. Undefined while a delivery is claimed. */
   readonly #deliveries = new Map<string, number | undefined>();
 
-  /** Remembers `max` deliveries at most, 100,000 unless set. */
+  /** Remembers at most `max` deliveries, by default 100,000. */
   constructor({
     rememberMs = DEFAULT_REMEMBER_MS,
     max = DEFAULT_MAX,
@@ -73,16 +77,16 @@ export class MemoryStore implements DeliveryStore {
 export type SendCommand = (...command: [string, ...string[]]) => Promise<unknown>;
 
 interface RedisOptions {
-  /** Goes in front of every key; `routemaster:` unless set. */
+  /** The text with which every key begins. The default is `routemaster:`. */
   prefix?: string;
 }
 
 const CLAIMED = 'claimed';
 const HANDLED = 'handled';
-/** Deletes a claim, but not a delivery that was confirmed. */
+/** A Lua script that deletes a claim. A delivery that was confirmed stays. */
 const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
 
-/** A store that all processes of a service share, and that outlives them. */
+/** A store in Redis, which all processes of a service share. It outlives the processes. */
 export class RedisStore implements DeliveryStore {
   readonly #send: SendCommand;
   readonly #prefix: string;

@@ -2,20 +2,20 @@ import type { SendCommand } from './delivery_store.ts';
 import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
-/** URLs whose copies are out of date, each with the time of the newest event that said so. */
+/** Stores dirty URLs: those of which copies are out of date. Each has the time of the newest event that said so. */
 export interface DirtyStore {
-  /** Adds URLs. A URL that is there already gets the later of its two times. */
+  /** Adds URLs. A URL that is already stored gets the later of both times. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs with their times, in no particular order. */
   some(limit: number): Promise<[url: string, t: number][]>;
-  /** Removes a URL, unless it was marked with a later time meanwhile. */
+  /** Removes a URL. It stays if it was marked with a later time meanwhile. */
   clean(url: string, t: number): Promise<void>;
   count(): Promise<number>;
 }
 
 /**
- * Collects the URLs of events, so that a program can fetch them later, at its own pace. However often a URL has changed
- * until then, it is handled once.
+ * Collects the URLs of events, so that a program can fetch them later, at its own speed. A URL is handled once,
+ * however often it has changed until then.
  */
 export class DirtyMap {
   readonly #store: DirtyStore;
@@ -37,9 +37,9 @@ export class DirtyMap {
   }
 
   /**
-   * Calls `handle` for each dirty URL, one after the other. A URL is removed after `handle` has resolved, unless it was
-   * marked anew meanwhile; if `handle` throws, it stays. Throws AggregateError at the end if any failed. Returns the
-   * number of URLs handled.
+   * Calls `handle` for each dirty URL, one after the other. If `handle` resolves, the URL is removed, unless it was
+   * marked again meanwhile. If `handle` throws, the URL stays. Throws AggregateError at the end if any call has
+   * failed. Returns the number of handled URLs.
    */
   async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     const tried = new Set<string>();
@@ -68,7 +68,7 @@ function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
   return times;
 }
 
-/** A store for one process. */
+/** A store in the memory of one process. */
 export class MemoryDirtyStore implements DirtyStore {
   readonly #times = new Map<string, number>();
 
@@ -92,7 +92,7 @@ export class MemoryDirtyStore implements DirtyStore {
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
 
-/** A store that all processes of a service share: one sorted set. */
+/** A store that all processes of a service share. It is a sorted set in Redis. */
 export class RedisDirtyStore implements DirtyStore {
   readonly #send: SendCommand;
   readonly #key: string;

@@ -1,6 +1,6 @@
 /** An event as it was published. */
 export interface ReceivedEvent<Data = unknown> {
-  /** The same for every subscriber and at every attempt. */
+  /** The id of the event, the same for every subscriber and at every attempt. */
   id: string;
   topic: string;
   type: 'create' | 'update' | 'delete' | 'noop';
@@ -8,17 +8,17 @@ export interface ReceivedEvent<Data = unknown> {
   url: string;
   /** When it happened, in milliseconds since 1970. */
   t: number;
-  /** Missing if the publisher sent none. */
+  /** The data that the publisher has sent with the event, if any. */
   data?: Data;
 }
 
-/** The delivery that the events came in: one attempt to deliver a batch. */
+/** A delivery, which is one attempt to deliver a batch of events. */
 export interface Delivery {
-  /** The `webhook-id` of the batch, the same at every attempt. */
+  /** The id of the batch, from the header `webhook-id`. It is the same at every attempt. */
   id: string;
   /** The number of this attempt, from 1. */
   attempt: number;
-  /** Only if the bus had to drop events. */
+  /** A notice about dropped events. Present only if the bus had to drop some. */
   dropped?: DropNotice;
 }
 
@@ -26,12 +26,12 @@ export interface Delivery {
 export interface DropNotice {
   batches: number;
   events: number;
-  /** Times at which the oldest and the newest dropped batch were opened, in milliseconds since 1970. */
+  /** The times at which the oldest and the newest dropped batch were created, in milliseconds since 1970. */
   from: number;
   to: number;
   /** The number of events that were dropped, by topic. */
   topics: Record<string, number>;
-  /** The number of topics that `topics` does not list. */
+  /** The number of topics that are not listed in `topics`. */
   more: number;
 }
 

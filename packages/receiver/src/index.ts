@@ -14,26 +14,28 @@ export type { Delivery, DropNotice, ReceivedEvent } from './event.ts';
 export { MemoryNewestStore, type NewestStore, onlyNewest, RedisNewestStore } from './newest.ts';
 export { EventsFailed, type Handled, type Handler, type Handlers, type ReceiverOptions } from './receiver.ts';
 
-/** The ways to mount a receiver. All check, handle and answer deliveries in the same way. */
+/**
+ * A receiver, with a method for each way to mount it in a server. All ways check, handle and answer deliveries alike.
+ */
 export interface Receiver {
-  /** For `app.post(path, receiver.express())`, before `express.json()`. */
+  /** A handler for `app.post(path, receiver.express())`. It must come before `express.json()`. */
   express(): ReturnType<typeof nodeListener>;
-  /** For `createServer(receiver.node())`. */
+  /** A listener for `createServer(receiver.node())`. */
   node(): ReturnType<typeof nodeListener>;
-  /** For `app.register(receiver.fastify(), { prefix: '/events' })`. */
+  /** A plugin for `app.register(receiver.fastify(), { prefix: '/events' })`. */
   fastify(): ReturnType<typeof fastifyPlugin>;
-  /** From a Request to a Response: for Hono, Deno, Bun and others. */
+  /** A function that takes a Request and resolves with a Response, for Hono, Deno, Bun and others. */
   fetch: ReturnType<typeof fetchHandler>;
 }
 
 /**
- * Makes a receiver of deliveries. `Topics` gives the type of `data` by topic, as in
- * `createReceiver<{ orders: Order }>(…)`. Throws TypeError if the options cannot work.
+ * Makes a receiver of deliveries. `Topics` gives the type of an event's `data` by topic, as in `createReceiver<{
+ * orders: Order }>(…)`. Throws TypeError if the options are not valid.
  */
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // Events are what the publisher says they are; nothing checks their data against `Topics`.
+  // The cast is necessary, because nothing checks that the data of events has the types in `Topics`.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   return {

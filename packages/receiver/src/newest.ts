@@ -2,18 +2,18 @@ import type { SendCommand } from './delivery_store.ts';
 import type { Delivery, ReceivedEvent } from './event.ts';
 import type { Handled, Handler } from './receiver.ts';
 
-/** Remembers, by URL, the time `t` of the newest event that was handled. */
+/** Remembers, for each URL, the time `t` of the newest event that was handled. */
 export interface NewestStore {
-  /** Returns the times of these URLs; undefined for a URL of which nothing is known. */
+  /** Returns the times of these URLs. Undefined stands for a URL without a stored time. */
   read(urls: string[]): Promise<(number | undefined)[]>;
-  /** Stores each time, unless a later one is stored for its URL. */
+  /** Stores the time of each URL, unless a later time is already stored for it. */
   save(times: ReadonlyMap<string, number>): Promise<void>;
 }
 
 /**
- * Returns a handler that passes on, for each URL, only the newest event of a delivery, and only if it is newer than all
+ * Returns a handler that passes on only the newest event of each URL in a delivery, and only if it is newer than all
  * events of this URL that were handled before. So repeated and late events are left out. The times are stored after
- * `handler` has resolved, so an event on which it failed is passed on again.
+ * `handler` has resolved. So an event for which it failed is passed on again.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {
@@ -35,7 +35,10 @@ export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Ha
   };
 }
 
-/** A store for one process, of `max` URLs at most; 100,000 unless set. Forgets those that were stored longest ago. */
+/**
+ * A store in the memory of one process, for at most `max` URLs, by default 100,000. It forgets the URLs that were
+ * stored longest ago.
+ */
 export class MemoryNewestStore implements NewestStore {
   readonly #times = new Map<string, number>();
   readonly #max: number;
@@ -69,7 +72,10 @@ for i, key in ipairs(KEYS) do
 end`;
 const MONTH_MS = 30 * 86_400_000;
 
-/** A store that all processes of a service share. A URL is forgotten `rememberMs` after its last event; 30 days unless set. */
+/**
+ * A store in Redis, which all processes of a service share. A URL is forgotten `rememberMs` after its last event, by
+ * default after 30 days.
+ */
 export class RedisNewestStore implements NewestStore {
   readonly #send: SendCommand;
   readonly #prefix: string;

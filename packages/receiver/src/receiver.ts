@@ -3,8 +3,9 @@ import { type Delivery, type DropNotice, type ReceivedEvent, readDropNotice } fr
 import { areEqual, signatureCheck } from './signature.ts';
 
 /**
- * Handles the events of one topic, in their order. The delivery is accepted when its handlers have resolved. If one
- * throws, or returns ids of events that failed, the bus sends the whole delivery again later.
+ * Handles the events of one topic in a delivery, in their order. The delivery is accepted when all of its handlers
+ * have resolved. If a handler throws, or returns ids of events that failed, the bus sends the whole delivery again
+ * later.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
@@ -14,38 +15,59 @@ export type Handler<Data = unknown> = (
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without `return` is the usual one.
 export type Handled = void | { failed: readonly string[] };
 
-/** The handlers by topic. The handler of `*` gets the events of all other topics; without it they are ignored. */
+/**
+ * The handlers of events, by topic. The handler `*` gets the events of all other topics. Without it, they are
+ * ignored.
+ */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
   : { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
-  /** The `uuid` of the subscription; several while it is being changed. */
+  /** The `uuid` of the subscription. Several are accepted while it is being changed. */
   uuid?: string | readonly string[];
-  /** `whsec_…` or `whpk_…`; several while the secret is being changed. Deliveries must then be signed. */
+  /**
+   * The secret (`whsec_…`) or public key (`whpk_…`) by which deliveries are checked. If it is given, deliveries must
+   * be signed. Several are accepted while it is being changed.
+   */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
-  /** Recognizes repeated deliveries, so that they are not handled again. Without a store, they are. */
+  /**
+   * The store by which repeated deliveries are recognized, so that they are not handled again. Without it, they are
+   * handled again.
+   */
   store?: DeliveryStore;
-  /** Called before the handlers with the URLs of the events, so that nobody uses a cached copy of what has changed. */
+  /**
+   * Called before the handlers, with the URLs of the events. Cached copies of these URLs are out of date and must not
+   * be used any more.
+   */
   bustCache?: (urls: string[]) => Promise<void> | void;
-  /** Called before the handlers if the bus had to drop events. If it throws, the delivery is refused. */
+  /**
+   * Called before the handlers if the bus had to drop events. If it throws, the delivery is refused, and repeated
+   * later.
+   */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
-  /** Called with what a handler or the store threw; `console.error` unless set. */
+  /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
   onError?: (error: unknown, delivery: Delivery) => void;
-  /** How old a signature may be; 300 unless set. */
+  /** Maximum age of a signature; 300 by default. */
   toleranceSeconds?: number;
-  /** Maximum size of a body; 33 MiB unless set. The bus sends up to the subscription's `max_bytes`, 1 MiB unless set. */
+  /**
+   * Maximum size of a body; 33 MiB by default. The bus sends up to the subscription's `max_bytes`, which is 1 MiB by
+   * default.
+   */
   maxBytes?: number;
 }
 
-/** The headers of a request, by their names in lower case. */
+/** The headers of a request, by name in lower case. */
 export type Headers = Record<string, string | string[] | undefined>;
 
 export interface Answer {
   status: number;
   headers: Record<string, string>;
-  /** Text for readers of the attempts' history on the bus; empty if the delivery was accepted. */
+  /**
+   * The text of the answer. The bus shows it with the attempts at the batch. It is empty if the delivery was
+   * accepted.
+   */
   body: string;
 }
 
@@ -53,7 +75,7 @@ const DEFAULT_MAX_BYTES = 33 * 1024 * 1024;
 const DEFAULT_TOLERANCE_SECONDS = 300;
 const BUSY_RETRY_SECONDS = 5;
 
-/** Checks deliveries and gives their events to handlers. adapters.ts connects it to servers. */
+/** Checks deliveries and passes their events to handlers. adapters.ts connects this class to servers. */
 export class Deliveries {
   readonly maxBytes: number;
   readonly #options: ReceiverOptions;
@@ -75,7 +97,9 @@ export class Deliveries {
     if (secrets.length > 0) this.#signature = signatureCheck(secrets, tolerance);
   }
 
-  /** Returns the answer to a request that can be refused without its body; otherwise undefined. */
+  /**
+   * Returns the answer to a request that can be refused without its body. Returns undefined for any other request.
+   */
   refuse(method: string | undefined, headers: Headers): Answer | undefined {
     if (method !== 'POST') return answer(405, 'deliveries are POSTed here', { allow: 'POST' });
     const given = textOf(headers.authorization) ?? '';
@@ -91,7 +115,10 @@ export class Deliveries {
     return answer(413, `the body has more than ${this.maxBytes} bytes; see maxBytes`);
   }
 
-  /** Returns the answer to a request that `refuse` let pass. `body` must be as it came, before anything parsed it. */
+  /**
+   * Returns the answer to a request that `refuse` has not refused. `body` must be the bytes as received, before
+   * anything has parsed them.
+   */
   async receive(headers: Headers, body: Uint8Array): Promise<Answer> {
     const id = textOf(headers['webhook-id']);
     const signed = {
@@ -139,7 +166,7 @@ export class Deliveries {
   }
 }
 
-/** A handler returned ids of events that it could not handle. */
+/** Thrown if a handler has returned the ids of events that it could not handle. */
 export class EventsFailed extends Error {
   readonly topic: string;
   readonly ids: readonly string[];
@@ -183,12 +210,12 @@ function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
     const events: unknown = JSON.parse(new TextDecoder().decode(body));
     if (Array.isArray(events) && events.every(isEvent)) return events;
   } catch {
-    // Not JSON: refused by the caller.
+    // The body is not JSON. The caller refuses it.
   }
   return undefined;
 }
 
-/** Returns the events by topic. Events of topics without a handler stand under `*`. */
+/** Returns the events by topic. Events of topics that have no handler are stored under `*`. */
 function byTopic(events: readonly ReceivedEvent[], on: object): Map<string, ReceivedEvent[]> {
   const groups = new Map<string, ReceivedEvent[]>();
   for (const event of events) {

@@ -12,9 +12,9 @@ import {
 const SECRET = 'whsec_';
 const PUBLIC_KEY = 'whpk_';
 const ED25519_BYTES = 32;
-/** The bytes before an ed25519 public key in SubjectPublicKeyInfo (RFC 8410). */
+/** The bytes that come before an ed25519 public key in the format SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
-/** Maximum signatures of one delivery that are compared. The bus sends four at most. */
+/** Maximum signatures of a delivery that are compared. The bus sends at most four. */
 const MAX_SIGNATURES = 16;
 
 export interface SignedHeaders {
@@ -32,9 +32,9 @@ interface Verifier {
 }
 
 /**
- * Returns a function that verifies deliveries by any of `secrets`: `whsec_…`, or `whpk_…`, the public key of a
- * subscriber with `"signing_secret":"ed25519"`. The function returns why a delivery is refused; undefined if it is
- * genuine. Throws TypeError if a secret is malformed.
+ * Returns a function that verifies deliveries by any of `secrets`. A secret is `whsec_…`. The public key of a
+ * subscriber with `"signing_secret":"ed25519"` is `whpk_…`. The function returns undefined if a delivery is genuine,
+ * and otherwise why it is refused. Throws TypeError if a secret is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
@@ -84,7 +84,7 @@ function bySecret(key: Buffer): Check {
   };
 }
 
-/** Compares two texts in a time that does not depend on where they differ. */
+/** Compares two texts. The time that this takes does not show where they differ. */
 export function areEqual(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
