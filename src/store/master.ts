@@ -115,7 +115,8 @@ function ownError(error: unknown, name: string): unknown {
   const unavailable = (cause: unknown) => new StorageUnavailable(cause, `${name} does not answer`);
   if (error instanceof StorageUnavailable) return error;
   if (!(error instanceof ReplyError)) return unavailable(error);
-  // ioredis adds the command with its arguments to the error. Arguments may be secret, and errors are logged.
+  // ioredis adds the command with its arguments to the error. It is removed, because arguments may be secret and
+  // errors are logged.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
   const word = /^\w+/.exec(message)?.[0] ?? '';

@@ -17,7 +17,7 @@ export interface Reached<T> {
   missing: Partition[];
 }
 
-/** The partitions of the bus. Chooses the partition of each topic and subscriber. */
+/** The partitions of the bus. Tells which partition has a topic or a subscriber. */
 export class Partitions {
   /** The partition that stores clients, nonces, failed logins, rates, and the history. */
   readonly control: Partition;
@@ -60,7 +60,10 @@ export class Partitions {
     return reached;
   }
 
-  /** Groups the partitions by their Redis, for everything that a Redis has only once, such as its memory. */
+  /**
+   * Returns the partitions in groups, one for each Redis. It is for everything that a Redis has only once, such as
+   * its memory.
+   */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];
