@@ -166,9 +166,9 @@ test('what it prints subscribes and publishes, and has no credential in it', asy
   await interrupted(bus);
 });
 
-test('unless told otherwise, it is reached from this machine, and reaches the port of bin/receive there', async () => {
-  const bus = start();
-  const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
+test('with the defaults, only this machine reaches it, one runs at a time, and all ends with its worker', async () => {
+  const port = String(await freePort());
+  const bus = start([], { PORT: port });
   await bus.prints(/topics\/widgets/);
   assert.equal(await reach('127.0.0.1', port), true);
   if (OTHER_LOOPBACK) assert.equal(await reach(OTHER_LOOPBACK, port), false);
@@ -177,30 +177,31 @@ test('unless told otherwise, it is reached from this machine, and reaches the po
     client.call('POST', '/subscription', { topics: ['widgets'], callback, uuid: 'x' });
   await subscribe(`http://127.0.0.1:${RECEIVER_PORT}/events`);
   await assert.rejects(subscribe(`http://127.0.0.1:${port}/`), /not one of ROUTEMASTER_CALLBACK_PORTS/);
-  await interrupted(bus);
+
+  const other = start([], { PORT: port });
+  assert.equal(await other.exitCode, 1);
+  assert.match(other.output, /already runs/);
+  assert.doesNotMatch(other.output, /is taken/);
+
+  process.kill((await startedAs('src/worker.ts')).pid, 'SIGKILL');
+  assert.equal(await bus.exitCode, 1);
+  assert.match(bus.output, /start: worker was ended by SIGKILL/);
+  await until(() => started().length === 0, { what: 'nothing left behind' });
 });
 
-test('it listens where HOST says', async () => {
-  const bus = start([], { HOST: '0.0.0.0' });
-  const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
-  for (const address of ['127.0.0.1', OTHER_LOOPBACK ?? '127.0.0.1']) assert.ok(await reach(address, port));
-  await interrupted(bus);
-});
-
-test('data of an earlier start that others could read is closed to them', async () => {
+test('it listens where HOST says, closes data that others could read, and nothing of it outlives it', async () => {
   mkdirSync(join(dir, 'appendonlydir'), { mode: 0o755 });
   writeFileSync(join(dir, 'root_key'), 'k'.repeat(32), { mode: 0o644 });
   await chmod(dir, 0o755);
-  const bus = start();
-  await bus.prints(/listens on/);
-  const open = [
-    dir,
-    ...readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((each) => join(dir, each)),
-  ]
-    .map((path) => [path, statSync(path).mode & 0o077] as const)
-    .filter(([, mode]) => mode !== 0);
+  const bus = start([], { HOST: '0.0.0.0' });
+  const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
+  for (const address of ['127.0.0.1', OTHER_LOOPBACK ?? '127.0.0.1']) assert.ok(await reach(address, port));
+  const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((each) => join(dir, each));
+  const open = [dir, ...paths].filter((path) => (statSync(path).mode & 0o077) !== 0);
   assert.deepEqual(open, []);
-  await interrupted(bus);
+
+  bus.signal('SIGKILL');
+  await until(() => started().length === 0, { timeoutMs: 40_000, what: 'nothing left behind' });
 });
 
 test('a directory that others can read and that has other files is refused as it is', async () => {
@@ -210,33 +211,6 @@ test('a directory that others can read and that has other files is refused as it
   assert.equal(await bus.exitCode, 1);
   assert.match(bus.output, /has other files too: set ROUTEMASTER_DATA_DIR/);
   assert.equal(statSync(dir).mode & 0o777, 0o755);
-});
-
-test('while it runs, another bin/start on the same data is refused', async () => {
-  const PORT = String(await freePort());
-  const bus = start([], { PORT });
-  await bus.prints(/listens on/);
-  const other = start([], { PORT });
-  assert.equal(await other.exitCode, 1);
-  assert.match(other.output, /already runs/);
-  assert.doesNotMatch(other.output, /is taken/);
-  await interrupted(bus);
-});
-
-test('when a process dies by itself, all stops with exit code 1', async () => {
-  const bus = start();
-  await bus.prints(/listens on/);
-  process.kill((await startedAs('src/worker.ts')).pid, 'SIGKILL');
-  assert.equal(await bus.exitCode, 1);
-  assert.match(bus.output, /start: worker was ended by SIGKILL/);
-  await until(() => started().length === 0, { what: 'nothing left behind' });
-});
-
-test('when bin/start itself is killed, what it started ends too', async () => {
-  const bus = start();
-  await bus.prints(/listens on/);
-  bus.signal('SIGKILL');
-  await until(() => started().length === 0, { timeoutMs: 40_000, what: 'nothing left behind' });
 });
 
 test('a signal while it starts leaves nothing behind', async () => {
