@@ -166,7 +166,10 @@ export class Lab implements Owner {
   async #isDrained(): Promise<boolean> {
     const { all } = this.bus.partitions;
     // The outboxes first: once they are empty, what they had is queued.
-    const outboxes = (keys: Keyspace) => all.map(({ index }) => keys.outbox(String(index)));
+    const outboxes = (keys: Keyspace) => [
+      keys.outbox(),
+      ...all.map(({ index }) => keys.outbox_aside(String(index))),
+    ];
     const outgoing = all.map((each) => each.command((redis, keys) => redis.exists(...outboxes(keys))));
     if ((await Promise.all(outgoing)).some((count) => count > 0)) return false;
     const queued = all.map((each) => each.command((redis, keys) => redis.hlen(keys.gauge_events())));

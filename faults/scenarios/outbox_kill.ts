@@ -30,7 +30,7 @@ const is =
     message.at === at && message.call.script === script;
 
 /** True for a read_outbox that also removes applied entries. The first read of an outbox removes none. */
-const trims = ({ call: { args } }: Message) => Number(args[2]) > 0;
+const trims = ({ call: { args } }: Message) => Number(args[0]) > 0;
 const hasEvents = (message: Message) => message.at === 'reply' && message.reply.includes('https://');
 
 const AT_OUTBOX: readonly Pick<Required<Moment>, 'name' | 'fits'>[] = [

@@ -1,17 +1,17 @@
 #!lua
 --[[
-apply_outbox: do the work that another partition has in its outbox for this one, in the order of the entries.
+apply_outbox: do the work that other partitions have for this one, in the order of their entries.
 
-`source` is the number of that partition. Entries up to the last applied number are ignored. So each entry is applied
-once, even if several processes send it, or one sends it again.
+Each of `sources` is another partition, with its number as `source`. Entries up to the number that was applied last are
+ignored. So each entry is applied once, even if several processes send it, or one sends it again.
 
-New batches get the time of the first entry that is applied now, which is when its events were accepted. So deadlines,
+New batches get the time of the earliest entry that is applied now, which is when its events were accepted. So deadlines,
 ages and the waiting times of joins count from then, however long the entry was under way.
 
-`applied` is the number of the last entry that this partition has applied. `added` has the events of each topic and the
-subscribers here that got them (storing.lua). `published` has the events and bytes of topics that live here, to which
-joins of the other partition publish. `refused` has the topics to which such a join may not publish any more, with the
-reason; the events for them are dropped. `unused` has topics of the other partition that have no subscriber here.
+`applied` has the number of the last entry that this partition has applied, for each source. `added` has the events of each
+topic and the subscribers here that got them (storing.lua). `published` has the events and bytes of topics that live
+here, to which joins of other partitions publish. `refused` has the topics to which such a join may not publish any more,
+with the reason; the events for them are dropped. `unused` has topics of other partitions that have no subscriber here.
 ]]
 local intake = include('intake')
 local outboxes = include('outboxes')
@@ -77,25 +77,36 @@ local function names_in(set)
   return names
 end
 
-return function(call, args)
-  local applied = call.keys.outboxes_applied()
-  local last = tonumber(redis.call('HGET', applied, args.source)) or 0
-  local state = { taken = intake.begin_unlimited(), unused = {}, refused = {} }
-  state.taken.max_topics, state.taken.max_client_topics = args.max_topics, args.max_client_topics
-  for _, entry in ipairs(args.entries) do
+-- Does the work of those entries of a source that have not been applied. Returns the number of the last entry.
+local function apply(call, state, entries, last)
+  for _, entry in ipairs(entries) do
     local number = outboxes.number_of(entry)
     if number > last then
       go_back_to(call, number)
-      local work = outboxes.work_of(entry)
-      for i = 1, #work, 3 do DO[work[i]](call, state, work[i + 1], work[i + 2]) end
+      local kind, topic, about = outboxes.work_of(entry)
+      DO[kind](call, state, topic, about)
       last = number
     end
   end
+  return last
+end
+
+return function(call, args)
+  local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}
+  local state = { taken = intake.begin_unlimited(), unused = {}, refused = {} }
+  state.taken.max_topics, state.taken.max_client_topics = args.max_topics, args.max_client_topics
+  for i, from in ipairs(args.sources) do fields[i] = from.source end
+  local before = redis.call('HMGET', key, unpack(fields))
+  for i, from in ipairs(args.sources) do
+    -- The same source may be there twice, with the same entries.
+    last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
+    applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
+  end
   intake.end_run(state.taken)
   storing.store(call, args.uid_seed, state.taken)
-  redis.call('HSET', applied, args.source, string.format('%d', last))
+  redis.call('HSET', key, unpack(values))
   return {
-    applied = last, added = storing.added(state.taken), published = published(state.taken),
+    applied = applied, added = storing.added(state.taken), published = published(state.taken),
     refused = state.refused, unused = names_in(state.unused),
   }
 end

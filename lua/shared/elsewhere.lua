@@ -37,4 +37,11 @@ function elsewhere.count(marks)
   return count
 end
 
+-- Returns the numbers of the marked partitions as one text, with commas between them.
+function elsewhere.partitions(marks)
+  local partitions = {}
+  for i, mark in ipairs(marks) do partitions[i] = mark.partition end
+  return table.concat(partitions, ',')
+end
+
 return elsewhere

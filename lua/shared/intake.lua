@@ -17,7 +17,7 @@ local intake = {}
 -- events for each. `fingerprints` has the fingerprint of each accepted publication, by the digest of its idempotency
 -- key. `outgoing` has the work for other partitions.
 function intake.begin_unlimited()
-  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = {} }
+  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
 end
 
 -- Creates the working state of one script call, with the limits on topics and idempotency keys in `args`.
@@ -109,8 +109,9 @@ function intake.end_run(taken)
       taken.slices[token] = append(copy_of(slice, token), run)
     end
   end
-  for _, mark in ipairs(taken.run_topic.elsewhere) do
-    outboxes.add(taken.outgoing, mark.partition, 'events', taken.run_topic.name, outboxes.events_of(run))
+  if #taken.run_topic.elsewhere > 0 then
+    local others = elsewhere.partitions(taken.run_topic.elsewhere)
+    outboxes.add(taken.outgoing, others, 'events', taken.run_topic.name, outboxes.events_of(run))
   end
   taken.run = nil
 end
@@ -135,7 +136,9 @@ end
 -- moved there. Returns nothing otherwise. Each topic is checked once in a script call, because one call adds little.
 local function judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
-  if topic.is_stuck == nil then topic.is_stuck = outboxes.are_full(call, topic.elsewhere, taken.max_outbox_bytes) end
+  if topic.is_stuck == nil then
+    topic.is_stuck = outboxes.are_full(call, taken.outgoing, topic.elsewhere, taken.max_outbox_bytes)
+  end
   return topic.is_stuck and 'outbox_full' or nil
 end
 

@@ -1,44 +1,87 @@
 --[[
-Outboxes: lists of the work that this partition has for other partitions.
+Outboxes: the work that this partition has for other partitions.
 
-The list `outbox:{partition}` has the entries for one other partition, in the order in which that partition must apply
-them. A call adds at most one entry for each partition. An entry begins with its number, in 16 digits. A list in
-MessagePack follows, with three items for each piece of work:
+The list `outbox` has the entries for all other partitions, in the order in which these must apply them. An entry is its
+number in 16 digits, the numbers of the partitions that it is for, a colon, and a list in MessagePack, such as
+`00017954000000003,5:` and `{ kind, topic, about }`:
 
 - `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
 - `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;
 - `publish`, a topic and `{ client, join, events }`: the topic lives in the other partition, and a join of this
   partition publishes the events to it.
 
+If a partition does not apply its entries in time, they are set aside for it in the list `outbox:{partition}`, so that the
+others need not wait. Entries are set aside for it until that list is empty, which keeps them in order.
+
 The number of an entry is the time (µs) of the call, or one more than the last number if that is higher. The other
 partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses the last writes
 of a partition, its next numbers are higher, because they follow the clock.
 ]]
+local bulk = include('bulk')
 local jobs = include('jobs')
+local leases = include('leases')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
+-- An entry can have megabytes, so they are read a few at a time: what a script reads is memory of Redis.
+local READ_AT_ONCE = 8
+-- Time until a partition that did not apply its entries is asked again.
+local ASK_AGAIN_MS = 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
 function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Returns the work that an outbox entry describes: a list with three items for each piece of work.
+-- Returns the kind, the topic and the rest of an entry's work.
 function outboxes.work_of(entry)
-  return cmsgpack.unpack(entry:sub(NUMBER_LENGTH + 1))
+  return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed job that moves the entries of the outbox for a partition to that partition.
-function outboxes.job_for(partition)
+-- Returns the packed job that moves `outbox`, or with `partition` what is set aside for that.
+local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Adds a piece of work for another partition to `outgoing`, which collects the work of one script call by partition.
-function outboxes.add(outgoing, partition, kind, topic, about)
-  local work = outgoing[partition] or {}
-  outgoing[partition] = work
-  work[#work + 1], work[#work + 2], work[#work + 3] = kind, topic, about
+-- Returns the first entries of a list: at most `max_entries` and about `max_bytes`, but at least one if there is any.
+function outboxes.first_entries(list, max_entries, max_bytes)
+  local entries, bytes = {}, 0
+  while #entries < max_entries do
+    local read = redis.call('LRANGE', list, #entries, math.min(#entries + READ_AT_ONCE, max_entries) - 1)
+    if #read == 0 then return entries end
+    for _, entry in ipairs(read) do
+      bytes = bytes + #entry
+      if #entries > 0 and bytes > max_bytes then return entries end
+      entries[#entries + 1] = entry
+    end
+  end
+  return entries
+end
+
+-- Deletes the job that moves `outbox`, or with `partition` what is set aside for that. Returns false if the worker does not
+-- hold the job.
+function outboxes.end_job(call, partition, worker, lease, lease_ms)
+  local job = job_for(partition)
+  if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
+  redis.call('SREM', call.keys.jobs_index('aux'), job)
+  return true
+end
+
+-- Returns the work of one call for other partitions. It has none yet.
+function outboxes.begin()
+  return { work = {} }
+end
+
+-- Reads the number of the last entry and the bytes in `outbox`, once in a call.
+local function read_state(call, outgoing)
+  if outgoing.last then return end
+  local last, bytes = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes'))
+  outgoing.last, outgoing.bytes = tonumber(last) or 0, tonumber(bytes) or 0
+end
+
+-- Adds a piece of work for `partitions`, a text with their numbers and commas between them.
+function outboxes.add(outgoing, partitions, kind, topic, about)
+  outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
 -- Returns a list with the events of a slice, which itself is only a part of a longer list.
@@ -48,30 +91,61 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Appends the collected work of a script call to the outboxes, one for each other partition. Queues the jobs that
--- move the entries there.
+-- Appends the work of a call to `outbox`. If that was empty, queues the job that empties it.
 function outboxes.store(call, outgoing)
-  local keys = call.keys
-  for partition, work in pairs(outgoing) do
-    local last = tonumber(redis.call('HGET', keys.outboxes_sent(), partition)) or 0
-    local number = math.max(last + 1, call.now_us)
-    local entry = string.format('%016d', number) .. cmsgpack.pack(work)
-    redis.call('RPUSH', keys.outbox(partition), entry)
-    redis.call('HSET', keys.outboxes_sent(), partition, string.format('%d', number))
-    redis.call('HINCRBY', keys.outboxes_bytes(), partition, #entry)
-    local job = outboxes.job_for(partition)
-    if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
+  if #outgoing.work == 0 then return end
+  read_state(call, outgoing)
+  local keys, entries = call.keys, {}
+  local number, bytes = math.max(outgoing.last, call.now_us - 1), outgoing.bytes
+  for i, piece in ipairs(outgoing.work) do
+    number = number + 1
+    entries[i] = string.format('%016d%s:', number, piece[1]) .. cmsgpack.pack(piece[2])
+    bytes = bytes + #entries[i]
   end
+  bulk.command('RPUSH', keys.outbox(), entries)
+  redis.call('HSET', keys.outboxes_sent(), 'last', string.format('%d', number), 'bytes', string.format('%d', bytes))
+  local job = job_for()
+  if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- True if `max_bytes` or more wait in the outbox to one of the partitions that have subscribers of a topic. `marks`
--- names these partitions.
-function outboxes.are_full(call, marks, max_bytes)
+-- Returns the bytes that are set aside for each partition, by its number. Partitions without such bytes are missing.
+local function bytes_aside(call)
+  local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
+  for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
+  return aside
+end
+
+-- True if `max_bytes` or more wait for one of the partitions that a topic has marks for.
+function outboxes.are_full(call, outgoing, marks, max_bytes)
+  read_state(call, outgoing)
+  outgoing.aside = outgoing.aside or bytes_aside(call)
   for _, mark in ipairs(marks) do
-    local bytes = tonumber(redis.call('HGET', call.keys.outboxes_bytes(), mark.partition)) or 0
-    if bytes >= max_bytes then return true end
+    if outgoing.bytes + (outgoing.aside[mark.partition] or 0) >= max_bytes then return true end
   end
   return false
+end
+
+-- Sets the entries of a list aside for those of their partitions that are in the list `late`, and schedules the jobs that
+-- move them.
+function outboxes.set_aside(call, entries, late)
+  local keys, lists = call.keys, {}
+  for _, partition in ipairs(late) do lists[partition] = {} end
+  for _, entry in ipairs(entries) do
+    local partitions = entry:sub(NUMBER_LENGTH + 1, entry:find(':', NUMBER_LENGTH + 1, true) - 1)
+    for partition in partitions:gmatch('%d+') do
+      local list = lists[partition]
+      if list then list[#list + 1] = entry end
+    end
+  end
+  for partition, list in pairs(lists) do
+    local bytes, job = 0, job_for(partition)
+    for _, entry in ipairs(list) do bytes = bytes + #entry end
+    bulk.command('RPUSH', keys.outbox_aside(partition), list)
+    if bytes > 0 then redis.call('HINCRBY', keys.outboxes_bytes(), partition, bytes) end
+    if bytes > 0 and redis.call('SADD', keys.jobs_index('aux'), job) == 1 then
+      jobs.make_scheduled(call, 'aux', job, call.now_ms + ASK_AGAIN_MS)
+    end
+  end
 end
 
 return outboxes

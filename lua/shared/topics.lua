@@ -40,8 +40,8 @@ end
 -- Returns false if there are none.
 local function end_elsewhere(call, topic, marks)
   if #marks == 0 then return false end
-  local outgoing = {}
-  for _, mark in ipairs(marks) do outboxes.add(outgoing, mark.partition, 'end', topic, false) end
+  local outgoing = outboxes.begin()
+  outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
   outboxes.store(call, outgoing)
   elsewhere.store(call, topic, marks)
   return true

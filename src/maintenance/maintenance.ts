@@ -25,10 +25,7 @@ const MAX_SLEEP_MS = 10_000;
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
-/**
- * Number of workers if the bus has several partitions. The third one moves outboxes while another job waits for a
- * partition that does not answer.
- */
+/** One more with several partitions: under load the outbox keeps one of them, and one may wait for another partition. */
 const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {

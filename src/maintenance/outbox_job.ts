@@ -3,11 +3,11 @@ import type { Grant } from '../delivering/grant.ts';
 import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { Outbox } from '../publishing/outbox.ts';
+import type { MoveEnd, Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Time after which the job gives way to other jobs of its queue, even if entries are left. */
+/** Time after which a job that moves what is set aside gives way to other jobs, even if entries are left. */
 const TURN_MS = 500;
 /**
  * The pause after an error of the bus itself. Such an error may last, and each attempt logs it. The entries must not
@@ -26,23 +26,37 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries that its partition has for another partition. Its argument is that partition's
- * index.
+ * The job `outbox`: moves the entries that its partition has for others. With an argument, the index of a partition, it
+ * moves what is set aside for that.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
-  return async ({ job, worker, lease }: Grant, signal: AbortSignal): Promise<Settlement> => {
-    const to = partitions.all[Number(job?.args[0])];
-    if (!to || to === partition) return DONE;
+  const move = (
+    { worker, lease }: Grant,
+    to: Partition | undefined,
+    signal: AbortSignal,
+  ): Promise<MoveEnd> => {
+    const holder = { worker, lease, leaseMs };
+    if (!to) return outbox.empty(partition, holder, signal);
     const endMs = clock.monotonicMs() + TURN_MS;
-    const isOver = () => signal.aborted || clock.monotonicMs() >= endMs;
+    return outbox.emptyAside(
+      partition,
+      to.index,
+      holder,
+      () => signal.aborted || clock.monotonicMs() >= endMs,
+    );
+  };
+  return async (grant: Grant, signal: AbortSignal): Promise<Settlement> => {
+    const [index] = grant.job?.args ?? [];
+    const to = partitions.all[Number(index)];
+    if (index !== undefined && (!to || to === partition)) return DONE;
     try {
-      const end = await outbox.empty(partition, to, { worker, lease, leaseMs }, isOver);
+      const end = await move(grant, to, signal);
       return end === 'left' ? GIVEN_BACK : { end: 'settled', held: end === 'ended' };
     } catch (error) {
-      if (error instanceof StorageFull) onFull(to);
+      if (to && error instanceof StorageFull) onFull(to);
       if (error instanceof StorageFull || error instanceof StorageUnavailable) throw error;
       log.error(
-        { err: error, partition: to.index },
+        { err: error, partition: to?.index },
         'an outbox cannot be moved; its entries stay until it can',
       );
       return AFTER_A_FAULT;

@@ -63,11 +63,13 @@ export async function measureShortage(
   return { memory, own, holdings, delayed, droppableBytes, targetBytes };
 }
 
-/** Returns the bytes in a partition's outboxes to these other partitions. */
+/** Returns the bytes that a partition has in its outbox, and that it has set aside for these others. */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
-  const counts = await partition.command((redis, keys) => redis.hmget(keys.outboxes_bytes(), ...places));
-  return sum(counts.map(Number));
+  const [bytes, aside] = await partition.command((redis, keys) =>
+    Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hmget(keys.outboxes_bytes(), ...places)]),
+  );
+  return sum([bytes, ...aside].map(Number));
 }
 
 async function holdingsOf(partition: Partition): Promise<Holdings> {

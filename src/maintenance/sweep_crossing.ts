@@ -53,13 +53,15 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/**
- * Queues the job of each outbox that has entries. Does nothing for a job that is queued already, or that a living
- * worker holds.
- */
+/** Queues the jobs of lists that have entries, unless a job is queued already or a living worker holds it. */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
-  for (const { index } of partitions.all) {
-    const entries = await walk.ask((redis, keys) => redis.llen(keys.outbox(String(index))));
-    if (entries > 0) await walk.run('enqueue', { q: 'aux', job: packJob('outbox', [index]), leaseMs });
+  const { keys } = walk.partition;
+  const lists: [key: string, args: number[]][] = [
+    [keys.outbox(), []],
+    ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
+  ];
+  for (const [key, args] of lists) {
+    const entries = await walk.ask((redis) => redis.llen(key));
+    if (entries > 0) await walk.run('enqueue', { q: 'aux', job: packJob('outbox', args), leaseMs });
   }
 }

@@ -129,7 +129,7 @@ const GAUGES = {
   ),
   'outbox.bytes': gauge(
     'outbox_bytes',
-    'Bytes that wait in other partitions for this one, if there are several.',
+    'Bytes on their way to any partition, or set aside for this one, if there are several.',
     { partition: 'partition' },
   ),
   'workers.count': gauge('workers', 'Known workers.'),

@@ -125,8 +125,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
   }
   for (const [topic, events] of reading.delayed) gauge('delayed.events', events, { topic });
   for (const [status, count] of Object.entries(reading.triggers)) gauge('triggers.count', count, { status });
-  for (const [partition, bytes] of reading.outboxes)
-    gauge('outbox.bytes', bytes, { partition: String(partition) });
+  for (const [partition, bytes] of reading.outboxes) gauge('outbox.bytes', bytes, { partition });
   const { memory, cpuSeconds } = reading;
   gauge('workers.count', reading.workers);
   gauge('redis.bytes_used', memory.used);

@@ -64,8 +64,13 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
 }
 
 async function readPartition(partition: Partition) {
-  const [time, workers, outboxes] = await partition.command((redis, keys) =>
-    Promise.all([redis.time(), redis.hlen(keys.workers()), redis.hgetall(keys.outboxes_bytes())]),
+  const [time, workers, outboxBytes, asideBytes] = await partition.command((redis, keys) =>
+    Promise.all([
+      redis.time(),
+      redis.hlen(keys.workers()),
+      redis.hget(keys.outboxes_sent(), 'bytes'),
+      redis.hgetall(keys.outboxes_bytes()),
+    ]),
   );
   const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
@@ -74,18 +79,28 @@ async function readPartition(partition: Partition) {
     readTriggers(partition),
     ...QUEUES.map((queue) => readQueue(partition, queue, nowMs)),
   ]);
-  return { subscribers, delayed, triggers, queues, workers, outboxes };
+  return {
+    subscribers,
+    delayed,
+    triggers,
+    queues,
+    workers,
+    outboxes: { ...asideBytes, any: outboxBytes ?? '0' },
+  };
 }
 
-/** Returns how many bytes wait in the outboxes of other partitions, for each partition; for none if there is only one. */
+/**
+ * Returns how many bytes are in outboxes, as `any`, and how many are set aside for each partition, by its index. Returns
+ * nothing if there is only one partition.
+ */
 function outboxesOf(
   { all }: Partitions,
   readings: readonly { outboxes: Record<string, string> }[],
-): [partition: number, bytes: number][] {
+): [partition: string, bytes: number][] {
   if (all.length === 1) return [];
-  return all.map(({ index }) => [
-    index,
-    readings.reduce((sum, { outboxes }) => sum + Number(outboxes[String(index)] ?? 0), 0),
+  return ['any', ...all.map(({ index }) => String(index))].map((name) => [
+    name,
+    readings.reduce((sum, { outboxes }) => sum + Number(outboxes[name] ?? 0), 0),
   ]);
 }
 

@@ -96,6 +96,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
+  outbox_aside: oneOnly,
   outboxes_sent: oneOnly,
   outboxes_bytes: oneOnly,
   outboxes_applied: oneOnly,

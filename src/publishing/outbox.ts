@@ -1,32 +1,19 @@
-import { sleep } from '../clock.ts';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
-import { uidSeed } from '../ids.ts';
-import type { Log } from '../log.ts';
-import type { Reply } from '../store/contracts.ts';
+import { clock, sleep } from '../clock.ts';
+import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
-import type { TopicMarks } from '../subscribing/topic_marks.ts';
-import { addedBySubscriber } from './publication.ts';
-import type { PublishFigures } from './publisher.ts';
+import { Applying, type ApplyingParts, bytesOf } from './applying.ts';
 
-/** Maximum entries of one step, and its approximate maximum of bytes. An entry has the events of one script call. */
-const MAX_ENTRIES = 100;
+/** Maximum entries of one step, and its approximate maximum of bytes. */
+const MAX_ENTRIES = 500;
 const MAX_BYTES = 1_000_000;
 /**
- * Maximum time that a job waits for another partition, which normally applies entries in milliseconds. Otherwise a master
- * that hangs would hold up the jobs of other outboxes until its connection is cut: with one such master, deliveries
- * between two other masters took ten seconds.
+ * Time between two steps of a busy outbox, so that a step has many entries. All outboxes of a process take their steps at
+ * the same time, so that what several have for one partition goes in one call.
  */
-const PATIENCE_MS = 250;
-
-interface OutboxParts {
-  /** The partitions to use when entries are applied: with ROUTEMASTER_MIN_REPLICAS, these wait for replicas. */
-  applying: Partitions;
-  figures: PublishFigures;
-  marks: Pick<TopicMarks, 'refresh'>;
-  limits: { maxTopics: number; maxClientTopics: number };
-  log: Log;
-}
+const PAUSE_MS = 20;
+/** An outbox is busy if it had about this many entries in the last RECENT_MS. */
+const BUSY = 5;
+const RECENT_MS = 100;
 
 /** The worker that holds the job of an outbox. */
 export interface OutboxHolder {
@@ -35,65 +22,126 @@ export interface OutboxHolder {
   leaseMs: number;
 }
 
+/** `left`: entries may be left, because `signal` was aborted or time was up. `lost`: the worker does not hold the job. */
+export type MoveEnd = 'ended' | 'left' | 'lost';
+
+/** The first entries of an outbox, when they are applied. */
+interface Step {
+  last: number;
+  count: number;
+  bytes: number;
+  /** The partitions that did not apply theirs, for which they must be set aside. */
+  late: string[];
+}
+
 /**
- * Empties outboxes. An outbox is a list, in the partition where a topic lives, of entries for another partition: events
- * for the subscribers there, for example (lua/shared/outboxes.lua). Any number of processes may move entries at the same
- * time, since the other partition applies each entry once, in order.
+ * Empties outboxes. An outbox is a list, in the partition where a topic lives, of entries for other partitions: events
+ * for the subscribers there, for example (lua/shared/outboxes.lua). What a partition does not apply in time is set aside
+ * for it in a list of its own. Any number of processes may move entries at the same time, since the other partition
+ * applies each entry once, in order.
  */
 export class Outbox {
-  readonly #parts: OutboxParts;
-  /** Indexes of the partitions that exceeded PATIENCE_MS and still have not answered. */
-  readonly #hanging = new Set<number>();
-  /** About how many bytes are moved at a time. One entry alone after Redis had no memory for more. */
+  readonly #applying: Applying;
+  /** For each home, about how many entries it had in the last RECENT_MS, and when that was reckoned. */
+  readonly #recent = new Map<number, { entries: number; atMs: number }>();
+  /** About how many bytes are moved at a time from a list set aside. One entry alone after Redis had no memory for more. */
   #maxBytes = MAX_BYTES;
 
-  constructor(parts: OutboxParts) {
-    this.#parts = parts;
+  constructor(parts: ApplyingParts) {
+    this.#applying = new Applying(parts);
   }
 
   /** Resolves when `to` has applied all entries that `home` has for it now. Throws as Partition does. */
   async flush(home: Partition, to: Partition): Promise<void> {
-    const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), String(to.index)));
+    const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
     const last = Number(sent ?? 0);
-    for await (const applied of this.#move(home, to)) if (applied >= last) return;
+    for (let step: Step | undefined; !step || step.last < last; ) {
+      for await (const _ of this.#moveAside(home, to.index));
+      const { entries, behind } = await this.#read(home, step);
+      step = undefined;
+      // Entries were set aside for `to` meanwhile.
+      if (behind.includes(to.index)) continue;
+      if (entries.length === 0) return;
+      const failed = await this.#apply(home, entries, behind);
+      if (failed.has(to.index)) throw failed.get(to.index);
+      step = stepOf(entries, [...behind, ...failed.keys()]);
+    }
   }
 
-  /**
-   * Moves entries until the outbox is empty. The step that finds it empty also ends the job that `holder` holds. Returns
-   * 'left' if `isOver` returned true before that, and 'lost' if the worker does not hold the job any more.
-   */
-  async empty(
+  /** Moves the entries of `home` until none is left. The step that finds none also ends the job that `holder` holds. */
+  async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
+    for (let step: Step | undefined; !signal.aborted; ) {
+      const { entries, behind, ended } = await this.#read(home, step, holder);
+      if (entries.length === 0) return ended ? 'ended' : 'lost';
+      const failed = await this.#apply(home, entries, behind);
+      step = stepOf(entries, [...behind, ...failed.keys()]);
+      if (this.#isBusy(home, entries.length))
+        await sleep(PAUSE_MS - (clock.monotonicMs() % PAUSE_MS), signal);
+    }
+    return 'left';
+  }
+
+  /** Does what `empty` does with what `home` has set aside for another partition. Throws as Partition does. */
+  async emptyAside(
     home: Partition,
-    to: Partition,
+    to: number,
     holder: OutboxHolder,
     isOver: () => boolean,
-  ): Promise<'ended' | 'left' | 'lost'> {
-    const moving = this.#move(home, to, holder);
+  ): Promise<MoveEnd> {
+    const moving = this.#moveAside(home, to, holder);
     for (let step = await moving.next(); ; step = await moving.next()) {
       if (step.done) return step.value ? 'ended' : 'lost';
       if (isOver()) return 'left';
     }
   }
 
+  async #read(home: Partition, { late = [], ...step }: Partial<Step> = {}, holder?: OutboxHolder) {
+    return home.run('read_outbox', {
+      ...{ last: undefined, count: 0, bytes: 0, ...step, late },
+      ...{ maxEntries: MAX_ENTRIES, maxBytes: MAX_BYTES, leaseMs: 0, ...holder },
+    });
+  }
+
   /**
-   * Moves entries step by step. Yields the number of the last applied entry after each step. Returns true if the job
-   * ended.
+   * Has all partitions apply their entries, except those that are `behind`, for which earlier ones are set aside. Resolves
+   * with the error of each partition that failed.
    */
-  async *#move(home: Partition, to: Partition, holder?: OutboxHolder): AsyncGenerator<number, boolean> {
+  async #apply(
+    home: Partition,
+    entries: readonly Buffer[],
+    behind: readonly number[],
+  ): Promise<Map<number, unknown>> {
+    const failed = new Map<number, unknown>();
+    const apply = async ([to, its]: [number, Buffer[]]) => {
+      await this.#applying.applyInTime(home, to, its).catch((error) => failed.set(to, error));
+    };
+    await Promise.all([...byPartition(entries)].filter(([to]) => !behind.includes(to)).map(apply));
+    return failed;
+  }
+
+  #isBusy({ index }: Partition, entries: number): boolean {
+    const nowMs = clock.monotonicMs();
+    const { entries: before, atMs } = this.#recent.get(index) ?? { entries: 0, atMs: nowMs };
+    const recent = before * Math.exp((atMs - nowMs) / RECENT_MS) + entries;
+    this.#recent.set(index, { entries: recent, atMs: nowMs });
+    return recent >= BUSY;
+  }
+
+  /**
+   * Moves entries that are set aside, step by step. Yields after each step. Returns true if the job of the list ended.
+   */
+  async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
     let applied: number | undefined;
     for (let checked = 0; ; ) {
-      const { entries, ended } = await home.run('read_outbox', {
-        ...{
-          partition: String(to.index),
-          maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES,
-          maxBytes: this.#maxBytes,
-        },
-        ...{ applied, checked, leaseMs: 0, ...holder },
+      const { entries, ended } = await home.run('read_aside', {
+        ...{ partition: String(to), applied, checked },
+        ...{ maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES, maxBytes: this.#maxBytes },
+        ...{ leaseMs: 0, ...holder },
       });
       if (entries.length === 0) return ended;
-      const applying = () => this.#apply(home, to, entries);
       try {
-        applied = await (holder ? this.#inTime(to, applying) : applying());
+        const how = holder ? 'applyInTime' : 'apply';
+        applied = await this.#applying[how](home, to, entries);
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
@@ -103,48 +151,34 @@ export class Outbox {
         continue;
       }
       checked = entries.length;
-      yield applied;
+      yield;
     }
   }
+}
 
-  /**
-   * Applies entries, but waits for the partition no longer than PATIENCE_MS. Then it throws StorageUnavailable, and so do
-   * all calls until the partition has answered.
-   */
-  async #inTime(to: Partition, apply: () => Promise<number>): Promise<number> {
-    const hangs = () => new StorageUnavailable(new Error(`partition ${to.index} does not answer`));
-    if (this.#hanging.has(to.index)) throw hangs();
-    const applying = apply();
-    const answered = new AbortController();
-    const late = sleep(PATIENCE_MS, answered.signal);
-    const applied = await Promise.race([applying, late]).finally(() => answered.abort());
-    if (applied !== undefined) return applied;
-    this.#hanging.add(to.index);
-    const ended = () => this.#hanging.delete(to.index);
-    applying.then(ended, ended);
-    throw hangs();
-  }
+/** The beginning of an entry: its number, and the numbers of the partitions that it is for. */
+const HEAD = /^(\d{16})([\d,]+):/;
+/** Maximum length of a head: all of 1,024 partitions. */
+const HEAD_BYTES = 5200;
 
-  /** Has the other partition apply entries. Returns the number of the last entry that it has applied. */
-  async #apply(home: Partition, to: Partition, entries: readonly Buffer[]): Promise<number> {
-    const { applying, figures, marks, limits } = this.#parts;
-    const { maxTopics, maxClientTopics } = limits;
-    const reply = await (applying.all[to.index] as Partition).run('apply_outbox', {
-      ...{ uidSeed: uidSeed(), source: String(home.index), entries },
-      ...{ maxTopics, maxClientTopics },
-    });
-    for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
-      figures.added(subscriber, events);
-    for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
-    for (const refusal of reply.refused) this.#report(refusal);
-    if (reply.unused.length > 0) await marks.refresh(to, reply.unused);
-    return reply.applied;
-  }
+function headOf(entry: Buffer): { number: number; partitions: number[] } {
+  const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
+  if (!number || !partitions) throw new Error('an entry of an outbox has no head');
+  return { number: Number(number), partitions: partitions.split(',').map(Number) };
+}
 
-  #report({ topic, reason, events }: Reply<'apply_outbox'>['refused'][number]): void {
-    this.#parts.log.error(
-      { topic, reason, events },
-      'a join may not publish to its topic any more; its events are dropped',
-    );
-  }
+function byPartition(entries: readonly Buffer[]): Map<number, Buffer[]> {
+  const found = new Map<number, Buffer[]>();
+  for (const entry of entries)
+    for (const to of headOf(entry).partitions) {
+      const its = found.get(to);
+      if (its) its.push(entry);
+      else found.set(to, [entry]);
+    }
+  return found;
+}
+
+function stepOf(entries: readonly Buffer[], late: readonly number[]): Step {
+  const { number } = headOf(entries.at(-1) as Buffer);
+  return { last: number, count: entries.length, bytes: bytesOf(entries), late: late.map(String) };
 }

@@ -4,11 +4,12 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
-import { Queue } from '../../src/delivering/queue.ts';
+import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
@@ -67,14 +68,18 @@ class Bus {
     return nameIn(this.partitions, index, stem);
   }
 
-  /** Runs the jobs of all outboxes until none is left. */
-  async runJobs(): Promise<void> {
+  /** Runs the jobs of all outboxes until none is left; also those that are not due yet. */
+  async runJobs(outbox = this.outbox): Promise<void> {
     for (const partition of this.partitions.all) {
+      const { redis, keys } = partition;
+      for (const job of await redis.zrangeBuffer(keys.jobs_scheduled('aux'), '0', '-1'))
+        await redis.zadd(keys.jobs_scheduled('aux'), 0, job);
+      await promoteDue(partition);
       const queue = new Queue(partition, 'aux', SETTINGS);
       const run = outboxJob({
         partition,
         partitions: this.partitions,
-        outbox: this.outbox,
+        outbox,
         leaseMs: LEASE_MS,
         log: capturedLog().log,
         onFull: () => {},
@@ -99,10 +104,23 @@ class Bus {
     return this.partitions.ofTopic(this.topic);
   }
 
-  entries(to: number): Promise<string[]> {
+  /** Returns the entries of the topic's home: all of its outbox, or those set aside for a partition. */
+  entries(aside?: number): Promise<string[]> {
     const { redis, keys } = this.homeOfTopic();
-    return redis.lrange(keys.outbox(String(to)), 0, -1);
+    return redis.lrange(aside === undefined ? keys.outbox() : keys.outbox_aside(String(aside)), 0, -1);
   }
+}
+
+/** Returns an outbox for which the second partition answers as `run` does. */
+function outboxWith(run: () => Promise<never>): Outbox {
+  const [home, , ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
+  return new Outbox({
+    applying: new Partitions(home, { run, index: 1 } as unknown as Partition, ...others),
+    figures: { published: () => {}, added: () => {} },
+    marks: { refresh: async () => {} },
+    limits: PUBLISH_LIMITS,
+    log: capturedLog().log,
+  });
 }
 
 let bus: Bus;
@@ -121,8 +139,8 @@ describe('with several partitions, a publish', () => {
     assert.deepEqual(await bus.queued(tokens[1] as string), []);
     const { outboxes } = await readGauges(bus.partitions, { redisMaxBytes: 0, redisMinFreeBytes: 0 });
     assert.deepEqual(
-      outboxes.map(([, bytes]) => bytes > 0),
-      [false, true, true, true],
+      outboxes.map(([partition, bytes]) => [partition, bytes > 0]),
+      [['any', true], ...['0', '1', '2', '3'].map((partition) => [partition, false])],
     );
     await bus.runJobs();
     for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
@@ -133,7 +151,7 @@ describe('with several partitions, a publish', () => {
   test('leaves nothing behind where a partition has no subscriber', async () => {
     await bus.subscribe(bus.token(0), bus.topic);
     await bus.publish('e');
-    for (const to of [1, 2, 3]) assert.deepEqual(await bus.entries(to), []);
+    assert.deepEqual(await bus.entries(), []);
     await assertPartitionsConsistent(bus.partitions);
   });
 
@@ -157,35 +175,59 @@ describe('an outbox', () => {
     const token = bus.token(1);
     await bus.subscribe(token, bus.topic);
     await bus.publish('e1');
-    const [before = ''] = await bus.entries(1);
+    const [before = ''] = await bus.entries();
     const home = bus.homeOfTopic();
     const to = bus.partitions.all[1] as Partition;
     await Promise.all([1, 2, 3].map(() => bus.outbox.flush(home, to)));
-    await home.redis.lpush(home.keys.outbox('1'), before);
-    await home.redis.hincrby(home.keys.outboxes_bytes(), '1', Buffer.byteLength(before));
+    await bus.runJobs();
+    await home.redis.lpush(home.keys.outbox(), before);
+    await home.redis.hincrby(home.keys.outboxes_sent(), 'bytes', Buffer.byteLength(before));
     await bus.publish('e2');
     await bus.runJobs();
     assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
     await assertPartitionsConsistent(bus.partitions);
   });
 
-  test('keeps what another partition cannot take yet', async () => {
+  test('keeps what another partition cannot take yet, in order, while the others go on', async () => {
+    const [late, well] = [bus.token(1), bus.token(2)];
+    for (const token of [late, well]) await bus.subscribe(token, bus.topic);
+    const failing = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    await bus.publish('e1');
+    const [home, to] = bus.partitions.all as [Partition, Partition];
+    await assert.rejects(failing.flush(home, to), StorageUnavailable);
+    for (const event of ['e2', 'e3']) {
+      const { grants } = await new Queue(home, 'aux', SETTINGS).acquire(['w']);
+      const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
+      assert.equal(await failing.empty(home, holder, new AbortController().signal), 'ended');
+      await bus.publish(event);
+    }
+    assert.deepEqual(await bus.queued(well), ['e1', 'e2']);
+    assert.equal((await bus.entries(1)).length, 2);
+    await assertConsistent(home);
+    await bus.outbox.flush(home, to);
+    assert.deepEqual(await bus.queued(late), ['e1', 'e2', 'e3']);
+    await bus.runJobs();
+    for (const token of [late, well]) assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('sets entries aside again while earlier ones are set aside', async () => {
     const token = bus.token(1);
     await bus.subscribe(token, bus.topic);
+    const failing = outboxWith(() => Promise.reject(new Error('away')));
     await bus.publish('e1');
-    const home = bus.homeOfTopic();
-    const away = { run: () => Promise.reject(new Error('away')), index: 1 } as unknown as Partition;
-    const failing = new Outbox({
-      applying: new Partitions(home, away),
-      figures: { published: () => {}, added: () => {} },
-      marks: { refresh: async () => {} },
-      limits: PUBLISH_LIMITS,
-      log: capturedLog().log,
-    });
-    await assert.rejects(failing.flush(home, away), /away/);
+    await bus.runJobs(failing);
     assert.equal((await bus.entries(1)).length, 1);
+    await bus.publish('e2');
+    const { redis, keys } = bus.homeOfTopic();
+    assert.equal(await redis.zcard(keys.jobs_scheduled('aux')), 1);
+    const { grants } = await new Queue(bus.homeOfTopic(), 'aux', SETTINGS).acquire(['w']);
+    const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
+    assert.equal(await bus.outbox.empty(bus.homeOfTopic(), holder, new AbortController().signal), 'ended');
+    assert.deepEqual(await bus.queued(token), []);
     await bus.runJobs();
-    assert.deepEqual(await bus.queued(token), ['e1']);
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
   });
 });
 
@@ -193,23 +235,15 @@ test('the job of an outbox waits a moment for a master that hangs, and other job
   await bus.subscribe(bus.token(1), bus.topic);
   await bus.publish('e1');
   const home = bus.homeOfTopic();
-  const to = bus.partitions.all[1] as Partition;
   const answer = Promise.withResolvers<never>();
   let asked = 0;
-  const run = () => {
+  const outbox = outboxWith(() => {
     asked++;
     return answer.promise;
-  };
-  const outbox = new Outbox({
-    applying: new Partitions(home, { run, index: 1 } as unknown as Partition),
-    figures: { published: () => {}, added: () => {} },
-    marks: { refresh: async () => {} },
-    limits: PUBLISH_LIMITS,
-    log: capturedLog().log,
   });
+  await bus.runJobs(outbox);
   const holder = { worker: 'w', lease: 1, leaseMs: LEASE_MS };
-  const empty = () => outbox.empty(home, to, holder, () => false);
-  await assert.rejects(empty(), StorageUnavailable);
+  const empty = () => outbox.emptyAside(home, 1, holder, () => false);
   await assert.rejects(empty(), StorageUnavailable);
   assert.equal(asked, 1);
   answer.reject(new StorageUnavailable(new Error('cut')));
@@ -218,19 +252,25 @@ test('the job of an outbox waits a moment for a master that hangs, and other job
   assert.deepEqual(await bus.queued(bus.token(1)), ['e1']);
 });
 
-test('the job of an outbox with an entry that nobody can read stays, and says so', async () => {
-  const { log, lines } = capturedLog();
-  const [partition, to] = bus.partitions.all as [Partition, Partition];
-  await partition.redis.rpush(partition.keys.outbox('1'), `${'1'.padStart(16, '0')}\xc1`);
-  await partition.run('enqueue', { q: 'aux', job: packJob('outbox', [to.index]), leaseMs: LEASE_MS });
-  const [grant] = (await new Queue(partition, 'aux', SETTINGS).acquire(['w'])).grants;
-  const { partitions, outbox } = bus;
-  const run = outboxJob({ partition, partitions, outbox, leaseMs: LEASE_MS, onFull: () => {}, log });
-  const settlement = await run(grant as Grant, new AbortController().signal);
-  assert.equal(settlement.end, 'retry');
-  assert.equal(lines[0]?.msg, 'an outbox cannot be moved; its entries stay until it can');
-  assert.equal(await partition.redis.llen(partition.keys.outbox('1')), 1);
-});
+for (const [what, list, entry] of [
+  ['an outbox with an entry that has no head', undefined, 'e1'],
+  ['entries set aside of which one is damaged', '1', `${'1'.padStart(16, '0')}1:\xc1`],
+] as const)
+  test(`the job of ${what} stays, and says so`, async () => {
+    const { log, lines } = capturedLog();
+    const [partition] = bus.partitions.all as [Partition];
+    const key = list === undefined ? partition.keys.outbox() : partition.keys.outbox_aside(list);
+    await partition.redis.rpush(key, entry);
+    const job = packJob('outbox', list === undefined ? [] : [Number(list)]);
+    await partition.run('enqueue', { q: 'aux', job, leaseMs: LEASE_MS });
+    const [grant] = (await new Queue(partition, 'aux', SETTINGS).acquire(['w'])).grants;
+    const { partitions, outbox } = bus;
+    const run = outboxJob({ partition, partitions, outbox, leaseMs: LEASE_MS, onFull: () => {}, log });
+    const settlement = await run(grant as Grant, new AbortController().signal);
+    assert.equal(settlement.end, 'retry');
+    assert.equal(lines[0]?.msg, 'an outbox cannot be moved; its entries stay until it can');
+    assert.equal(await partition.redis.llen(key), 1);
+  });
 
 describe('a subscription to a topic that lives elsewhere', () => {
   test('counts for the next event, and no longer when it has ended', async () => {

@@ -34,6 +34,20 @@ export const publishingContracts = {
   },
   read_outbox: {
     arguments: {
+      last: 'number?',
+      count: 'number',
+      bytes: 'number',
+      late: ['text'],
+      maxEntries: 'number',
+      maxBytes: 'number',
+      worker: 'text?',
+      lease: 'digits?',
+      leaseMs: 'number',
+    },
+    reply: { entries: ['bytes'], behind: ['number'], ended: 'flag' },
+  },
+  read_aside: {
+    arguments: {
       partition: 'text',
       applied: 'number?',
       checked: 'number',
@@ -48,13 +62,12 @@ export const publishingContracts = {
   apply_outbox: {
     arguments: {
       uidSeed: 'text',
-      source: 'text',
       maxTopics: 'number',
       maxClientTopics: 'number',
-      entries: ['bytes'],
+      sources: [{ source: 'text', entries: ['bytes'] }],
     },
     reply: {
-      applied: 'number',
+      applied: ['number'],
       added: [{ events: 'number', subscribers: 'text' }],
       published: [{ topic: 'text', events: 'number', bytes: 'number' }],
       refused: [{ topic: 'text', join: 'text', reason: 'text', events: 'number' }],

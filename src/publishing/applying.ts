@@ -1,0 +1,108 @@
+import { sleep } from '../clock.ts';
+import { StorageUnavailable } from '../errors.ts';
+import { uidSeed } from '../ids.ts';
+import type { Log } from '../log.ts';
+import { Batcher } from '../store/batcher.ts';
+import type { Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import type { TopicMarks } from '../subscribing/topic_marks.ts';
+import { addedBySubscriber } from './publication.ts';
+import type { PublishFigures } from './publisher.ts';
+
+/** Maximum bytes of entries in a call. A heavier entry goes alone. */
+const MAX_BYTES = 1_000_000;
+/**
+ * Maximum time that a job waits for another partition, which normally applies entries in milliseconds. Otherwise a master
+ * that hangs would hold up what goes to others until its connection is cut: with one such master, deliveries between two
+ * other masters took ten seconds.
+ */
+const PATIENCE_MS = 500;
+
+export interface ApplyingParts {
+  /** The partitions to use when entries are applied: with ROUTEMASTER_MIN_REPLICAS, these wait for replicas. */
+  applying: Partitions;
+  figures: PublishFigures;
+  marks: Pick<TopicMarks, 'refresh'>;
+  limits: { maxTopics: number; maxClientTopics: number };
+  log: Log;
+}
+
+/** Entries of one partition for another one, in order. */
+interface Work {
+  source: string;
+  entries: readonly Buffer[];
+}
+
+/** Has partitions apply entries. The entries that several others have for a partition at a time go in one call. */
+export class Applying {
+  readonly #parts: ApplyingParts;
+  readonly #batchers: readonly Batcher<Work, number>[];
+  /** Indexes of the partitions that exceeded PATIENCE_MS and still have not answered. */
+  readonly #hanging = new Set<number>();
+
+  constructor(parts: ApplyingParts) {
+    this.#parts = parts;
+    this.#batchers = parts.applying.all.map(
+      (_, index) =>
+        new Batcher((group) => this.#apply(index, group), {
+          max: MAX_BYTES,
+          weigh: ({ entries }) => bytesOf(entries),
+        }),
+    );
+  }
+
+  /**
+   * Has partition `to` apply entries of `home`. Resolves with the number of the last entry that it has applied. Throws as
+   * Partition does.
+   */
+  async apply(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
+    const batcher = this.#batchers[to];
+    if (!batcher) throw new Error(`there is no partition ${to}`);
+    return batcher.add({ source: String(home.index), entries });
+  }
+
+  /**
+   * Does what `apply` does, but waits no longer than PATIENCE_MS. Then it throws StorageUnavailable, and so do all calls
+   * until the partition has answered.
+   */
+  async applyInTime(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
+    const hangs = () => new StorageUnavailable(new Error(`partition ${to} does not answer`));
+    if (this.#hanging.has(to)) throw hangs();
+    const applying = this.apply(home, to, entries);
+    const answered = new AbortController();
+    const late = sleep(PATIENCE_MS, answered.signal);
+    const applied = await Promise.race([applying, late]).finally(() => answered.abort());
+    if (applied !== undefined) return applied;
+    this.#hanging.add(to);
+    const ended = () => this.#hanging.delete(to);
+    applying.then(ended, ended);
+    throw hangs();
+  }
+
+  async #apply(to: number, sources: readonly Work[]): Promise<number[]> {
+    const { applying, figures, marks, limits } = this.#parts;
+    const { maxTopics, maxClientTopics } = limits;
+    const partition = applying.all[to] as Partition;
+    const reply = await partition.run('apply_outbox', {
+      ...{ uidSeed: uidSeed(), maxTopics, maxClientTopics, sources },
+    });
+    for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
+      figures.added(subscriber, events);
+    for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
+    for (const refusal of reply.refused) this.#report(refusal);
+    if (reply.unused.length > 0) await marks.refresh(partition, reply.unused);
+    return reply.applied;
+  }
+
+  #report({ topic, reason, events }: Reply<'apply_outbox'>['refused'][number]): void {
+    this.#parts.log.error(
+      { topic, reason, events },
+      'a join may not publish to its topic any more; its events are dropped',
+    );
+  }
+}
+
+export function bytesOf(entries: readonly Buffer[]): number {
+  return entries.reduce((sum, { length }) => sum + length, 0);
+}
