@@ -4,11 +4,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { Dialect } from '../dialect.ts';
 import type { Route } from '../route.ts';
+import { CHAPTERS } from './chapters.ts';
 import { Schemas } from './json_schema.ts';
 import type { OpenApiDocument, Operation, Response } from './openapi.ts';
 import { type Components, operationOf, templateOf } from './operation.ts';
 import { PROBLEM, ProblemResponses, problemExamples } from './problems.ts';
-import { CHAPTERS, TEXTS } from './texts.ts';
+import { TEXTS } from './texts.ts';
 import { webhooks } from './webhooks.ts';
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));

@@ -1,9 +1,9 @@
 import { STATUS_CODES } from 'node:http';
 import type { Input, Route } from '../route.ts';
+import type { RouteText } from './chapters.ts';
 import type { Schemas } from './json_schema.ts';
 import type { JsonSchema, Operation, Parameter, Response } from './openapi.ts';
 import type { ProblemResponses } from './problems.ts';
-import type { RouteText } from './texts.ts';
 
 const NDJSON = 'application/x-ndjson';
 

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
+import { DELIVERED_EVENT } from './examples.ts';
 import type { Schemas } from './json_schema.ts';
 import type { OpenApiDocument, Parameter } from './openapi.ts';
-import { DELIVERED_EVENT } from './texts.ts';
 
 const header = (name: string, required: boolean, description: string, example: string): Parameter => ({
   ...{ name, in: 'header', required, description, schema: { type: 'string' }, example },
