@@ -3,29 +3,35 @@ import { BusError } from '../errors.ts';
 import { checked } from '../http/validation.ts';
 import type { Call, Route } from '../route.ts';
 
-/** The call of a page or form. The API is called in the name of its caller. */
+/** What a page or form knows of the request that it serves. It calls the API in the name of the same caller. */
 export type Visit = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
 
 interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
-  /** The body of a call that takes text. */
+  /** The body of the call, if the call takes text. */
   text?: string;
-  /** Returns the part of a listing's entry that the page needs. An entry may be long, so nothing else of it is kept. */
+  /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
   keep?: (entry: never) => unknown;
-  /** Text that completes the JSON of an answer cut off after MAX_READ: events can have hundreds of megabytes. */
+  /**
+   * The text that completes the JSON of an answer which was cut off after MAX_READ. Events can have hundreds of
+   * megabytes.
+   */
   ending?: string;
 }
 
-/** Number of characters after which an answer with an `ending` is cut off, at the end of a piece. */
+/** Number of characters after which an answer with an `ending` is cut off. */
 const MAX_READ = 1_048_576;
 
-/** Number of characters of an answer that a page reads and that count as one more call of its visitor. */
+/** Number of characters of answers that a page may read before its visit counts as another call. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
-/** Returns the number of calls that a visit counts as beyond one, by how much the API has read for it. */
+/**
+ * Returns the number of calls by which a visit counts in the rate limit, beyond one. It depends on how much the API
+ * has read for it.
+ */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
 }
@@ -36,13 +42,13 @@ function charge(visit: object, calls: number): void {
 
 export interface ApiAnswer<T> {
   body: T;
-  /** The query of the next page of a listing. */
+  /** The query of the next page of a listing. Undefined on the last page. */
   next: Record<string, string> | undefined;
 }
 
 /**
- * Calls the API for pages, in this process. A visitor may do by a page whatever it may do by the API, and
- * sees what the API shows; only the API decides that.
+ * Calls the API for the pages of the console, inside this process. A visitor may do with a page only what it may do
+ * with the API, and sees only what the API shows. That decision is left to the API.
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;
@@ -105,7 +111,7 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // A piece begins with a bracket or a comma, and its entries follow. The last piece is a closing bracket.
+    // A piece begins with a bracket or a comma, which is followed by entries. The last piece is a closing bracket.
     if (keep) entries.push(...JSON.parse(`[${piece.slice(1)}]`).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

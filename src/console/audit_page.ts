@@ -7,7 +7,7 @@ import { ANY_QUERY, nextPage, table } from './parts.ts';
 
 const PATH = '/console/audit';
 
-/** A call as the API's audit shows it. */
+/** A recorded call, as the API shows it in the audit. */
 interface Entry {
   at: number;
   action: string;

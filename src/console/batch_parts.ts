@@ -2,7 +2,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { ago, duration } from './format.ts';
 import { copyable, table } from './parts.ts';
 
-/** Maximum events of a batch that a page shows; more would make it slow. */
+/** Maximum events of a batch that a page shows. With more, the page would be slow. */
 const MAX_EVENTS_SHOWN = 100;
 
 interface Attempt {
@@ -13,7 +13,7 @@ interface Attempt {
   answer: string | null;
 }
 
-/** Returns a table of the attempts at a batch, the newest first. */
+/** Returns a table of the attempts at a batch, newest first. */
 export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html {
   return table<Attempt>(
     [
@@ -32,10 +32,13 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html
   );
 }
 
-/** Completes the JSON of a batch that is cut off after some events (see `ending` of an API call). */
+/** Completes the JSON of a batch whose answer was cut off after some events (see `ending` of an API call). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
-/** Returns the first events of a batch; a click unfolds one. `call` is the API call for all `count` events. */
+/**
+ * Returns the first events of a batch. Each is folded up until it is clicked. `call` is the API call that returns all
+ * `count` events.
+ */
 export function eventsShown(
   events: readonly Record<string, unknown>[],
   count: number,

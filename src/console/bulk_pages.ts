@@ -21,8 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of the bulks of all who have the root key; viewers see these too. It is no token, since none begins with
- * a colon.
+ * The owner of all bulks that root begins. Everybody with the root key shares them, and viewers see them. It is not
+ * the token of a client, because none begins with a colon.
  */
 const ROOT_OWNER = ':root';
 
@@ -31,8 +31,8 @@ export function bulkOwner(caller: Caller): string {
 }
 
 /**
- * Pages for a bulk: the retry or purge of all dead letters that match a filter. They show its count, and then its
- * progress.
+ * Pages for a bulk, which is the retry or purge of all dead letters that match a filter. They show how many match,
+ * and then the progress.
  */
 export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
   return [
@@ -89,7 +89,10 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
   ];
 }
 
-/** Reads a time of a form, in ms: browsers send `2026-11-23T04:05`, which is meant in UTC. */
+/**
+ * Returns the time that a form field gives, in ms. Browsers send a time such as `2026-11-23T04:05`, which is in UTC
+ * here.
+ */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
   const ms = Date.parse(`${field}Z`);
@@ -104,11 +107,11 @@ function reasonIn(field: string | string[] | undefined): DeathReason | undefined
   return reason;
 }
 
-/** A number of letters in full, since it is decided by it. */
+/** Writes a number of dead letters with all of its digits, because a person decides by it. */
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
-/** Says in a line how a bulk is. */
+/** Returns a line that says what a bulk does, and how far it is. */
 export function headline({ act, state, matched, done }: Bulk): string {
   const [does, doing, did] = VERBS[act];
   if (state === 'counting') return `Counting to ${does.toLowerCase()}: ${exactly(matched)} so far`;

@@ -21,7 +21,7 @@ interface Client {
   subscribe?: string[];
 }
 
-/** A page of the clients, where root makes, rotates and removes them. */
+/** A page that lists the clients. Root can create and remove clients there, and replace their secrets. */
 export function clientsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {
@@ -119,7 +119,7 @@ function topics(patterns: string[] | undefined) {
   return patterns.length === 0 ? html`<span class="none">none</span>` : patterns.join(', ');
 }
 
-/** Returns the scope that is entered in a field: topic patterns. An empty field sets no limit. */
+/** Returns the scope that a form field gives: a list of topic patterns. An empty field sets no limit. */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);
   return list.length === 0 ? {} : { [field]: list };

@@ -20,7 +20,7 @@ import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts & BulkParts;
 
-/** Returns the routes of all pages of the console. The pages do and show only what the API does and shows. */
+/** Returns the routes of all pages of the console. The pages can do and show only what the API does and shows. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
   const api = new ApiCalls(routes);
   return [

@@ -78,7 +78,7 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
       },
     }),
     ...bulkPages({ bulks, joinsOf }),
-    // Comes after the forms: their paths would otherwise match `:id`, which refuses POST.
+    // This route must come after the forms. Otherwise `:id` would match their paths, and refuse POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {
@@ -140,8 +140,8 @@ function filter({ subscriber, reason, since, until }: Query): Html {
 type Query = Record<string, string | undefined>;
 
 /**
- * A form to retry or purge all matching letters, also those on other pages. They are counted before anything is
- * changed.
+ * A form that retries or purges all matching dead letters, including those on other pages. They are counted before
+ * anything is changed.
  */
 function all({ formToken }: Visit, { subscriber, reason, since, until }: Query): Html {
   const fields = Object.entries({ subscriber, reason, since, until }).map(

@@ -8,7 +8,7 @@ import { live } from './layout.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
-/** The states by which a reader can filter, each with the text of its link. */
+/** The states by which the list can be filtered, each with the text of its link. */
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
 /** A page that lists batches with their states. */
@@ -47,7 +47,10 @@ const SUBSCRIBER: Column<Delivery> = {
   cell: ({ subscriber, join }) => html`<span class="mono">${subscriber}</span> ${join}`,
 };
 
-/** Returns a table of batches, the newest first; without the name of the subscriber if all are of one. `more` are columns at the end. */
+/**
+ * Returns a table of batches, newest first. If all belong to one subscriber, the name of the subscriber is left out.
+ * `more` are further columns at the end.
+ */
 export function deliveriesTable(
   deliveries: readonly Delivery[],
   empty: Content,

@@ -1,20 +1,24 @@
 import type { Delivery } from '../records/delivery.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 
-/** A batch, with its events if they are still there. */
+/** A batch with its events, as far as these still exist. */
 export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
-/** Maximum characters of a body that is written into the command. A longer body, the command gets from the API. */
+/**
+ * Maximum characters of a body that is written into the shell command. For a longer body, the command first fetches
+ * it from the API.
+ */
 const MAX_BODY = 8000;
 
 /**
- * Matches characters that a terminal would not show: control characters, and marks that change the direction of text.
+ * Matches characters that a terminal would not show: control characters, and characters that change the direction of
+ * text.
  */
 const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
- * Returns a shell command that POSTs the events of a batch as the bus does, and a note for its user. The command has no
- * secret: it takes the uuid from a variable of the shell, and leaves signatures out.
+ * Returns a shell command that POSTs the events of a batch as the bus does, and a note for the person who uses it.
+ * The command contains no secret: it takes the uuid from a shell variable, and has no signature.
  */
 export function curlOf(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,

@@ -20,13 +20,13 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
 };
 
-/** The tone in which each state is shown: good, a warning or bad. */
+/** How each state is coloured: as good, as a warning, or as bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
 };
 
-/** States in which a batch may wait for something that can be cut short. */
+/** States in which a batch may wait for a time that can be shortened. */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
 /** A page that shows all that happened to a batch. */
@@ -68,7 +68,10 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
-  /** Resolves with the subscriber of a batch that is still there, unless that is a join, or has left. */
+  /**
+   * Resolves with the subscriber of a batch. Resolves with undefined if the batch no longer exists, if the subscriber
+   * is a join, or if it has left.
+   */
   async function subscriberOf(call: Visit, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
     const asked = { params: { token: subscriber } };
@@ -91,8 +94,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
 }
 
 /**
- * Returns a form that tries a waiting batch at once. Returns nothing for other batches, or if the visitor may not do
- * so.
+ * Returns a form that tries a waiting batch at once. Returns nothing if the batch does not wait, or if the visitor
+ * may not do that.
  */
 export function retryForm(api: ApiCalls, call: Visit, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
@@ -135,7 +138,7 @@ ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 <h2>Attempts</h2>${attemptsTable(delivery.attempts, Date.now())}`;
 }
 
-/** The command that sends the events of a batch to its subscriber once more. */
+/** Returns a shell command that sends the events of a batch to its subscriber again. */
 function repeating(delivery: WholeDelivery, subscriber: SubscriberReport): Html {
   const { command, note } = curlOf(delivery, subscriber);
   return html`<details class="confirm"><summary>As a curl command…</summary><p class="hint">${note}</p>${copyable(command)}</details>`;

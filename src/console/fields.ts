@@ -1,13 +1,13 @@
 import { BusError } from '../errors.ts';
 
-/** Returns the words of a field, between which are spaces, commas or ends of lines. */
+/** Returns the words in a form field. They are separated by spaces, commas or line ends. */
 export function linesOf(value: string | string[] | undefined): string[] {
   return String(value ?? '')
     .split(/[\s,]+/)
     .filter(Boolean);
 }
 
-/** Returns the JSON of a field. Throws bad_body. */
+/** Returns the parsed JSON of a form field. Throws bad_body if it is not JSON. */
 export function jsonOf(value: string | string[] | undefined): unknown {
   try {
     return JSON.parse(String(value ?? ''));

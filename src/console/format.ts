@@ -3,12 +3,12 @@ import { type Html, html } from '../html.ts';
 const UNITS = ['', ' k', ' M', ' G', ' T'];
 const BYTE_UNITS = [' B', ' KiB', ' MiB', ' GiB', ' TiB'];
 
-/** Returns a number such as 950, 1.2 k, 38 k, or 4.5 M. */
+/** Writes a number in a short form such as 950, 1.2 k, 38 k, or 4.5 M. */
 export function number(value: number): string {
   return scaled(value, 1000, UNITS);
 }
 
-/** Returns a size such as 950 B, 1.2 KiB, or 38 MiB. */
+/** Writes a number of bytes in a short form such as 950 B, 1.2 KiB, or 38 MiB. */
 export function bytes(value: number): string {
   return scaled(value, 1024, BYTE_UNITS);
 }
@@ -21,7 +21,7 @@ function scaled(value: number, step: number, units: readonly string[]): string {
   return digits + units[unit];
 }
 
-/** Returns a duration such as 12 ms, 4.5 s, 3 min, 5 h, or 2 d. */
+/** Writes a duration in a short form such as 12 ms, 4.5 s, 3 min, 5 h, or 2 d. */
 export function duration(ms: number): string {
   const steps = [
     [86_400_000, 'd'],
@@ -33,12 +33,14 @@ export function duration(ms: number): string {
   return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms)} ms`;
 }
 
-/** Returns "1 event" or "2 events". */
+/** Writes a number with its noun, such as "1 event" or "2 events". */
 export function count(value: number, singular: string, plural = `${singular}s`): string {
   return `${number(value)} ${value === 1 ? singular : plural}`;
 }
 
-/** Returns "4 min ago", with the exact time as a tooltip, which a script shows in the reader's time zone. */
+/**
+ * Returns a text such as "4 min ago". Its tooltip has the exact time, which a script shows in the reader's time zone.
+ */
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(atMs).toISOString();

@@ -15,7 +15,7 @@ const JOB: Input<{ id: string }> = {
   wording: { code: 'job_not_found', whole: 'there is no such job' },
 };
 
-/** The states by which a reader can filter, each with the text of its link. */
+/** The states by which the list can be filtered, each with the text of its link. */
 const CHOICES = {
   '': 'All jobs',
   pending: 'Held by a worker',
@@ -24,7 +24,7 @@ const CHOICES = {
   scheduled: 'For later',
 } as const;
 
-/** A page that lists jobs: their state, which worker holds them, and since when. */
+/** A page that lists jobs, with their state, the worker that holds them, and since when. */
 export function jobsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {

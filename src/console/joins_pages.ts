@@ -25,7 +25,7 @@ const EXAMPLE = {
   within: 86_400_000,
 };
 
-/** The joins, and a page for each with its open keys. */
+/** A page that lists the joins, and a page for each join with its open keys. */
 export function joinsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {
@@ -111,7 +111,7 @@ export function joinsPages({ api }: { api: ApiCalls }): Route[] {
   ];
 }
 
-/** Returns the rules of a join: the part that its client may change. */
+/** Returns the rules of a join, which are the part of it that its client can change. */
 function rulesOf({ sources, by, then, within, on_expiry }: JoinReport): object {
   return { sources, by, then, within, on_expiry };
 }

@@ -40,7 +40,7 @@ const HTMX = JSON.stringify({
   defaultTimeout: 10_000,
 });
 
-/** The pages of the navigation, and who may see them. */
+/** The entries of the navigation, each with the roles that may see its page. */
 const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] }[] = [
   { path: '/console', name: 'Overview', roles: ALL },
   { path: '/console/subscribers', name: 'Subscribers', roles: ALL },
@@ -58,14 +58,14 @@ const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] 
 
 export interface Page {
   title: string;
-  /** Path of the entry that is marked in the navigation. */
+  /** Path of the navigation entry to which the page belongs. */
   current?: string;
   body: Content;
   status?: number;
   headers?: Record<string, string>;
 }
 
-/** The person who looks at a page; `caller` is undefined before the login. */
+/** The person who looks at a page. `caller` is undefined before the login. */
 export interface Visitor {
   caller: Caller | undefined;
   formToken: string;
@@ -73,8 +73,7 @@ export interface Visitor {
 }
 
 /**
- * Returns the answer with a page. If htmx refreshes a page, the answer has only the part between header and
- * footer.
+ * Returns a page as an answer. If htmx refreshes the page, the answer has only the part between header and footer.
  */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
   const isRefresh = visitor.headers['hx-request'] !== undefined;
@@ -86,7 +85,7 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
-/** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login. */
+/** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */
 export function answerError(error: BusError, { caller, path, headers }: PageCall): Answer {
   if (error.code === 'unauthenticated') {
     const login = `/console/login?to=${encodeURIComponent(path)}`;
@@ -152,12 +151,12 @@ function header({ caller, formToken }: Visitor, { current }: Page): Html {
 <button class="quiet">Log out</button></form></header>`;
 }
 
-/** Returns the hidden field with the form token, which every form needs. */
+/** Returns the hidden field with the form token, which every form must contain. */
 export function tokenField(formToken: string): Html {
   return html`<input type="hidden" name="form_token" value="${formToken}">`;
 }
 
-/** Returns a part of a page that is replaced every two seconds, or `everyMs`, while somebody looks at it. */
+/** Returns a part of a page that is refreshed every two seconds, or `everyMs`, while somebody looks at it. */
 export function live(id: string, url: string, content: Content, everyMs?: number): Html {
   return html`<div id="${id}" data-live="${everyMs}" hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
 }

@@ -2,7 +2,9 @@ import { type Html, html } from '../html.ts';
 import { readJoinToken } from '../join_token.ts';
 import { pathWith } from './parts.ts';
 
-/** Returns a link to the page of a subscriber, or of the join that a queue belongs to. */
+/**
+ * Returns a link to the page of a subscriber. `queue` names it; for the queue of a join, the link leads to the join.
+ */
 export function linkToQueue(queue: string): Html {
   const join = readJoinToken(queue);
   const path = join

@@ -18,9 +18,9 @@ export interface OverviewParts {
   history: Pick<History, 'latest'>;
 }
 
-/** Number of samples that may be missed before the overview says that no worker runs. */
+/** Number of missing samples after which the overview says that no worker runs. */
 const MISSED_SAMPLES = 3;
-/** The overview complains if the oldest event is older than this. */
+/** Age of the oldest event (in seconds) above which the overview complains. */
 const LONG_SECONDS = 60;
 
 /**
@@ -79,11 +79,11 @@ async function readState({ partitions, limits, history }: OverviewParts): Promis
 
 interface Complaint {
   text: string;
-  /** The advice to the reader: a page to look at, or an action to take. */
+  /** What the reader should do: a page to look at, or an action to take. */
   advice: Content;
 }
 
-/** Returns everything that is wrong, the worst first. */
+/** Returns everything that is wrong with the bus, the worst first. */
 function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
   const found: Complaint[] = [];
   if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)

@@ -18,7 +18,7 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // A page may have the status of an error, which the compiler does not expect.
+  // The status may be that of an error. The type of the route does not allow that, hence the cast.
   const handle = async (call: Call<R, Params, Query>) => {
     const answer = await answerPage(call, await show(call));
     return { ...answer, calls: chargeOf(call) } as never;
@@ -28,16 +28,16 @@ export function page<const R extends Role, Params, Query>(
 }
 
 interface ActionRow<R extends Role, Params, Fields> {
-  /** Name of the action in the audit. */
+  /** The name of the action in the audit. */
   action?: string;
   params?: Input<Params>;
   form: Input<Fields>;
   errors?: readonly ErrorCode[];
-  /** Does the work of the form. Returns the path of the next page, or a page. */
+  /** Does what the form asks for. Returns the path of the next page, or a page. */
   act(call: Call<R, Params, unknown, Fields>): Promise<string | Page | Answer>;
 }
 
-/** Makes the route of a form. When the form has done its work, the browser is sent to another page. */
+/** Makes the route of a form. After the form was handled, the browser is sent to another page. */
 export function action<const R extends Role, Params, Fields>(
   path: `/console${string}`,
   roles: readonly R[],

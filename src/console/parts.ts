@@ -4,13 +4,19 @@ import type { Input } from '../route.ts';
 import type { Visit } from './api_calls.ts';
 import { tokenField } from './layout.ts';
 
-/** Accepts any query, because the API checks it. A parameter that occurs twice is left out. */
+/**
+ * The schema of a query that accepts everything, because the API checks it. A parameter that occurs twice is left
+ * out.
+ */
 export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
   wording: { code: 'bad_query', whole: 'the query cannot be read' },
 };
 
-/** Accepts any fields, because they are checked where they are used. A field that occurs once is a text. */
+/**
+ * The schema of a form that accepts all fields, because they are checked where they are used. A field that occurs
+ * once is a text, and any other a list.
+ */
 export const ANY_FIELDS: Input<Record<string, string | string[]>> = {
   schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
@@ -27,7 +33,7 @@ export interface Column<T> {
   name: string;
   /** True for columns of numbers, which are aligned to the right. */
   isAmount?: true;
-  /** The path of the page sorted by this column. Absent if the page cannot be sorted by it. */
+  /** The path of the page when it is sorted by this column. Absent if the page cannot be sorted by the column. */
   sort?: { path: string; isCurrent: boolean };
   cell: (row: T) => Content;
 }
@@ -56,7 +62,7 @@ export function nextPage(path: string, next: Record<string, string> | undefined)
 
 export interface FormOptions {
   action: string;
-  /** The text of the button. */
+  /** The text on the button. */
   does: string;
   isDangerous?: boolean;
   content?: Content;
@@ -68,13 +74,13 @@ export function form({ formToken }: Visit, { action, does, isDangerous, content 
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
-/** Returns a form that appears when its summary is opened, together with a warning of what it will do. */
+/** Returns a form that is hidden until its summary is clicked. It then shows a warning of what it will do. */
 export function confirmed(visit: Visit, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
 ${form(visit, { isDangerous: true, ...options })}</div></details>`;
 }
 
-/** Returns a field in which a person types a name, so that nothing is removed by mistake. */
+/** Returns a field into which a person must type a name, so that nothing is removed by mistake. */
 export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
@@ -84,7 +90,7 @@ export function notice(text: string): Html {
   return html`<p class="card notice" role="status">${text}</p>`;
 }
 
-/** Returns a text as it is, with a button that copies it, which needs a script. */
+/** Returns a text with a button that copies it. The button needs a script. */
 export function copyable(text: string): Html {
   return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;
 }
@@ -94,7 +100,10 @@ export function boxes(shown: readonly (readonly [name: string, value: Content])[
   return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
-/** Returns links to the versions of a page. `all` maps values in the query to texts; `current` is the value now. */
+/**
+ * Returns links to the variants of a page. `all` has the values of a query parameter, each with the text of its link;
+ * `current` is the present value.
+ */
 export function choices(
   all: Readonly<Record<string, string>>,
   current: string,

@@ -5,10 +5,10 @@ import { bytes, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { choices, pathWith } from './parts.ts';
 
-/** The ranges that a reader can choose, with their names. */
+/** The ranges of time that a reader can choose, with their names. */
 const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
 
-/** Functions that write a value of a unit for people. */
+/** Functions that write values for people, by the unit of the values. */
 const WRITTEN: Record<string, (value: number) => string> = {
   'events/s': (value) => `${number(value)}/s`,
   events: number,
@@ -19,11 +19,11 @@ const WRITTEN: Record<string, (value: number) => string> = {
 
 interface Plot {
   title: string;
-  /** The metrics of the lines, all of one unit, and what each line is called. */
+  /** The metrics that are drawn as lines, with the name of each line. All have the same unit. */
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** All plots, in their order. A page shows those whose metrics its subject has. */
+/** All plots, in the order of the page. A page shows those for whose metrics it has figures. */
 const PLOTS: readonly Plot[] = [
   { title: 'Events', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued', lines: { queued: 'queued' } },
@@ -33,8 +33,8 @@ const PLOTS: readonly Plot[] = [
 ];
 
 /**
- * Returns the plots of a history, with links to its other ranges of time. `path` is that of the page. They are a part of
- * their own, because they change every ten seconds alone, and are most of the page.
+ * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots are
+ * refreshed by themselves, because they change only every ten seconds and are the largest part of the page.
  */
 export function plots(history: HistoryReport, path: string): Html {
   const { range } = history;
@@ -44,12 +44,18 @@ export function plots(history: HistoryReport, path: string): Html {
   return live('plots', pathWith(path, { range, part: 'plots' }), content, STEPS.fine.ms);
 }
 
-/** Returns true if the plots of a page, or else its other content, are asked for: by a refresh, or with the whole page. */
+/**
+ * Returns true if a request asks for this part of a page, the plots or the other content. A refresh asks for one
+ * part, and any other request for the whole page.
+ */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;
 }
 
-/** Returns a plot; undefined if the history has none of its metrics. The browser draws the lines (plots.js). */
+/**
+ * Returns a plot. Returns undefined if the history has none of its metrics. A script in the browser draws the lines
+ * (plots.js).
+ */
 function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): Html | undefined {
   const drawn = Object.entries(lines).flatMap(([metric, name]) => {
     const found = metrics[metric as MetricName];

@@ -5,14 +5,14 @@ import { jsonOf } from './fields.ts';
 import { action } from './page.ts';
 import { ANY_FIELDS, form } from './parts.ts';
 
-/** The kind of thing that a form makes or changes: triggers or joins. Clients write the rules of either as JSON. */
+/** What a form creates or changes: triggers or joins. Clients write the rules of both as JSON. */
 export interface Ruled {
-  /** Path of their page. */
+  /** Path of the page with the form. */
   path: '/console/triggers' | '/console/joins';
   what: 'trigger' | 'join';
 }
 
-/** Returns a form with the rules of a trigger or join, or with an example if there is no name. */
+/** Returns a form with the rules of a trigger or join. Without `name` it is a form for a new one, with an example. */
 export function rulesForm(visit: Visit, { path, what }: Ruled, rules: object, name?: string): Html {
   const naming =
     name === undefined
@@ -28,7 +28,7 @@ export function rulesForm(visit: Visit, { path, what }: Ruled, rules: object, na
   )}</div></details>`;
 }
 
-/** The route of that form. */
+/** Makes the route that handles the form with the rules of a trigger or join. */
 export function rulesChange({ api }: { api: ApiCalls }, { path, what }: Ruled): Route {
   return action(path, CLIENTS, {
     action: `${what}.put`,

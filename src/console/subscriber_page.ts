@@ -18,7 +18,7 @@ import { details, dropNotice, figures, TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
-/** Number of newest batches that the page of a subscriber shows. */
+/** Number of newest batches that the page of a subscriber lists. */
 const SHOWN_DELIVERIES = '10';
 
 const SHOWN_RETRYING = '5';
@@ -116,8 +116,8 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
   ];
 
   /**
-   * Resolves with the newest batches that are to be tried again. A subscriber with perfect health or an empty queue has
-   * none, so the API is not called for it.
+   * Resolves with the newest batches of a subscriber that will be tried again. A subscriber with perfect health or an
+   * empty queue has none, so the API is not called.
    */
   async function retryingOf(call: Visit & { caller: Caller }, report: SubscriberReport): Promise<Delivery[]> {
     const { subscriber, health_points, events } = report;
@@ -127,7 +127,7 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
     return (await api.call<Delivery[]>('GET /deliveries', call, { query })).body;
   }
 
-  /** Pauses or resumes a subscriber, and shows it again. */
+  /** Makes the route of a form that pauses or resumes a subscriber. The answer is the page of the subscriber. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:token/${does}`, BOTH, {
       action: `subscriber.${does}`,

@@ -16,13 +16,13 @@ const PAUSED_BY: Record<string, string> = {
   callback_gone: 'as the callback answered 410',
 };
 
-/** Returns a line that says since when and by whom a subscriber is paused. Empty if the subscriber is not paused. */
+/** Returns a line that says since when a subscriber is paused, and by whom. Returns no line if it is not paused. */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
 }
 
-/** Returns boxes with the current figures of a subscriber. */
+/** Returns boxes with the present figures of a subscriber. */
 export function figures(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();
@@ -65,7 +65,10 @@ const SIGNATURES = {
   v1a: 'v1a: ed25519, whose public key the subscriber has',
 };
 
-/** Returns the drop notice of a subscriber: how many events it lost, and whether it was told; nothing if it lost none. */
+/**
+ * Returns a notice that says how many events of a subscriber were dropped, and whether it was told. Returns nothing
+ * if none were dropped.
+ */
 export function dropNotice({ dropped }: SubscriberReport): Content {
   if (!dropped) return undefined;
   const { batches, events, from, to, topics, untold } = dropped;

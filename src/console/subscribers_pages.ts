@@ -9,7 +9,7 @@ import { page } from './page.ts';
 import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
 export const PATH = '/console/subscribers';
-/** The order of a page that nobody has sorted. */
+/** The order of the list until somebody chooses another one. */
 const FIRST_SORT: Sort = 'queued';
 
 const STATES = {
@@ -76,7 +76,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * A subscriber keeps up while its oldest event is younger than this. The growth of such a short queue tells nothing.
+ * A subscriber whose oldest event is younger than this is fast enough. Whether so short a queue grows or shrinks
+ * means nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -104,12 +105,15 @@ function rateOf({ lately }: SubscriberReport): Content {
 
 function successOf({ lately }: SubscriberReport): Content {
   if (!lately || lately.success === null) return NONE;
-  // 99.96 % is not 100 %.
+  // The value is rounded down, so that 99.96 % is not shown as 100 %.
   const percent = Math.floor(lately.success * 1000) / 10;
   return `${percent} %`;
 }
 
-/** Returns a forecast of the queue at the rates of the last minutes: when it is empty, or when events are dropped. */
+/**
+ * Returns a forecast of the queue by the rates of the last minutes: when it will be empty, or when events will be
+ * dropped.
+ */
 function forecast({ lately, events, paused_at }: SubscriberReport, nowMs: number): Content {
   if (events.queued === 0 || !lately) return NONE;
   const waitsMs = nowMs - (events.oldest ?? nowMs);
@@ -128,7 +132,7 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/** Returns a line that says how old the last sample is, by which the list is sorted. */
+/** Returns a line that says how old the last sample is. The list is sorted by that sample. */
 function sampled(rows: readonly SubscriberReport[]): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

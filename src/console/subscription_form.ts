@@ -8,7 +8,10 @@ import { ANY_FIELDS, form } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
-/** The settings that are numbers: the field of a subscription, its name, and the member of the report. */
+/**
+ * The settings that are numbers. Each has its field in a subscription, its name for people, and its field in the
+ * report.
+ */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
   ['max_bytes', 'Bytes of a delivery', 'max_bytes'],
@@ -18,7 +21,7 @@ const NUMBERS = [
   ['max_age', 'Age (ms)', 'max_age'],
 ] as const;
 
-/** A form by which a client changes its own subscription. */
+/** Returns a form by which a client changes its own subscription. */
 export function subscriptionForm(visit: Visit, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
   const content = html`<label>Topics <textarea name="topics" rows="3" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
@@ -36,7 +39,7 @@ export function subscriptionForm(visit: Visit, report: SubscriberReport): Html {
   )}</div></details>`;
 }
 
-/** The route that takes the form. The form does not show the uuid, so the route leaves it unchanged. */
+/** Makes the route that handles the form. The uuid, which the form does not show, stays as it is. */
 export function subscriptionChange({ api }: { api: ApiCalls }): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
@@ -46,7 +49,8 @@ export function subscriptionChange({ api }: { api: ApiCalls }): Route {
       const { topics, callback, ordered } = call.body;
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
-      // Sends only numbers that the client changed. The others may be defaults of the operator, which can change later.
+      // Only numbers that the client has changed are sent. The others may be defaults of the operator, which can
+      // change later.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

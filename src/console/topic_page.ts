@@ -15,7 +15,7 @@ import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, notice, pathWith, table,
 import { isAsked, plots } from './plots.ts';
 
 export const PATH = '/console/topics';
-/** Number of next delayed events that the page of a topic shows. */
+/** Number of delayed events that the page of a topic lists: those that are due next. */
 const SHOWN_DELAYED = '10';
 
 type WholeTopic = Topic & { subscriber_count: number; subscribers: string[] };
@@ -24,7 +24,10 @@ interface DelayedEvent {
   event: Record<string, unknown>;
 }
 
-/** A page for each topic, with its publisher, its subscribers, its plots and the actions that a visitor may take. */
+/**
+ * A page for each topic. It shows the publisher, the subscribers and the plots, and has forms for what the visitor
+ * may do.
+ */
 export function topicPage({ api }: { api: ApiCalls }): Route[] {
   return [
     page(`${PATH}/:name`, ALL, {
@@ -106,12 +109,12 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
   }
 }
 
-/** Returns true if the visitor may remove the topic with its delayed events. */
+/** Returns true if the visitor may remove the topic and its delayed events. */
 export function isOwn({ caller }: Visit, { publisher }: Topic): boolean {
   return caller?.role === 'root' || (caller?.role === 'client' && publisher === caller.token);
 }
 
-/** Returns true if the visitor may see which events wait for their time. */
+/** Returns true if the visitor may see the delayed events of the topic. */
 function isShown(visit: Visit, topic: Topic): boolean {
   return visit.caller?.role === 'viewer' || isOwn(visit, topic);
 }
@@ -120,7 +123,7 @@ function mayPublish({ caller }: Visit, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
 }
 
-/** Returns a form that removes a topic whose name is typed. */
+/** Returns a form that removes a topic. The person must type the name of the topic. */
 export function removal(visit: Visit, name: string): Html {
   return confirmed(
     visit,

@@ -11,7 +11,7 @@ import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, nextPage, pathWith, tabl
 import { type Ruled, rulesChange, rulesForm } from './rules_form.ts';
 
 const PATH = '/console/triggers';
-/** Number of next times that the page of a trigger shows. */
+/** Number of next due times that the page of a trigger shows. */
 const PREVIEW = 5;
 
 const NAME: Input<{ name: string }> = {
@@ -27,10 +27,10 @@ const EXAMPLE = {
 };
 
 type Trigger = TriggerReport & { preview?: number[] };
-/** A trigger without its event, which may be long. */
+/** A trigger without its event, because the event may be long. */
 type Listed = Omit<TriggerReport, 'event'>;
 
-/** The triggers, and a page for each with its next times. */
+/** A page that lists the triggers, and a page for each trigger with its next due times. */
 export function triggersPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {
@@ -135,7 +135,7 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
-  /** Pauses or resumes a trigger, which otherwise stays as it is. */
+  /** Makes the route of a form that pauses or resumes a trigger. Nothing else of the trigger changes. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:name/${does}`, CLIENTS, {
       action: 'trigger.put',
@@ -154,7 +154,7 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
   }
 }
 
-/** Returns the rules of a trigger: the part that its client may change. */
+/** Returns the rules of a trigger, which are the part of it that its client can change. */
 function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused }: Trigger): object {
   return { topic, event, schedule, start, end, offset, catch_up, paused };
 }

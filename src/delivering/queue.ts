@@ -10,7 +10,7 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
- * A subscriber is slow while one of its deliveries takes longer than this, and after that until it accepts a
+ * A delivery that takes longer than this makes its subscriber slow. The subscriber stays slow until it accepts a
  * batch in less time.
  */
 export const SLOW_MS = 1000;

@@ -15,7 +15,7 @@ const PAUSE_MS = 20;
 const BUSY = 5;
 const RECENT_MS = 100;
 
-/** The worker that holds the job of an outbox. */
+/** The worker that holds the job of an outbox, with its lease. */
 export interface OutboxHolder {
   worker: string;
   lease: number;
@@ -145,7 +145,7 @@ export class Outbox {
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // To move a MB takes several MB for a moment, which a full Redis may lack.
+        // For a moment, moving a MB takes several MB of memory, which a full Redis may not have.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;

@@ -7,23 +7,29 @@ import type { Answer, Call } from '../route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum characters of a name in an entry. Ids of jobs, and joins with their client, can have more: they are cut. */
+/**
+ * Maximum characters of a name in an entry. Longer names are cut; ids of jobs, and joins with the name of their
+ * client, can be longer.
+ */
 const MAX_NAME = 100;
-/** Maximum entries that one command reads; 500 take Redis about a millisecond. */
+/** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
 const SLICE = 500;
-/** Maximum entries that a call looks through to find the matching entries of a page. */
+/** Maximum entries that are searched for the matching entries of one page. */
 const MAX_LOOKED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
 
 export interface AuditFilter {
-  /** In ms; older entries are left out. */
+  /** The earliest time of an entry, in ms. Older entries are left out. */
   since?: number | undefined;
   client?: string | undefined;
   action?: string | undefined;
 }
 
-/** An entry as it is stored: its id, which begins with the time in ms, and its fields. A missing value is ''. */
+/**
+ * A stored entry: its id, which begins with the time in ms, and its fields. A missing value is stored as an empty
+ * text.
+ */
 export type StoredEntry = { id: string } & Record<string, string>;
 
 interface AuditParts {
@@ -34,8 +40,9 @@ interface AuditParts {
 }
 
 /**
- * Records who changed what. Each call that has an `action` (see Route) becomes a line of the log and an entry of a
- * stream, which keeps the newest `auditEntries`. Tokens are recorded by their public names, and bodies not at all.
+ * Records who has changed what. Each call of a route with an `action` becomes a line of the log, and an entry of a
+ * stream. The stream keeps the newest `auditEntries` entries. Clients are recorded by their public names. Bodies are
+ * not recorded.
  */
 export class Audit {
   readonly #parts: AuditParts;
@@ -46,7 +53,7 @@ export class Audit {
     this.#parts = parts;
   }
 
-  /** Begins the record of a call, which is written when the call has ended. */
+  /** Begins the record of a call. The record is written when the call has ended. */
   begin(action: string, caller: Caller, address: string): AuditedCall {
     const write = (ending: Promise<Ended>) => this.#write({ action, role: caller.role, address }, ending);
     return new AuditedCall(caller, (token) => this.#nameOf(token), write);
@@ -59,9 +66,9 @@ export class Audit {
   }
 
   /**
-   * Returns up to `limit` entries that match, newest first, from those older than `before`. `next` is the `before`
-   * of the next page; undefined on the last page. A page looks through 5,000 entries at most, so it may be short or
-   * even empty although more match.
+   * Returns up to `limit` matching entries that are older than `before`, newest first. `next` is the `before` of the
+   * next page, or undefined on the last page. At most 5,000 entries are searched for a page. So it may be short, or
+   * even empty, although more entries match.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -81,8 +88,8 @@ export class Audit {
   }
 
   /**
-   * Entries are written one after the other, in the order in which their calls ended. Otherwise a call whose names take
-   * long to look up would come after later ones.
+   * Entries are written one after the other, in the order in which their calls ended. Otherwise an entry whose names
+   * take long to look up would come after later ones.
    */
   #write(about: Pick<Entry, 'action' | 'role' | 'address'>, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {
@@ -104,7 +111,7 @@ export class Audit {
     return read.map(([id, flat]) => ({ id, ...fieldsOf(flat) }));
   }
 
-  /** Never throws. If Redis is away, the entry is in the log alone. */
+  /** Stores an entry in Redis. Never throws: if Redis is away, the entry is only in the log. */
   async #store(entry: Entry): Promise<void> {
     const maxEntries = this.#parts.config.auditEntries;
     if (maxEntries === 0) return;
@@ -130,7 +137,7 @@ export class AuditedCall {
   readonly #client: Promise<string> | undefined;
   #target: Promise<string> | string | undefined;
 
-  /** `nameOf` resolves with the public name of a token, and never rejects. `write` is called once. */
+  /** The function `nameOf` resolves with the public name of a token, and never rejects. `write` is called once. */
   constructor(
     caller: Caller,
     nameOf: (token: string) => Promise<string>,
@@ -142,8 +149,8 @@ export class AuditedCall {
   }
 
   /**
-   * Notes what the call is about. Must be called before the call changes anything: if it removes a client, the
-   * client's public name is gone too.
+   * Notes what the call is about. This must be done before the call changes anything: after a client is removed, its
+   * public name cannot be found.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
@@ -157,12 +164,12 @@ export class AuditedCall {
       );
   }
 
-  /** Settles as the call does. The record is written then, and the call does not wait for it. */
+  /** Settles as the call does. Then the record is written; the caller does not wait for that. */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;
       const { token } = (answer.body ?? {}) as { token?: string };
-      // A call that makes a client answers its token.
+      // The answer to a call that creates a client has the token of that client.
       if (token !== undefined) this.#target = this.#nameOf(token);
       this.#write(this.#ended(answer.status));
       return answer;

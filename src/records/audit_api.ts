@@ -37,7 +37,7 @@ type Query = z.infer<typeof query>;
 
 const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
 
-/** A call as the audit shows it. `at` is in ms, by Redis's clock. */
+/** An entry of the audit: a call that changed something. `at` is in ms, by Redis's clock. */
 const ENTRY = z
   .object({
     id: z.string(),
@@ -52,7 +52,7 @@ const ENTRY = z
   })
   .register(NAMED, { name: 'AuditEntry' });
 
-/** `/audit`: who changed what. */
+/** `/audit`: lists who has changed what. */
 export function auditApi({ audit }: { audit: Audit }): Route[] {
   const list = async ({ path, query }: { path: string; query: Query }) => {
     const { limit, before, ...filter } = query;

@@ -8,8 +8,8 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 const SLICE = 100;
 
 /**
- * The place of a batch in a listing, which is sorted by time and then by id. `placeMs` is when the batch ended or, if it
- * has not ended, when it was opened (with three decimals).
+ * The place of a batch in a listing, which is sorted by time and then by id. `placeMs` is the time when the batch
+ * ended. For a batch that has not ended, it is the time when the batch was opened (with three decimals).
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -17,10 +17,10 @@ export interface DeliveryPlace {
 }
 
 interface Wanted {
-  /** The subscribers whose batches are wanted; undefined for all. */
+  /** The subscribers whose batches are listed. Undefined for all. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** The page has only batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
+  /** Only batches are listed whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: DeliveryPlace | undefined;
@@ -28,9 +28,9 @@ interface Wanted {
 
 interface DeliveryPage {
   deliveries: Delivery[];
-  /** The place after which the next page begins; undefined on the last page. */
+  /** The place after which the next page begins. Undefined on the last page. */
   next: DeliveryPlace | undefined;
-  /** Batches that were looked at for the page. */
+  /** Number of batches that were looked at for the page. */
   looked: number;
 }
 
@@ -42,7 +42,7 @@ export class Deliveries {
     this.#partitions = partitions;
   }
 
-  /** Returns a page, newest batches first. It may be short or even empty although a next page follows. */
+  /** Returns a page of batches, newest first. The page may be short, or even empty, although another one follows. */
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
     for (;;) {
@@ -51,8 +51,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A short slice means that the listing has ended, or that the call has looked at its maximum of 2,000 batches.
-      // The page ends there too, so that its work is bounded.
+      // A short slice means that the listing has ended, or that the script call has looked at its maximum of 2,000
+      // batches. The page ends then too, so that its work is limited.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -69,8 +69,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that was not read to its end may have further batches that belong before entries of other
-    // partitions. So the page ends at the first place where such a partition stopped. The next page begins there.
+    // A partition that was not read to its end may have further batches, which belong before some that other
+    // partitions returned. So the page ends where the first of these partitions stopped, and the next page begins
+    // there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -82,7 +83,10 @@ export class Deliveries {
     };
   }
 
-  /** Returns the batch with this id, if it exists or has a record, and the number of records that were searched. */
+  /**
+   * Returns the batch with this id, if it exists or has a record. Also returns the number of records that were
+   * searched.
+   */
   async find(
     id: string,
     clients?: readonly string[],
@@ -97,7 +101,7 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /** Makes a waiting batch be tried at once. With `clients`, finds only batches of these subscribers. */
+  /** Lets a waiting batch be tried at once. With `clients`, finds only batches of these subscribers. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, its] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: its, bid: id });
@@ -117,8 +121,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the partitions that these subscribers are in, each with its own subscribers. Without `clients`, returns all
-   * partitions, each with an empty list: to the scripts this means all subscribers.
+   * Returns the partitions of these subscribers, each with its own subscribers. Without `clients`, returns all
+   * partitions, each with an empty list: scripts take an empty list for all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

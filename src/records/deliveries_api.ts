@@ -9,9 +9,15 @@ import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
-/** Number of batches looked at for a page that count as one more call; 100 take Redis a quarter of a ms. */
+/**
+ * Number of batches that are looked at for a page and count as one call in the rate limit. Looking at 100 takes Redis
+ * a quarter of a ms.
+ */
 const LOOKED_PER_CALL = 100;
-/** Number of records searched for a batch that count as one more call; Redis searches 100,000 in 3 ms. */
+/**
+ * Number of records that are searched for a batch and count as one call in the rate limit. Redis searches 100,000 in
+ * 3 ms.
+ */
 const SEARCHED_PER_CALL = 10_000;
 
 const TIME_RULE = 'must be milliseconds since 1970';
@@ -65,12 +71,12 @@ const PARAMS: Input<{ id: string }> = {
     whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',
   },
 };
-/** `events` is missing once the batch was taken or dropped. */
+/** A batch with its events. `events` is missing if the batch was accepted or dropped. */
 const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
 
-/** Why a batch cannot be tried at once, by the outcome of the script. */
+/** For each outcome of the script, the text that says why a batch cannot be tried at once. */
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
@@ -81,8 +87,8 @@ interface DeliveriesParts extends AskedQueuesParts {
 }
 
 /**
- * `/deliveries`: shows batches and their states, and tries a waiting batch at once. A client may do so with its own
- * batches, and root with all. Viewers see all batches, but cannot have them tried.
+ * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client can do that with
+ * its own batches, and root with all. Viewers see all batches, but cannot have them tried.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { list, read, retry } = handlers(parts);

@@ -11,7 +11,7 @@ export const STATES = [
 
 const ms = z.int();
 
-/** `reason` and `answer` are null for the attempt that succeeded. */
+/** An attempt at a batch. `reason` and `answer` are null if the attempt succeeded. */
 const ATTEMPT = z.object({
   at: ms.describe('When the attempt began.'),
   status: z.int().nullable().describe('Null if no answer came.'),
@@ -37,7 +37,7 @@ const FIELDS = z.object({
   attempts: z.array(ATTEMPT).describe('The last ones that have ended.'),
   reason: z.string().nullable().describe('Why it is dead, or was dropped.'),
 });
-/** A batch and what became of it. Times are in ms, by Redis's clock. */
+/** A batch with what became of it. Times are in ms, by Redis's clock. */
 export const DELIVERY = FIELDS.register(NAMED, { name: 'Delivery' });
 export type Delivery = z.infer<typeof DELIVERY>;
 
@@ -46,24 +46,27 @@ type Entry = Reply<'list_deliveries'>['entries'][number];
 type Topics = Delivery['topics'];
 type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
-/** Forms of a record, by which the delivery log remembers a batch that has ended; see lua/shared/delivery_log.lua. */
+/**
+ * The forms of a record in the delivery log, which remembers batches that have ended. See
+ * lua/shared/delivery_log.lua.
+ */
 type Record = [endedAtUs: number, openedAtMs: number, events: number, attempts: number, topics: Topics];
 type Taken = [...Record, bytes: number, atMs: number, status: number | null, durationMs: number, ...Failures];
 type Dropped = [...Record, reason: string, ...Failures];
 
-/** Turns a batch in the reply of a script into the form of the API. */
+/** Converts a batch from the reply of a script to the form that the API shows. */
 export function deliveryOf(entry: Entry): Delivery {
   if (entry.record === undefined) return stillThere(entry);
   const record: unknown = JSON.parse(`[${entry.record}]`);
   return entry.state === 'taken' ? taken(entry, record as Taken) : dropped(entry, record as Dropped);
 }
 
-/** Turns a batch that still exists, queued or as a dead letter, into the form of the API. */
+/** Converts a batch that still exists, in a queue or as a dead letter, to the form that the API shows. */
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // An attempt enters the history when it ends. If the first one is still under way, it began when the worker got
-  // the job. If it left no history although others followed, its time is not known.
+  // The history gets an attempt when the attempt ends. While the first attempt is running, it began when the worker
+  // got the job. If the history lacks the first attempt, although others followed it, its time is unknown.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   return {
     ...{ id, subscriber, state },

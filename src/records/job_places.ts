@@ -2,35 +2,37 @@ import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 
-/** A call stops when it has looked through this many workers or subscribers; 1,000 take Redis about a millisecond. */
+/** Number of workers or subscribers after which a call stops looking. 1,000 take Redis about a millisecond. */
 const MAX_LOOKED = 1000;
-/** Number of workers or subscribers that one step of a walk reads. */
+/** Number of workers or subscribers that one step reads. A walk through all of them has many steps. */
 const STEP = 200;
 
-/** A job, with the facts that are known from the place where it was found. */
+/** A job, with the facts that are known from the place where the job was found. */
 export interface FoundJob {
   packed: Buffer;
   /** When a scheduled job is due, in ms. */
   dueMs?: number;
   worker?: string;
-  /** When the lease began, or since when the job waits, in ms. */
+  /** When the lease of the job began, or since when the job has waited, in ms. */
   sinceMs?: number;
 }
 
-/** Where the reading of a place stopped. Each kind of place has its own form of position. */
+/** Where the reading of a place has stopped. The form of a position depends on the kind of place. */
 export type Position = readonly string[];
 
-/** Some jobs of a place. `end` is the position after which the next slice begins; undefined if no job follows. */
+/**
+ * Some jobs of a place. `end` is the position after which the next slice begins. It is undefined if no job follows.
+ */
 export interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of names of workers or subscribers that were looked through, besides the jobs. */
+  /** Number of workers or subscribers whose jobs were looked for. */
   looked?: number;
 }
 
 /**
- * A place of jobs: a list, a sorted set, all workers or all lanes. Returns up to `max` of its jobs after a position.
- * The work is bounded, however many jobs there are.
+ * A place that has jobs: a list, a sorted set, all workers, or all lanes. The function returns up to `max` of its
+ * jobs that follow a position. Its work is limited, however many jobs there are.
  */
 export type JobPlace = (
   redis: Commands,
@@ -43,13 +45,13 @@ export type JobPlace = (
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Returns the places that hold a queue's jobs in this state. */
+/** Returns the places that have a queue's jobs in this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Instant jobs enter the list at the left and leave it at the right. Pages are read from the left: each job that
-  // enters meanwhile moves the others to the right, so that a later page shows one of them again. Read from the
-  // right, each job that leaves would let a page miss one.
+  // Instant jobs enter the list at the left and leave it at the right. Pages are read from the left. A job that
+  // enters meanwhile moves all others to the right, so a later page shows one of them again. If pages were read from
+  // the right, each job that leaves would make a page miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -75,8 +77,9 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * Jobs that wait in lanes (the deliveries of one subscriber), subscriber by subscriber. A position has two parts: the
- * position in the walk through the subscribers (see `step`), and the position in the waiting jobs of the last subscriber.
+ * The jobs that wait for other deliveries of their subscriber, subscriber by subscriber. A position has two parts:
+ * the position in the walk through the subscribers (see `step`), and the position among the waiting jobs of the last
+ * subscriber.
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -102,13 +105,15 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   return { jobs, looked, end: [cursor, last] };
 };
 
-/** The jobs that workers hold. A position is a position in the walk through the workers (see `step`). */
+/**
+ * The jobs that workers hold. A position in this place is a position in the walk through the workers (see `step`).
+ */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const slice = await heldJobs(redis, keys, q, max, after);
     const workers = slice.jobs.map(({ worker }) => String(worker));
     const leases = workers.length === 0 ? [] : await redis.hmget(keys.leases(), ...workers);
-    // The number of a lease is the time (µs) at which it was given.
+    // The number of a lease is the time (µs) at which the lease was given.
     const since = (lease: string | null | undefined) =>
       lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
     return { ...slice, jobs: slice.jobs.map((job, index) => ({ ...job, ...since(leases[index]) })) };
@@ -144,7 +149,7 @@ async function heldJobs(
 }
 
 /**
- * Reads one step of a walk through a set of names, by SSCAN. The position of a walk is the cursor of its last step,
+ * Reads one step of a walk through a set of names, by SSCAN. A position in the walk has the cursor of its last step,
  * and the last name of that step whose jobs were read.
  */
 async function step(redis: Commands, key: string, cursor: string) {
@@ -158,7 +163,10 @@ interface Entry {
   score: string;
 }
 
-/** Reads a sorted set. A position is the score of the last job and the job in Base64: many jobs may share a score. */
+/**
+ * Reads jobs from a sorted set. A position is the score of the last job and the job itself, in Base64, because many
+ * jobs may have the same score.
+ */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
   const last = Buffer.from(member, 'base64url');
@@ -177,7 +185,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank behind the last job that was read. If that job is gone, returns the rank of the first job with its
+ * Returns the rank after the last job that was read. If that job is gone, returns the rank of the first job with its
  * score.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {

@@ -21,14 +21,14 @@ export interface ListedJob {
   name: string | null;
   arguments: unknown[];
   state: JobState;
-  /** The token of the subscriber that a delivery is for. */
+  /** The token of the subscriber to which the job delivers. Null for other jobs. */
   subscriber: string | null;
   due: number | null;
   worker: string | null;
   since: number | null;
-  /** How many attempts at the batch of a delivery have begun. */
+  /** Number of attempts at the batch that have begun. Null if the job does not deliver. */
   attempts: number | null;
-  /** True if the job waits because its subscriber is paused; null if the job is in another state than `waiting`. */
+  /** True if the job waits because its subscriber is paused. Null if the job is not in the state `waiting`. */
   paused: boolean | null;
 }
 
@@ -37,7 +37,7 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** A place of jobs in a partition, with the queue and the state of all its jobs. */
+/** A place that has jobs, in a partition. All of its jobs have the same queue and state. */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -45,10 +45,10 @@ interface Source {
   read: JobPlace;
 }
 
-/** Queue, partition if there are several, and the packed job. */
+/** Matches the id of a job: its queue, its partition if there are several, and the packed job. */
 const ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 
-/** The jobs of all queues. */
+/** Lists the jobs of all queues. */
 export class Jobs {
   readonly #partitions: Partitions;
 
@@ -57,8 +57,8 @@ export class Jobs {
   }
 
   /**
-   * Returns up to `max` jobs from `place` on. `next` is the `place` of the next page; undefined on the last one. The
-   * work is bounded, so a page may have fewer jobs although more follow. A job that changes its state meanwhile may
+   * Returns up to `max` jobs from `place` on. `next` is the `place` of the next page, or undefined on the last page.
+   * The work is limited, so a page may have fewer jobs although more follow. A job whose state changes meanwhile may
    * be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
@@ -79,7 +79,7 @@ export class Jobs {
     return { jobs, looked };
   }
 
-  /** Makes a scheduled job instant. */
+  /** Makes a scheduled job instant, so that it runs now. */
   async run(id: string): Promise<Reply<'run_job'>> {
     const [, q, place = '0', packed = ''] = ID.exec(id) ?? [];
     const partition = q === undefined ? undefined : this.#partitions.all[Number(place)];
@@ -129,7 +129,7 @@ export class Jobs {
     });
   }
 
-  /** Returns the paused subscribers among these. */
+  /** Returns those of the subscribers that are paused. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

@@ -63,7 +63,10 @@ interface JobsParts {
   publicNames: PublicNames;
 }
 
-/** `/jobs`: what is queued, for whom, and since when; and the way to have a scheduled job run now. */
+/**
+ * `/jobs`: lists the jobs of the queues, for whom they are, and since when they are there. Can also run a scheduled
+ * job at once.
+ */
 export function jobsApi(parts: JobsParts): Route[] {
   const { list, run } = handlers(parts);
   return [
@@ -94,7 +97,8 @@ function handlers({ jobs, pages, publicNames }: JobsParts) {
 
   return {
     async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
-      // A cursor is sealed with its path and filter, so it continues only the listing from which it came.
+      // The cursor is encrypted together with its path and filter, so it can only continue the listing from which it
+      // came.
       const listing = `${path} ${filter.queue} ${filter.state}`;
       const place = cursor && (await pages.open(listing, 'cursor', cursor));
       const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);

@@ -2,29 +2,32 @@ import { clock } from '../clock.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Name of the watch that gets the events of all topics. No topic has this name. */
+/**
+ * Name of the watch that gets the events of all topics. A watch is somebody's wish to see new events. No topic has
+ * this name.
+ */
 const ALL_TOPICS = '*';
-/** Time after which a watch ends if nobody has asked for its events again. */
+/** Time after which a watch ends if nobody has asked for its events. */
 const WATCH_MS = 15_000;
-/** Maximum watches at a time; each keeps up to KEPT events. */
+/** Maximum number of watches. Each keeps up to KEPT events. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Maximum bytes of an event that is shown. Of a longer one, only the length is shown. */
+/** Maximum bytes of an event that is shown. For a longer one, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
-/** Time for which a process notes events. Then it asks Redis for the watches, and stores the events for them. */
+/** Interval at which a process asks Redis for the watches, and stores the events for them that it has noted since. */
 const INTERVAL_MS = 1000;
-/** Maximum events that a process notes for a watch in an interval. */
+/** Maximum events that a process notes for a watch in one interval. */
 const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
 export interface TailEntry {
-  /** When it was accepted, in ms, by the clock of the web process. */
+  /** When the event was accepted, in ms, by the clock of the web process. */
   at: number;
   topic: string;
   /** The client's token. */
   client: string;
   bytes: number;
-  /** Number of events that the process left out before this one, because there were too many. */
+  /** Number of events just before this one that the process has left out, because there were too many. */
   skipped: number;
   event: Record<string, unknown> | null;
 }
@@ -35,10 +38,10 @@ interface Publication {
   events: readonly string[];
 }
 
-/** A noted event. Its JSON is not parsed. */
+/** A noted event. Its text is JSON that is not parsed. */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
-/** The first events of an interval for one watch, and the number of further events that are left out. */
+/** The first events of an interval for one watch, and the number of further events, which are left out. */
 class Notes {
   readonly noted: Noted[] = [];
   #skipped: number;
@@ -47,7 +50,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events that were left out after the last noted one. */
+  /** Number of events after the last noted one. They were left out. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -65,13 +68,13 @@ class Notes {
 }
 
 /**
- * Shows a sample of the events as they are accepted, to those who watch. Each process notes the first events of each
- * second, and then asks Redis whether anybody watches. While nothing is accepted, it does nothing.
+ * Shows a sample of the events that are accepted, to those who watch. Each process notes the first events of each
+ * second, and then asks Redis whether anybody watches. While no event is accepted, it does nothing.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
-  /** The notes of this interval for each watch. There are always notes of all topics, even if nobody watches. */
+  /** The events noted in this interval, by watch. Events of all topics are always noted, even if nobody watches. */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
 
@@ -88,8 +91,8 @@ export class Tail {
   }
 
   /**
-   * Watches a topic, or all, for the next 15 seconds, and returns the newest events that were noted so far, newest
-   * first. Throws as Partition does.
+   * Begins or continues to watch a topic, or all topics, for the next 15 seconds. Returns the newest events that were
+   * noted so far, newest first. Throws as Partition does.
    */
   async watch(topic: string | undefined): Promise<TailEntry[]> {
     const watch = topic ?? ALL_TOPICS;
@@ -106,7 +109,7 @@ export class Tail {
     return entries.map((entry) => JSON.parse(entry) as TailEntry);
   }
 
-  /** Stores the noted events for those who watch. If that fails, the notes are lost. No publisher waits for it. */
+  /** Stores the noted events for those who watch. If that fails, they are lost. No publisher waits for it. */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;
@@ -135,7 +138,7 @@ export class Tail {
 }
 
 /**
- * Returns the events that were noted for a watch. A watch that is new in this interval has no notes of its own: it
+ * Returns the events that were noted for a watch. A watch that is new in this interval has no notes of its own. It
  * gets the events of its topic from the notes of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {

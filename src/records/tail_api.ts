@@ -35,7 +35,7 @@ interface TailParts {
   publicNames: PublicNames;
 }
 
-/** `/tail`: events as they are accepted. */
+/** `/tail`: shows events as they are accepted. */
 export function tailApi({ tail, publicNames }: TailParts): Route[] {
   const watch = async ({ caller, query }: { caller: Caller; query: Query }) => {
     const entries = await tail.watch(query.topic);

@@ -1,11 +1,11 @@
 import type { Delivery } from './delivery.ts';
 
-/** Matches the beginning of the JSON text of an event, up to its topic. */
+/** Matches the start of the JSON text of an event, up to the end of its topic. */
 const TOPIC = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
- * Yields a batch and its events as JSON, in pieces, since the events can be hundreds of megabytes. If the batch
- * is taken or dropped while it is read, some events are missing, and `bytes` and `topics` are null.
+ * Yields a batch with its events as JSON, in pieces, because the events can be hundreds of megabytes. If the batch is
+ * accepted or dropped meanwhile, some events are missing, and `bytes` and `topics` are null.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -23,7 +23,7 @@ export async function* wholeJson(
   yield `],"bytes":${bytes},"topics":${JSON.stringify(topics)}}`;
 }
 
-/** Counts events by topic, and the bytes that a delivery of them has. */
+/** Adds up the events by topic, and the bytes of a delivery with these events. */
 class EventSum {
   #events = 0;
   #bytes = 1;
