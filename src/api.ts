@@ -211,8 +211,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
 }
 
 /**
- * Returns a function that counts the deliveries that are due now, or will be within the scaling deadline, in the
- * partitions that can be reached.
+ * Returns a function that counts the deliveries that are due now, or will be within the scaling deadline. It counts
+ * in the partitions that can be reached.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

@@ -77,7 +77,8 @@ local function names_in(set)
   return names
 end
 
--- Does the work of those entries of a source that have not been applied. Returns the number of the last entry.
+-- Does the work of the outbox entries of one other partition, except those that were done before. Returns the number
+-- of the last entry that is done.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     local number = outboxes.number_of(entry)
@@ -98,7 +99,7 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- The same source may be there twice, with the same entries.
+    -- A call may name the same partition twice, with the same entries.
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end

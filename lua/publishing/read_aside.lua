@@ -20,7 +20,8 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- The field goes with the last entry: a partition that has it must not apply entries of `outbox` yet.
+  -- The field is deleted with the last entry. While a partition has this field, it must not apply newer entries,
+  -- which are in `outbox`.
   if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
     redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
   end

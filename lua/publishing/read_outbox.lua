@@ -14,7 +14,7 @@ later finds no job and puts a new one. Without `worker`, no job ends.
 ]]
 local outboxes = include('outboxes')
 
--- Removes the first entries. Returns the bytes that are left.
+-- Removes the first entries of the outbox. Returns the bytes of the entries that are left.
 local function remove_first(call, args)
   local outbox, sent = call.keys.outbox(), call.keys.outboxes_sent()
   local entry = args.last and redis.call('LINDEX', outbox, args.count - 1)

@@ -37,7 +37,7 @@ function elsewhere.count(marks)
   return count
 end
 
--- Returns the numbers of the marked partitions as one text, with commas between them.
+-- Returns the numbers of the partitions in the marks as one text, separated by commas.
 function elsewhere.partitions(marks)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = mark.partition end

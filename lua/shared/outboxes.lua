@@ -23,9 +23,10 @@ local leases = include('leases')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- An entry can have megabytes, so they are read a few at a time: what a script reads is memory of Redis.
+-- Number of entries that one command reads. It is small, because an entry can have megabytes, and Redis holds all
+-- that a script reads in memory.
 local READ_AT_ONCE = 8
--- Time until a partition that did not apply its entries is asked again.
+-- Pause before entries are sent again to a partition that did not apply them.
 local ASK_AGAIN_MS = 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
@@ -33,17 +34,19 @@ function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Returns the kind, the topic and the rest of an entry's work.
+-- Reads the work that an outbox entry describes. Returns its kind, its topic, and what else belongs to it.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed job that moves `outbox`, or with `partition` what is set aside for that.
+-- Returns the packed job that empties the outbox. With `partition`, returns the job that moves the entries which are
+-- set aside for that partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Returns the first entries of a list: at most `max_entries` and about `max_bytes`, but at least one if there is any.
+-- Returns the first entries of a list: at most `max_entries` with about `max_bytes` together. Returns at least one
+-- entry, unless the list is empty.
 function outboxes.first_entries(list, max_entries, max_bytes)
   local entries, bytes = {}, 0
   while #entries < max_entries do
@@ -58,8 +61,8 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that moves `outbox`, or with `partition` what is set aside for that. Returns false if the worker does not
--- hold the job.
+-- Deletes the job that empties the outbox or, with `partition`, the job that moves what is set aside for that
+-- partition. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -67,19 +70,21 @@ function outboxes.end_job(call, partition, worker, lease, lease_ms)
   return true
 end
 
--- Returns the work of one call for other partitions. It has none yet.
+-- Creates an empty collection for the work that one script call has for other partitions.
 function outboxes.begin()
   return { work = {} }
 end
 
--- Reads the number of the last entry and the bytes in `outbox`, once in a call.
+-- Reads the number of the last entry in the outbox, and the bytes of all its entries. Reads them once in a script
+-- call.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes'))
   outgoing.last, outgoing.bytes = tonumber(last) or 0, tonumber(bytes) or 0
 end
 
--- Adds a piece of work for `partitions`, a text with their numbers and commas between them.
+-- Adds a piece of work. `partitions` are the numbers of the partitions that must do it, as one text, separated by
+-- commas.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
@@ -91,7 +96,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Appends the work of a call to `outbox`. If that was empty, queues the job that empties it.
+-- Appends the collected work of a script call to the outbox. Queues the job that empties the outbox, unless that job
+-- is queued already.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -108,14 +114,16 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- Returns the bytes that are set aside for each partition, by its number. Partitions without such bytes are missing.
+-- Returns a table of the bytes that are set aside for each partition. Partitions for which nothing is set aside are
+-- not in it.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
   return aside
 end
 
--- True if `max_bytes` or more wait for one of the partitions that a topic has marks for.
+-- True if `max_bytes` or more wait for one of the partitions that have subscribers of a topic. `marks` names these
+-- partitions.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -125,8 +133,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets the entries of a list aside for those of their partitions that are in the list `late`, and schedules the jobs that
--- move them.
+-- Sets outbox entries aside for the partitions in the list `late`, which did not apply them in time: copies each
+-- entry to a list for each of these partitions. Schedules the jobs that move them later.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -24,8 +24,8 @@ const MISSED_SAMPLES = 3;
 const LONG_SECONDS = 60;
 
 /**
- * The state that the overview judges: the newest sample of the bus, if any, with its age, the memory of Redis now, and the
- * partitions that cannot be reached.
+ * What the overview judges: the newest sample of the bus, if there is one, with its age, the present memory of Redis,
+ * and the partitions that cannot be reached.
  */
 interface State {
   figures: Figures<'bus'> | undefined;

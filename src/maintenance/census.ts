@@ -5,7 +5,10 @@ import type { Partitions } from '../store/partitions.ts';
 
 export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
-/** The figures of all subscribers that can be reached, when they were read, and the standings that were stored then. */
+/**
+ * The figures of all subscribers that can be reached, the time when they were read, and the standings that were
+ * stored then.
+ */
 interface Census {
   subscribers: CensusSubscriber[];
   nowMs: number;
@@ -14,8 +17,8 @@ interface Census {
 }
 
 /**
- * Reads all subscribers that can be reached. Throws if the control partition cannot, since it has the standings and the
- * history of the bus.
+ * Reads the figures of all subscribers that can be reached. Throws if the control partition cannot be reached,
+ * because it stores the standings and the history of the bus.
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);
@@ -25,7 +28,9 @@ export async function census(partitions: Partitions): Promise<Census> {
   return { ...first, subscribers: found.flatMap(({ subscribers }) => subscribers), missing };
 }
 
-/** Reads the subscribers of a partition. Each call reads about 500, so that a bus at rest gets few commands. */
+/**
+ * Reads the figures of a partition's subscribers. Each call reads about 500, so that an idle bus gets few commands.
+ */
 async function censusOf(partition: Partition): Promise<Omit<Census, 'missing'>> {
   const found = new Map<string, CensusSubscriber>();
   let standings: string | undefined;

@@ -25,7 +25,10 @@ const MAX_SLEEP_MS = 10_000;
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
-/** One more with several partitions: under load the outbox keeps one of them, and one may wait for another partition. */
+/**
+ * Number of workers if the bus has several partitions. Under load the outbox occupies one of them, and another one
+ * may wait for a partition that does not answer.
+ */
 const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {

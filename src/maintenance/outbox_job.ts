@@ -7,7 +7,7 @@ import type { MoveEnd, Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Time after which a job that moves what is set aside gives way to other jobs, even if entries are left. */
+/** Time after which a job that moves entries set aside lets other jobs run, even if entries are left. */
 const TURN_MS = 500;
 /**
  * The pause after an error of the bus itself. Such an error may last, and each attempt logs it. The entries must not
@@ -26,8 +26,8 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries that its partition has for others. With an argument, the index of a partition, it
- * moves what is set aside for that.
+ * The job `outbox`: moves the entries in the outbox of its partition to the other partitions. With an argument, which
+ * is the position of a partition in `Partitions.all`, it moves the entries that are set aside for that partition.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

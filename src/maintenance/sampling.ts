@@ -70,7 +70,7 @@ function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Par
   return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
-/** Logs which partitions the figures lack, whenever that changes. */
+/** Logs which partitions are missing in the figures, whenever that changes. */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';
@@ -90,8 +90,9 @@ class MissingPartitions {
 }
 
 /**
- * Returns the totals of each of several partitions; those of missing ones as they were before. Otherwise the totals of
- * the bus would fall while a partition is missing, and its history would show a leap when it is back.
+ * Returns the totals of each partition, if there are several. For a partition that cannot be reached, returns its
+ * totals from before. Otherwise the totals of the bus would fall while it is missing, and its history would show a
+ * jump when it is back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -109,7 +110,7 @@ function totalsByPartition(
   });
 }
 
-/** Adds a counter to the total that it is part of, in all of these; undefined ones are skipped. */
+/** Adds a counter to a total in each of the given samples. Undefined samples are skipped. */
 function addTotal(
   { name, tags, value }: Count,
   bus: PartitionTotals,
@@ -123,7 +124,7 @@ function addTotal(
 
 interface Reading {
   counts: readonly Count[];
-  /** The last known totals of partitions that cannot be reached; null if they were never known. */
+  /** The last known totals of partitions that cannot be reached. Null if they were never known. */
   lost: readonly (PartitionTotals | null)[];
   subscribers: readonly CensusSubscriber[];
   memory: Memory;

@@ -63,7 +63,7 @@ export async function measureShortage(
   return { memory, own, holdings, delayed, droppableBytes, targetBytes };
 }
 
-/** Returns the bytes that a partition has in its outbox, and that it has set aside for these others. */
+/** Returns the bytes in a partition's outbox, and those that it has set aside for these other partitions. */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
   const [bytes, aside] = await partition.command((redis, keys) =>

@@ -53,7 +53,10 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Queues the jobs of lists that have entries, unless a job is queued already or a living worker holds it. */
+/**
+ * Queues the job of each list of outbox entries that is not empty. Does nothing for a job that is queued already, or
+ * that a living worker holds.
+ */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;
   const lists: [key: string, args: number[]][] = [

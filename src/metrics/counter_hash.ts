@@ -76,9 +76,9 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached; `missing` has the others. If two partitions have a counter
- * with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning. Throws as
- * `Partitions.reach` does.
+ * Reads all counters of the partitions that can be reached; `missing` has the others. If two partitions have a
+ * counter with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning.
+ * Throws as `Partitions.reach` does.
  */
 export async function readCounts(
   partitions: Partitions,

@@ -51,7 +51,8 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // A sum over partitions would fall while one is missing, which looks as if it began anew.
+  // The sum of a counter over the partitions would fall while one of them is missing. It would look as if the counter
+  // had begun again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = [
@@ -69,12 +70,18 @@ export async function collectFigures({
   ];
 }
 
-/** Only the control partition knows names. Without names nothing is shown about subscribers: tokens may be credentials. */
+/**
+ * Only the control partition has the key of public names. Without it, figures about subscribers are left out, because
+ * their tokens may be credentials.
+ */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
 }
 
-/** Returns a figure for each of several partitions, which says whether it can be reached. */
+/**
+ * Returns a figure for each partition that says whether the partition can be reached. Returns none if the bus has
+ * only one.
+ */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({

@@ -9,7 +9,8 @@ import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /**
  * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
- * `cpuSeconds` is the CPU time of all Redises since they started; undefined if one is missing, so that it never falls.
+ * `cpuSeconds` is the CPU time that all Redises together have used since they started. It is undefined if one is
+ * missing, because it must never fall.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -90,8 +91,8 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes are in outboxes, as `any`, and how many are set aside for each partition, by its index. Returns
- * nothing if there is only one partition.
+ * Returns how many bytes wait in outboxes. `any` has the bytes in the outboxes themselves. The position of a partition has
+ * those that are set aside for this partition. Returns nothing if there is only one partition.
  */
 function outboxesOf(
   { all }: Partitions,

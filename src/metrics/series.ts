@@ -23,8 +23,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns 'topic' or 'subscriber' for counters that count for each of these separately. Returns undefined for
- * counters of the whole bus.
+ * Returns whether the counters with this name count for each topic or for each subscriber. Returns undefined if they
+ * count for the whole bus.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -44,7 +44,10 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
   return kind === 'topic' ? { topic: value } : { subscriber: value };
 }
 
-/** True for the counter of all topics, or all subscribers, that were removed. Each partition has its part of it. */
+/**
+ * True for a counter that collects the counts of removed topics or subscribers. Each partition has such a counter for
+ * its own.
+ */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
   return kind !== undefined && tags[TAGS[kind]] === REMOVED;

@@ -40,11 +40,14 @@ export interface Standings {
   /** The number of members of the set `subscribers`. Joins are members too. */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
-  /** The totals of each of several partitions when it was last reached; undefined if there is only one. */
+  /** The totals of each partition when it was last reached. Undefined if there is only one partition. */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
 
-/** How many events of a partition's topics were ever published, and of its subscribers delivered and failed. */
+/**
+ * Numbers of events since the bus was installed: those published to a partition's topics, and those that its
+ * subscribers accepted or failed to accept.
+ */
 export interface PartitionTotals {
   published: number;
   delivered: number;

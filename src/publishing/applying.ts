@@ -10,12 +10,12 @@ import type { TopicMarks } from '../subscribing/topic_marks.ts';
 import { addedBySubscriber } from './publication.ts';
 import type { PublishFigures } from './publisher.ts';
 
-/** Maximum bytes of entries in a call. A heavier entry goes alone. */
+/** Maximum bytes of the entries in one call. An entry that is heavier by itself is sent alone. */
 const MAX_BYTES = 1_000_000;
 /**
- * Maximum time that a job waits for another partition, which normally applies entries in milliseconds. Otherwise a master
- * that hangs would hold up what goes to others until its connection is cut: with one such master, deliveries between two
- * other masters took ten seconds.
+ * Maximum time that a job waits for another partition, which normally applies entries in milliseconds. A master that
+ * hangs would otherwise hold up entries for other partitions until its connection is closed. With one such master,
+ * deliveries between two other masters took ten seconds.
  */
 const PATIENCE_MS = 500;
 
@@ -28,13 +28,16 @@ export interface ApplyingParts {
   log: Log;
 }
 
-/** Entries of one partition for another one, in order. */
+/** Entries that one partition has for another one, in order. */
 interface Work {
   source: string;
   entries: readonly Buffer[];
 }
 
-/** Has partitions apply entries. The entries that several others have for a partition at a time go in one call. */
+/**
+ * Sends outbox entries to partitions, which apply them. The entries that several partitions have for the same one are
+ * sent in one call.
+ */
 export class Applying {
   readonly #parts: ApplyingParts;
   readonly #batchers: readonly Batcher<Work, number>[];
@@ -53,8 +56,8 @@ export class Applying {
   }
 
   /**
-   * Has partition `to` apply entries of `home`. Resolves with the number of the last entry that it has applied. Throws as
-   * Partition does.
+   * Sends entries of `home` to the partition `to`. Resolves with the number of the last entry that `to` has applied.
+   * Throws as Partition does.
    */
   async apply(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
     const batcher = this.#batchers[to];
@@ -63,8 +66,8 @@ export class Applying {
   }
 
   /**
-   * Does what `apply` does, but waits no longer than PATIENCE_MS. Then it throws StorageUnavailable, and so do all calls
-   * until the partition has answered.
+   * Does the same as `apply`, but waits no longer than PATIENCE_MS. After that it throws StorageUnavailable. All
+   * further calls for this partition throw too, until the partition has answered.
    */
   async applyInTime(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
     const hangs = () => new StorageUnavailable(new Error(`partition ${to} does not answer`));

@@ -3,15 +3,16 @@ import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts, bytesOf } from './applying.ts';
 
-/** Maximum entries of one step, and its approximate maximum of bytes. */
+/** Maximum number of entries that are moved in one step, and approximate maximum of their bytes. */
 const MAX_ENTRIES = 500;
 const MAX_BYTES = 1_000_000;
 /**
- * Time between two steps of a busy outbox, so that a step has many entries. All outboxes of a process take their steps at
- * the same time, so that what several have for one partition goes in one call.
+ * Interval of the steps of a busy outbox. The pause between them makes each step move many entries. All outboxes of a
+ * process take their steps at the same moments. So entries that several of them have for one partition are sent in
+ * one call.
  */
 const PAUSE_MS = 20;
-/** An outbox is busy if it had about this many entries in the last RECENT_MS. */
+/** Number of entries in the last RECENT_MS, approximately, from which an outbox counts as busy. */
 const BUSY = 5;
 const RECENT_MS = 100;
 
@@ -22,29 +23,38 @@ export interface OutboxHolder {
   leaseMs: number;
 }
 
-/** `left`: entries may be left, because `signal` was aborted or time was up. `lost`: the worker does not hold the job. */
+/**
+ * How the moving of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be
+ * left, because `signal` was aborted or the time was over. `lost`: the worker does not hold the job any more.
+ */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
-/** The first entries of an outbox, when they are applied. */
+/** The first entries of an outbox, after partitions were asked to apply them. */
 interface Step {
   last: number;
   count: number;
   bytes: number;
-  /** The partitions that did not apply theirs, for which they must be set aside. */
+  /** The partitions that did not apply their entries in time. The entries must be set aside for these. */
   late: string[];
 }
 
 /**
- * Empties outboxes. An outbox is a list, in the partition where a topic lives, of entries for other partitions: events
- * for the subscribers there, for example (lua/shared/outboxes.lua). What a partition does not apply in time is set aside
- * for it in a list of its own. Any number of processes may move entries at the same time, since the other partition
- * applies each entry once, in order.
+ * Empties outboxes. An outbox is a list in the partition where topics live (their home). Its entries are for other
+ * partitions: for example, events for the subscribers there (lua/shared/outboxes.lua). Entries that a partition does
+ * not apply in time are set aside for it, in a list of its own. Any number of processes may move entries at the same
+ * time, because the other partition applies each entry once, in order.
  */
 export class Outbox {
   readonly #applying: Applying;
-  /** For each home, about how many entries it had in the last RECENT_MS, and when that was reckoned. */
+  /**
+   * For each home partition, the approximate number of entries that it had in the last RECENT_MS, and when that
+   * number was computed.
+   */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
-  /** About how many bytes are moved at a time from a list set aside. One entry alone after Redis had no memory for more. */
+  /**
+   * Approximate number of bytes that are moved at a time from entries set aside. After Redis had no memory for that,
+   * one entry is moved at a time.
+   */
   #maxBytes = MAX_BYTES;
 
   constructor(parts: ApplyingParts) {
@@ -59,7 +69,7 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // Entries were set aside for `to` meanwhile.
+      // Other entries were set aside for `to` meanwhile, which come first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind);
@@ -68,7 +78,10 @@ export class Outbox {
     }
   }
 
-  /** Moves the entries of `home` until none is left. The step that finds none also ends the job that `holder` holds. */
+  /**
+   * Moves the entries of the partition `home` until none is left. The step that finds none also ends the job that the
+   * worker `holder` holds.
+   */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let step: Step | undefined; !signal.aborted; ) {
       const { entries, behind, ended } = await this.#read(home, step, holder);
@@ -81,7 +94,10 @@ export class Outbox {
     return 'left';
   }
 
-  /** Does what `empty` does with what `home` has set aside for another partition. Throws as Partition does. */
+  /**
+   * Moves the entries that `home` has set aside for one other partition, as `empty` moves those in the outbox. Throws
+   * as Partition does.
+   */
   async emptyAside(
     home: Partition,
     to: number,
@@ -103,8 +119,8 @@ export class Outbox {
   }
 
   /**
-   * Has all partitions apply their entries, except those that are `behind`, for which earlier ones are set aside. Resolves
-   * with the error of each partition that failed.
+   * Lets all partitions apply their entries, except those that are `behind`: earlier entries are set aside for these.
+   * Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,
@@ -128,7 +144,8 @@ export class Outbox {
   }
 
   /**
-   * Moves entries that are set aside, step by step. Yields after each step. Returns true if the job of the list ended.
+   * Moves entries that are set aside, step by step. Yields after each step. Returns true if the job that moves them
+   * has ended.
    */
   async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
     let applied: number | undefined;
@@ -156,9 +173,9 @@ export class Outbox {
   }
 }
 
-/** The beginning of an entry: its number, and the numbers of the partitions that it is for. */
+/** Matches the start of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Maximum length of a head: all of 1,024 partitions. */
+/** Maximum length of the start of an entry: if it names all of 1,024 partitions. */
 const HEAD_BYTES = 5200;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {

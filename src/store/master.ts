@@ -43,7 +43,7 @@ export class Master {
   readonly #slot: number;
   readonly #name: string;
 
-  /** `name` is what errors call this Redis. */
+  /** `name` is the name of this Redis in errors. */
   constructor(connection: Connection, key: string, name = 'Redis') {
     this.#connection = connection;
     this.#slot = slotOfKey(key);

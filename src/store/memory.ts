@@ -30,8 +30,8 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 }
 
 /**
- * Reads the memory of each Redis of the bus, once even if it has several partitions. Returns the memory of the fullest
- * Redis, and the partitions of those that cannot be reached. Throws as `Partitions.reach` does.
+ * Reads the memory of each Redis of the bus. A Redis with several partitions is read once. Returns the memory of the
+ * fullest Redis, and the partitions whose Redis cannot be reached. Throws as `Partitions.reach` does.
  */
 export async function readFullestMemory(
   partitions: Partitions,

@@ -20,7 +20,10 @@ export type Commands = Redis;
 interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
-  /** Makes the script one text, which takes a third of a millisecond; only EVALSHA needs it. */
+  /**
+   * Returns the source of the script and its modules as one text, and its digest. Making the text takes a third of a
+   * millisecond, and only EVALSHA needs it.
+   */
   standalone: () => { lua: string; sha: string };
 }
 
@@ -28,7 +31,7 @@ export interface PartitionOptions {
   prefix?: string;
   /** The position of the partition in `Partitions.all`; 0 by default. */
   index?: number;
-  /** True if the bus has other partitions. Errors then name this one. */
+  /** True if the bus has several partitions. Errors then name the one that they are about. */
   hasOthers?: boolean;
   /** Gets one warning if Redis refuses functions. */
   log?: Log;
@@ -70,7 +73,7 @@ export class Partition {
     this.#functions = new Functions(LIBRARY, this.#declared, { log, replicas });
   }
 
-  /** The connection to the master at this moment. Throws while none is known. */
+  /** The connection to the present master of the partition. Throws while no master is known. */
   get redis(): Redis {
     return this.master.redis;
   }

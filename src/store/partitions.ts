@@ -11,7 +11,7 @@ interface PartitionsOptions extends PartitionOptions {
   partitions?: number;
 }
 
-/** What was read of the partitions that can be reached, and those that cannot. */
+/** The results of a reading in all partitions that can be reached, and the partitions that cannot. */
 export interface Reached<T> {
   found: T[];
   missing: Partition[];
@@ -46,8 +46,9 @@ export class Partitions {
   }
 
   /**
-   * Calls `read` for each of these partitions, at the same time. Resolves with the results in their order, and with the
-   * partitions that cannot be reached. Throws StorageUnavailable if none of them can, and any other error of `read`.
+   * Calls `read` for all of these partitions at the same time. Resolves with the results, in the order of the
+   * partitions, and with the partitions that cannot be reached. Throws StorageUnavailable if none can be reached, and
+   * any other error of `read`.
    */
   async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
     const reached: Reached<T> = { found: [], missing: [] };

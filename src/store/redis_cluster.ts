@@ -33,9 +33,7 @@ export class RedisCluster {
     cluster.on('refresh', () => this.#leaveReplicas());
   }
 
-  /**
-   * Returns the connection to the master of a slot. If none is known, throws and starts a refresh.
-   */
+  /** Returns the connection to the master of a slot. If no master is known, throws and begins a refresh. */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;

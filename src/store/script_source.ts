@@ -48,7 +48,7 @@ export interface ScriptSource extends LuaFile {
   modules: LuaFile[];
 }
 
-/** A module of `lua/shared/`, and the names of the modules that it includes. */
+/** A module in `lua/shared/`, with the names of the modules that it includes. */
 interface Module extends LuaFile {
   includes: string[];
 }
@@ -99,7 +99,10 @@ function includesOf(text: string): string[] {
   return [...text.matchAll(/\binclude\('(\w+)'\)/g)].map(([, name = '']) => name);
 }
 
-/** Adds a module to `into`, after the modules that it includes. Throws if it includes itself, or does not exist. */
+/**
+ * Adds a module to `into`, after the modules that it includes. Throws if a module includes itself, also by way of
+ * others, or if it does not exist.
+ */
 function addModule(
   name: string,
   shared: ReadonlyMap<string, Module>,
