@@ -104,7 +104,7 @@ interface DeadLettersParts extends AskedQueuesParts {
    * Refuses retries while memory is short. Otherwise autodrop would drop other batches to make room for the retried
    * ones.
    */
-  guard: Pick<StorageGuard, 'check'>;
+  guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
 
 /** `/dead_letters`. A client may see and change its own dead letters, root all of them; viewers see all. */
@@ -185,7 +185,8 @@ function handlers(parts: DeadLettersParts) {
     async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
       const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       await check(caller, queues);
-      await guard.check();
+      // The joins of a client are in its partition.
+      await guard.checkSubscriber(queues[0] ?? '');
       let retried = 0;
       for (const token of queues) retried += await deadLetters.retryAll(token);
       return ok({ retried });
@@ -209,7 +210,9 @@ function handlers(parts: DeadLettersParts) {
     },
 
     async retry({ caller, params: { id } }: ChangeOfOne) {
-      await guard.check();
+      const letter = await deadLetters.find(id, clientOf(caller));
+      if (!letter) throw notFound();
+      await guard.checkSubscriber(letter.subscriber);
       const outcome = await deadLetters.retry(id, clientOf(caller));
       if (outcome === 'dead_letter_not_found') throw notFound();
       if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'its subscriber has left');

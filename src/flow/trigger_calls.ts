@@ -32,7 +32,7 @@ export interface TriggersParts {
   publicNames: PublicNames;
   clients: { isFixed(token: string): boolean };
   publisher: Pick<Publisher, 'publish'>;
-  guard: Pick<StorageGuard, 'check'>;
+  guard: Pick<StorageGuard, 'checkTopic'>;
   rateLimit?: RateLimit | undefined;
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
@@ -47,7 +47,8 @@ type Change = { caller: ClientCaller; params: TriggerParams };
 
 /** Returns the handlers of `/triggers`. */
 export function triggerCalls(parts: TriggersParts) {
-  const { triggers, pages, publicNames, clients, publisher, rateLimit, limits, dialect, budget } = parts;
+  const { triggers, pages, publicNames, clients, publisher, guard, rateLimit, limits, dialect, budget } =
+    parts;
   const owners = new TriggerOwners(triggers, publicNames);
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
 
@@ -100,6 +101,7 @@ export function triggerCalls(parts: TriggersParts) {
 
     async put({ caller, params: { name }, body }: Change & { body: TriggerBody }) {
       refuseBeyondScope(caller, body.topic);
+      await guard.checkTopic(body.topic);
       const event = readTriggerEvent(body.event, rules);
       await budget.turn(caller.token);
       const trigger = { client: caller.token, name };
@@ -133,6 +135,7 @@ export function triggerCalls(parts: TriggersParts) {
       const { nowMs, stored } = await find({ client, name });
       const { topic } = readDefinition(stored.text);
       refuseBeyondScope(caller, topic);
+      await guard.checkTopic(topic);
       const id = eventId();
       const text = eventNow(stored.text, id, nowMs);
       const rates = await rateLimit?.admit(client, Buffer.byteLength(text));

@@ -36,7 +36,6 @@ export function triggersApi(parts: TriggersParts): Route[] {
       maxBodyBytes: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + MAX_BODY_BYTES,
       answers: { 200: TRIGGER_REPORT, 201: TRIGGER_REPORT },
       errors: ['bad_trigger', 'topic_claimed', 'limit_reached', 'trigger_not_found', 'storage_full'],
-      refuseEarly: () => parts.guard.check(),
       handle: put,
     }),
     route('DELETE /triggers/:name', BOTH, {
@@ -59,7 +58,6 @@ export function triggersApi(parts: TriggersParts): Route[] {
         'rate_limited',
         'storage_full',
       ],
-      refuseEarly: () => parts.guard.check(),
       handle: fire,
     }),
   ];

@@ -49,10 +49,9 @@ export class StorageGuard {
   }
 
   /**
-   * Must be called, and its result awaited, before anything is stored in a partition. Throws StorageFull, at once or
-   * through the promise. Without `partition`, throws if the Redis of any partition is full.
+   * Call this before storing anything in a partition, and await the result. Throws StorageFull, at once or later.
    */
-  check(partition?: Partition): Promise<void> | undefined {
+  check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
     this.#looking ??= this.#look();
     return this.#isFull(partition) ? this.#looking.then(() => this.#decide(partition)) : undefined;
@@ -63,20 +62,22 @@ export class StorageGuard {
     return this.check(this.#partitions.ofTopic(name));
   }
 
+  /** Does what `check` does, for the partition of a subscriber. */
+  checkSubscriber(token: string): Promise<void> | undefined {
+    return this.check(this.#partitions.ofSubscriber(token));
+  }
+
   get #isFresh(): boolean {
     return this.#nowMs() - this.#lookedAtMs < FRESH_MS;
   }
 
-  #decide(partition?: Partition): undefined {
+  #decide(partition: Partition): undefined {
     if (this.#isFull(partition)) throw new StorageFull();
   }
 
-  #isFull(partition?: Partition): boolean {
-    const places = partition ? [partition.index] : [...this.#shortSinceMs.keys()];
-    return places.some((place) => {
-      const sinceMs = this.#shortSinceMs.get(place) ?? Number.POSITIVE_INFINITY;
-      return this.#lookedAtMs - sinceMs >= SETTLED_MS;
-    });
+  #isFull({ index }: Partition): boolean {
+    const sinceMs = this.#shortSinceMs.get(index) ?? Number.POSITIVE_INFINITY;
+    return this.#lookedAtMs - sinceMs >= SETTLED_MS;
   }
 
   async #look(): Promise<void> {

@@ -23,7 +23,7 @@ type CallOfOne = { caller: Exclude<Caller, { role: 'viewer' }>; params: { token:
 
 interface TestEventParts {
   partitions: Partitions;
-  guard: Pick<StorageGuard, 'check'>;
+  guard: Pick<StorageGuard, 'checkSubscriber'>;
   /** Called with the number of events that were added to a subscriber's queue. */
   added: (token: string, events: number) => void;
 }
@@ -37,7 +37,6 @@ export function testEventApi({ partitions, guard, added }: TestEventParts): Rout
     action: 'subscriber.test',
     answers: { 200: SENT },
     errors: ['subscriber_not_found', 'storage_full'],
-    refuseEarly: () => guard.check(),
   } as const;
 
   const send = async (token: string) => {
@@ -54,6 +53,7 @@ export function testEventApi({ partitions, guard, added }: TestEventParts): Rout
     route('POST /subscribers/:token/test', BOTH, {
       ...sending,
       params: SUBSCRIBER_PARAMS,
+      refuseEarly: ({ params: { token } }: CallOfOne) => guard.checkSubscriber(token),
       handle({ caller, params: { token } }: CallOfOne) {
         if (caller.role === 'client' && caller.token !== token)
           throw new BusError('forbidden', 'only root sends test events to other subscribers than yourself');
@@ -62,6 +62,7 @@ export function testEventApi({ partitions, guard, added }: TestEventParts): Rout
     }),
     route('POST /subscriber/test', CLIENTS, {
       ...sending,
+      refuseEarly: ({ caller }: { caller: ClientCaller }) => guard.checkSubscriber(caller.token),
       handle: ({ caller }: { caller: ClientCaller }) => send(caller.token),
     }),
   ];

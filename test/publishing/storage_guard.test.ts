@@ -51,7 +51,7 @@ async function looks(): Promise<number> {
 }
 
 const passes = () => {
-  const answer = guard.check();
+  const answer = guard.check(redis.store);
   assert.equal(answer, undefined, 'a publish does not wait');
 };
 
@@ -131,7 +131,7 @@ describe('beyond the high mark', () => {
     await free();
     assert.throws(passes, StorageFull);
     nowMs += FRESH_MS;
-    await guard.check();
+    await guard.check(redis.store);
     passes();
   });
 
@@ -139,7 +139,7 @@ describe('beyond the high mark', () => {
     await fill();
     await foundFull();
     nowMs += FRESH_MS;
-    await assert.rejects(async () => guard.check(), StorageFull);
+    await assert.rejects(async () => guard.check(redis.store), StorageFull);
     assert.equal(timesFull, 3);
   });
 
@@ -148,7 +148,7 @@ describe('beyond the high mark', () => {
     await foundFull();
     await free();
     nowMs += 60_000;
-    await Promise.all(Array.from({ length: 100 }, () => guard.check()));
+    await Promise.all(Array.from({ length: 100 }, () => guard.check(redis.store)));
     assert.equal(await looks(), 3);
   });
 
@@ -174,7 +174,7 @@ describe('while Redis is away', () => {
     await until(() => timesFull === 1);
     store.redis.disconnect();
     nowMs += FRESH_MS;
-    await guard.check();
+    await guard.check(redis.store);
     passes();
     assert.equal(timesFull, 1);
   });
@@ -213,6 +213,8 @@ test('of two Redises only the full one refuses, and only its partitions are to f
   );
   assert.throws(() => guard.checkTopic('gadgets'), StorageFull);
   assert.equal(guard.checkTopic('widgets'), undefined);
+  assert.throws(() => guard.checkSubscriber('gadgets'), StorageFull);
+  assert.equal(guard.checkSubscriber('widgets'), undefined);
 });
 
 test('no publish is refused by a Redis without a memory limit', async () => {
