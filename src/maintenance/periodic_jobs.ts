@@ -1,4 +1,5 @@
 import { repairCopies } from '../authentication/client_copies.ts';
+import { DeadLetters } from '../delivering/dead_letters.ts';
 import { promoteDue } from '../delivering/queue.ts';
 import { STEPS } from '../metrics/history.ts';
 import type { Partition } from '../store/partition.ts';
@@ -26,7 +27,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   const isAlone = partitions.all.length === 1;
   const sweep = sweepJob(parts);
   const sweepAll = async (signal: AbortSignal) => {
-    if (partition !== partitions.control) await repairCopies(partitions.control, partition, signal);
+    if (partition !== partitions.control) await repairClients(parts, signal);
     await sweep(signal);
     if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
@@ -50,6 +51,16 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
       run: (signal) => sweeps.take(() => sweepAll(AbortSignal.any([signal, stopping]))),
     },
   ];
+}
+
+/** Corrects the copies of clients. Deletes the dead letters of joins that this ends, as the removal of a join does. */
+async function repairClients(
+  { partition, partitions, config }: JobParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const ended = await repairCopies(partitions.control, partition, signal);
+  const deadLetters = new DeadLetters(partitions, config, () => {});
+  for (const join of ended) await deadLetters.purgeAll(join);
 }
 
 async function promoteAllDue(partition: Partition): Promise<void> {

@@ -8,6 +8,7 @@ import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
@@ -23,6 +24,7 @@ import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_w
 import { Turns } from '../../src/delivering/turns.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
+import { periodicJobs } from '../../src/maintenance/periodic_jobs.ts';
 import { sampleJob } from '../../src/maintenance/sampling.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 import { Counters } from '../../src/metrics/counters.ts';
@@ -255,6 +257,29 @@ test('figures and history have what can be reached while the Redis of a partitio
   // The other Redis writes no files, so it has come back empty.
   assert.deepEqual([(await latest())?.published, await figures()], [2, { up: [1, 1], published: [2] }]);
   assert.equal(unpackStandings((await near.get(keys.standings())) ?? '')?.partitions?.length, 2);
+});
+
+test('a sweep that ends a join of a client, whose change was cut off, deletes its dead letters', async () => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 4 });
+  const { control } = partitions;
+  const partition = partitions.ofSubscriber('shop');
+  assert.notEqual(partition, control);
+  await new Clients(control, [], [partition]).register('shop', 'shop');
+  const bus = new Bus(() => partition);
+  await new JoinCalls(bus).put('order', { sources: [{ topic: 'paid', count: 1 }] });
+  await bus.publish('a', 'paid', ['{}']);
+  await buryAll(partition);
+  const letters = () => partition.redis.zcard(partition.keys.dead_letters_index());
+  assert.equal(await letters(), 1);
+  await new Clients(control, []).register('shop', 'shop', { publish: ['gadgets'] });
+  const { log } = capturedLog();
+  const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
+  const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
+  const { signal: stopping } = new AbortController();
+  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new Turns(), stopping };
+  const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
+  await job?.run(stopping);
+  assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
 });
 
 test('without names nothing is shown about subscribers, whose tokens may be credentials', async () => {
