@@ -14,10 +14,8 @@ export class Backoff {
     await sleep(fullMs * (0.5 + Math.random() / 2), signal);
   }
 
-  /** Makes the next pause short again. Call it after a success. Returns true if an earlier attempt had failed. */
-  reset(): boolean {
-    const failed = this.#failures > 0;
+  /** Makes the next pause short again. Call it after a success. */
+  reset(): void {
     this.#failures = 0;
-    return failed;
   }
 }

@@ -85,12 +85,16 @@ export class BusError extends Error {
  * The write may have been applied all the same.
  */
 export class StorageUnavailable extends BusError {
-  constructor(cause: unknown, why = 'Redis does not answer') {
+  /** The address of the Redis on a cluster, if it is known. */
+  readonly redis: string;
+
+  constructor(cause: unknown, why = 'Redis does not answer', redis = 'Redis') {
     const detail =
       `${why}, so it is unknown whether anything was stored. ` +
       'Try again in a moment: a publish repeated with its Idempotency-Key is stored once.';
     super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
     this.name = 'StorageUnavailable';
+    this.redis = redis;
   }
 }
 

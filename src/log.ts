@@ -1,10 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
+import { clock } from './clock.ts';
+import { StorageUnavailable } from './errors.ts';
 
 /** Maximum time for writing the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
+/** Minimum time between two lines with the same message about a Redis that is away. */
+const AWAY_EVERY_MS = 60_000;
+
 export type Log = pino.Logger;
+type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
 const destination = pino.destination(1);
 // pino's flush at exit never ends if the log's reader hangs. Code that ends the process awaits `logged`
@@ -13,7 +19,34 @@ destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
 export function createLog(level: pino.LevelWithSilent, bindings: Record<string, unknown>): Log {
-  return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+  const hooks = { logMethod: rarelyAway() };
+  return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime, hooks }, destination);
+}
+
+/**
+ * Returns a hook of pino that writes lines with the field `away` at most once a minute for each message and Redis. While a
+ * Redis is away, everything that needs it fails again and again, in each partition and thread.
+ */
+export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
+  const writtenAtMs = new Map<string, number>();
+  return function (args, method) {
+    const [about, message] = args as unknown as [{ away?: string } | undefined, unknown];
+    if (typeof about === 'object' && about?.away !== undefined) {
+      const id = `${about.away} ${message}`;
+      if (nowMs() - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < AWAY_EVERY_MS) return;
+      writtenAtMs.set(id, nowMs());
+    }
+    method.apply(this, args);
+  };
+}
+
+/**
+ * Returns what a log line says about a failed call: the message of the error, and as `away` the Redis that could not be
+ * reached, if that was the reason.
+ */
+export function failureOf(error: unknown): { reason: string; away?: string } {
+  const reason = reasonOf(error);
+  return error instanceof StorageUnavailable ? { reason, away: error.redis } : { reason };
 }
 
 /** Returns the message of an error, for a log line that needs no stack trace. */

@@ -4,7 +4,10 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { pino } from 'pino';
 import { root } from '../harness/processes/command.ts';
+import { StorageUnavailable } from '../src/errors.ts';
+import { failureOf, rarelyAway } from '../src/log.ts';
 
 const LINES = 20_000;
 
@@ -50,4 +53,48 @@ test('a process whose log has a reader that does not read is killed after a seco
   child.stdin?.write('now\n');
   const [code, signal] = await once(child, 'exit');
   assert.deepEqual([code, signal], [null, 'SIGKILL']);
+});
+
+test('a Redis that is away is logged once a minute for each message, anything else always', () => {
+  const lines: string[] = [];
+  let nowMs = 0;
+  const hooks = { logMethod: rarelyAway(() => nowMs) };
+  const log = pino({ hooks, base: null, timestamp: false }, { write: (line) => void lines.push(line) });
+  const away = (redis: string) => failureOf(new StorageUnavailable(undefined, 'it does not answer', redis));
+  const times = (count: number, write: () => void) => {
+    lines.length = 0;
+    for (let n = 0; n < count; n++) write();
+    return lines.length;
+  };
+  assert.equal(
+    times(5, () => log.warn(away('a'), 'cannot acquire')),
+    1,
+  );
+  assert.match(lines[0] ?? '', /"reason":"it does not answer.*"away":"a","msg":"cannot acquire"/);
+  assert.equal(
+    times(5, () => log.warn(away('b'), 'cannot acquire')),
+    1,
+  );
+  assert.equal(
+    times(5, () => log.warn(away('a'), 'a heartbeat failed')),
+    1,
+  );
+  nowMs += 59_999;
+  assert.equal(
+    times(5, () => log.warn(away('a'), 'cannot acquire')),
+    0,
+  );
+  nowMs += 1;
+  assert.equal(
+    times(5, () => log.warn(away('a'), 'cannot acquire')),
+    1,
+  );
+  assert.equal(
+    times(2, () => log.warn(failureOf(new Error('no room')), 'cannot acquire')),
+    2,
+  );
+  assert.equal(
+    times(2, () => log.info('stopped')),
+    2,
+  );
 });

@@ -1,6 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
-import { type Log, reasonOf } from '../log.ts';
+import { failureOf, type Log, reasonOf } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Grant } from './grant.ts';
 import type { Queue } from './queue.ts';
@@ -89,7 +89,7 @@ export class Assignment {
       return await this.#parts.handler(this.grant, signal);
     } catch (error) {
       if (error instanceof StorageUnavailable || error instanceof StorageFull) {
-        log.warn({ job, reason: error.message }, 'Redis failed under a job; it will run again');
+        log.warn({ job, ...failureOf(error) }, 'Redis failed under a job; it will run again');
         return LOST_REDIS_RETRY;
       }
       if (!batch) {
@@ -111,7 +111,7 @@ export class Assignment {
       return true;
     } catch (error) {
       this.inDoubt = true;
-      const about = { reason: reasonOf(error), job: this.grant.job };
+      const about = { ...failureOf(error), job: this.grant.job };
       this.#parts.log.warn(about, 'Redis did not take the outcome of a job; trying again');
       return false;
     }

@@ -1,4 +1,4 @@
-import { reasonOf } from '../log.ts';
+import { failureOf } from '../log.ts';
 import { Assignment, type AssignmentParts } from './assignment.ts';
 import type { Grant } from './grant.ts';
 
@@ -46,7 +46,7 @@ export class HeldJobs {
       const lost = new Set(await queue.heartbeat(held.map(({ grant }) => grant)));
       for (const assignment of held) if (lost.has(assignment.grant.worker)) assignment.loseLease();
     } catch (error) {
-      log.warn({ reason: reasonOf(error) }, 'a heartbeat failed');
+      log.warn(failureOf(error), 'a heartbeat failed');
     }
   }
 }

@@ -5,7 +5,7 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
-import { type Log, reasonOf } from '../log.ts';
+import { failureOf, type Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -101,7 +101,7 @@ export class Quarantine {
         const died = await turns.take(() => this.#deliver());
         while (died && !(await this.#condemn(died))) await this.#backoff.wait(signal);
       } catch (error) {
-        log.warn({ reason: reasonOf(error) }, 'cannot look for suspects; trying again');
+        log.warn(failureOf(error), 'cannot look for suspects; trying again');
         await this.#backoff.wait(signal);
       }
     }
@@ -158,7 +158,7 @@ export class Quarantine {
       log.error(line, 'gave up on a batch: it is a dead letter now');
       return true;
     } catch (error) {
-      log.warn({ reason: reasonOf(error) }, 'cannot bury what killed a quarantine; trying again');
+      log.warn(failureOf(error), 'cannot bury what killed a quarantine; trying again');
       return this.#stopping.signal.aborted;
     }
   }

@@ -1,6 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { reasonOf } from '../log.ts';
+import { failureOf } from '../log.ts';
 import { AckGroup } from './ack_group.ts';
 import type { AssignmentParts } from './assignment.ts';
 import { Bell } from './bell.ts';
@@ -121,7 +121,7 @@ export class Workers {
     this.#readyJobs = 0;
     try {
       const acquired = await queue.acquire(asking, finished);
-      if (this.#backoff.reset()) log.info('acquiring again');
+      this.#backoff.reset();
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
       this.#readyJobs = Math.max(this.#readyJobs, acquired.left);
@@ -129,7 +129,7 @@ export class Workers {
     } catch (error) {
       this.#askAll();
       for (const { reject } of acks) reject(error);
-      log.warn({ reason: reasonOf(error) }, 'cannot acquire; trying again');
+      log.warn(failureOf(error), 'cannot acquire; trying again');
       await this.#backoff.wait(this.#stopping.signal);
     }
   }

@@ -5,7 +5,7 @@ import { DONE, type JobHandler } from '../delivering/settlement.ts';
 import { tickMs, Workers } from '../delivering/workers.ts';
 import { agendaOf } from '../flow/agenda.ts';
 import { uids } from '../ids.ts';
-import { type Log, reasonOf } from '../log.ts';
+import { failureOf, type Log } from '../log.ts';
 import type { Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
@@ -130,7 +130,7 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {
     aux.enqueue(name).catch((error: unknown) => {
-      log.warn({ job: name, reason: reasonOf(error) }, 'a ticker could not put its job');
+      log.warn({ job: name, ...failureOf(error) }, 'a ticker could not put its job');
     });
   };
   tick();

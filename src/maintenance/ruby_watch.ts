@@ -1,4 +1,4 @@
-import { type Log, reasonOf } from '../log.ts';
+import { failureOf, type Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
 const EVERY_MS = 5000;
@@ -50,7 +50,7 @@ export class RubyWatch {
         log.error({ workers }, `a Ruby worker still takes jobs here, and forgets them: ${STOP_IT}`);
       if (workers + adopted > 0) await sweep(workers);
     } catch (error) {
-      log.warn({ reason: reasonOf(error) }, 'cannot look for Ruby processes; trying again');
+      log.warn(failureOf(error), 'cannot look for Ruby processes; trying again');
     }
   }
 }

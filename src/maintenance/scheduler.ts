@@ -1,7 +1,7 @@
 import { Backoff } from '../backoff.ts';
 import { Bell } from '../delivering/bell.ts';
 import { AGENDA, type AgendaKind, promoteDue } from '../delivering/queue.ts';
-import { type Log, reasonOf } from '../log.ts';
+import { failureOf, type Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
@@ -68,7 +68,7 @@ export class Scheduler {
       const dueMs = AGENDA.map((kind) => this.#sleepFor(kind, agendaDueMs[kind]));
       return Math.ceil(Math.min(nextDueMs ?? maxSleepMs, ...dueMs, maxSleepMs));
     } catch (error) {
-      log.warn({ reason: reasonOf(error) }, 'cannot promote jobs; trying again');
+      log.warn(failureOf(error), 'cannot promote jobs; trying again');
       await this.#backoff.wait(this.#stopping.signal);
       return 0;
     }
@@ -99,7 +99,7 @@ export class Scheduler {
       await publishDue(this.#stopping.signal);
       backoff.reset();
     } catch (error) {
-      this.#parts.log.warn({ kind, reason: reasonOf(error) }, 'cannot publish what is due; trying again');
+      this.#parts.log.warn({ kind, ...failureOf(error) }, 'cannot publish what is due; trying again');
       await backoff.wait(this.#stopping.signal);
     }
   }

@@ -62,7 +62,7 @@ export class StorageGuard {
     return this.check(this.#partitions.ofTopic(name));
   }
 
-  /** Does what `check` does, for the partition of a subscriber. */
+  /** Does the same as `check`, for the partition that has a subscriber. */
   checkSubscriber(token: string): Promise<void> | undefined {
     return this.check(this.#partitions.ofSubscriber(token));
   }

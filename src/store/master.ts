@@ -88,7 +88,7 @@ export class Master {
       try {
         return await act(this.redis);
       } catch (error) {
-        const own = ownError(error, this.#name);
+        const own = ownError(error, this.#name, this.address);
         if (!(this.#connection instanceof RedisCluster && own instanceof StorageUnavailable)) throw own;
         const found = this.#connection.refresh();
         if (tries === MAX_TRIES || !hasMoved(error)) throw own;
@@ -111,8 +111,9 @@ function hasMoved(error: unknown): boolean {
   return error instanceof ReplyError && (error as Error).message.startsWith('MOVED ');
 }
 
-function ownError(error: unknown, name: string): unknown {
-  const unavailable = (cause: unknown) => new StorageUnavailable(cause, `${name} does not answer`);
+function ownError(error: unknown, name: string, address: string | undefined): unknown {
+  const unavailable = (cause: unknown) =>
+    new StorageUnavailable(cause, `${name} does not answer`, address ?? name);
   if (error instanceof StorageUnavailable) return error;
   if (!(error instanceof ReplyError)) return unavailable(error);
   // ioredis adds the command with its arguments to the error. It is removed, because arguments may be secret and
