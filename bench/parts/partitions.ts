@@ -5,7 +5,7 @@ import { type Case, type Measured, measureInTurn, type Part, type Plan } from '.
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
-import type { Stage } from '../stage.ts';
+import type { Running, Stage } from '../stage.ts';
 import { EVENT } from '../workload.ts';
 
 const FULL = { copies: 200_000, maxEvents: 40_000, max: 100 };
@@ -32,12 +32,13 @@ const ROWS = { one: 'one Redis', cluster: `${PARTITIONS} partitions on ${MASTERS
 interface Sharing {
   name: string;
   bus: Bus;
+  worker: Running;
   redisPids: number[];
   sink: Helper<SinkCalls>;
 }
 
 /**
- * Measures Redis's CPU for an event: on one Redis with one partition, and on a cluster with sixteen (all masters
+ * Measures the CPU of web, worker and Redis for an event: on one Redis with one partition, and on a cluster with sixteen (all masters
  * together).
  */
 export const partitions: Part = {
@@ -63,7 +64,7 @@ export const partitions: Part = {
 
 async function prepare(
   stage: Stage,
-  { name, bus, redisPids }: Omit<Sharing, 'sink'>,
+  { name, bus, redisPids }: Omit<Sharing, 'sink' | 'worker'>,
   max: number,
 ): Promise<Sharing> {
   const sink = stage.helper<SinkCalls>('sink.ts');
@@ -74,8 +75,9 @@ async function prepare(
       await bus.audience(subscribers, { topics, callback, timeout: FAR_MS, max });
     }
   }
-  await bus.worker().said('"delivering"');
-  return { name, bus, redisPids, sink };
+  const worker = bus.worker();
+  await worker.said('"delivering"');
+  return { name, bus, worker, redisPids, sink };
 }
 
 const topicFor = (subscribers: number) => `to_${subscribers}_`;
@@ -119,7 +121,7 @@ function costPlan(load: Helper<LoadCalls>, both: Sharing[], size: typeof FULL): 
 /** Measures one case, after a tenth as many events to warm up. Batches that are not full stay for the next round. */
 async function measure(
   load: Helper<LoadCalls>,
-  { bus, redisPids, sink }: Sharing,
+  { bus, worker, redisPids, sink }: Sharing,
   { subscribers, topicsEach }: Pick<(typeof AUDIENCES)[number], 'subscribers' | 'topicsEach'>,
   { copies, maxEvents, max }: typeof FULL,
 ): Promise<Figures> {
@@ -136,14 +138,18 @@ async function measure(
     });
   await publish(Math.ceil(events / 10));
   const used = cpuSince(Object.fromEntries(redisPids.map((pid, index) => [index, pid])));
+  const usedByBus = cpuSince({ web: bus.web.pid, worker: worker.pid });
   const { seconds } = await publish(events);
   // Does not wait for events in batches that are not full. Each subscriber has at most one such batch.
   const open = (max * subscribers * TOPICS) / topicsEach;
   await sink.call('reach', Math.max(1, (events + Math.ceil(events / 10)) * subscribers - open));
   const micros = Object.values(used()) as number[];
+  const { web, worker: its } = usedByBus();
   const sum = micros.reduce((total, each) => total + each, 0);
   return {
     eventsPerSecond: events / seconds,
+    webMicros: web / events,
+    workerMicros: its / events,
     redisMicros: sum / events,
     busiest: (Math.max(...micros) * micros.length) / sum,
   };

@@ -1,7 +1,6 @@
 import type { Scopes } from '../caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { replies } from '../store/replies.ts';
 import { readScopes, scopeFields } from './scope.ts';
 
 /** Number of clients that one call compares. 300 take Redis about 1 ms. */
@@ -74,15 +73,11 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
 /** Returns, by token, those of the clients that the partition has a copy of. */
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {
   if (tokens.length === 0) return new Map();
-  const [names, ...scopes] = (await partition.command((redis, keys) => {
-    const reads = redis.pipeline().hmget(keys.api_tokens(), ...tokens);
-    for (const token of tokens) reads.hmget(keys.api_token(token), 'publish', 'subscribe');
-    return replies(reads);
-  })) as (string | null)[][];
+  const found = await partition.run('known_clients', { tokens: [...tokens] });
   const known = new Map<string, KnownClient>();
   for (const [index, token] of tokens.entries()) {
-    const [name, [publish = null, subscribe = null] = []] = [names?.[index], scopes[index]];
-    if (typeof name === 'string') known.set(token, { token, name, scopes: readScopes(publish, subscribe) });
+    const { name, publish = null, subscribe = null } = found[index] ?? {};
+    if (name !== undefined) known.set(token, { token, name, scopes: readScopes(publish, subscribe) });
   }
   return known;
 }

@@ -24,6 +24,8 @@ const WORKERS_PER_SPARE = 3;
  * thread sends fewer commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
+/** The same for all workers if there are several partitions. More would exceed the lease, as asking is the heartbeat. */
+const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**
  * Minimum workers that a thread has for a partition. One subscriber may occupy a quarter of them, which must be at
  * least one.
@@ -66,7 +68,7 @@ export class ThreadWorkers {
     });
     this.#regular = new Workers(
       { ...parts, queue: new Queue(partition, 'main', settings), onIdle: (idle) => this.#changed(idle) },
-      { ids: uids(workers), ...ticks },
+      { ids: uids(workers), ...ticks, ticksPerAsk: partition.hasOthers ? TICKS_PER_ASK_AMONG_OTHERS : 1 },
     );
     this.#spare = new Workers(
       {

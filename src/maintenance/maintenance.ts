@@ -18,6 +18,7 @@ import { Scheduler } from './scheduler.ts';
 import { sweepJob } from './sweep_job.ts';
 
 const MAX_SLEEP_MS = 10_000;
+const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
  * Time over which the tickers of the partitions start, one after the other, so that their jobs do not all come at
  * once.
@@ -76,7 +77,8 @@ export class Maintenance {
     );
     wakeups.on('aux', () => this.#workers.wake());
     const agenda = agendaOf({ ...parts, config, onFull: () => onFull(partition) });
-    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs: MAX_SLEEP_MS, log });
+    const maxSleepMs = all.length === 1 ? MAX_SLEEP_MS : MAX_SLEEP_AMONG_OTHERS_MS;
+    this.#scheduler = new Scheduler({ partition, wakeups, agenda, maxSleepMs, log });
     if (all.length === 1) {
       const sweep = sweepJob(parts);
       this.#rubyWatch = new RubyWatch({

@@ -54,6 +54,8 @@ export class Partition {
   readonly prefix: string;
   /** The position of this partition in `Partitions.all`. */
   readonly index: number;
+  /** True if the bus has other partitions. */
+  readonly hasOthers: boolean;
   readonly keys: Keyspace;
   /** The Redis that has the partition. */
   readonly master: Master;
@@ -66,6 +68,7 @@ export class Partition {
   ) {
     this.prefix = prefix;
     this.index = index;
+    this.hasOthers = hasOthers;
     this.keys = keyspace(prefix);
     this.#declared = prefix + DECLARED_KEY;
     this.master = new Master(connection, this.#declared, hasOthers ? `partition ${index}` : 'Redis');

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { beforeEach, test } from 'node:test';
 import { batchHandler } from '../../harness/batch_handler.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
@@ -280,6 +281,36 @@ test('a sweep that ends a join of a client, whose change was cut off, deletes it
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping);
   assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
+});
+
+/** Maximum commands of a sweep. Every five minutes, they are 0.16 a second; the rest of an idle bus sends 0.73. */
+const MAX_OF_SWEEP = 48;
+
+test('a sweep of an idle partition sends few commands, whatever the number of clients', async (t) => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 16 });
+  const { log } = capturedLog();
+  const clients = new Clients(partitions.control, [], partitions.all.slice(1));
+  for (let n = 0; n < 20; n++) await clients.create('shop');
+  const partition = partitions.all.at(-1) as Partition;
+  const publicNames = new PublicNames(clients, new NameKey(partitions.control));
+  const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
+  const { signal: stopping } = new AbortController();
+  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new Turns(), stopping };
+  const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
+  await job?.run(stopping); // loads the functions
+  const monitor = connect(redis.redis.socketPath ?? '');
+  t.after(() => monitor.destroy());
+  let text = '';
+  monitor.setEncoding('latin1').on('data', (chunk) => {
+    text += chunk;
+  });
+  monitor.write('MONITOR\r\n');
+  await until(() => text !== '');
+  await job?.run(stopping);
+  await redis.store.redis.echo('over');
+  await until(() => text.includes('"over"'));
+  const sent = text.split('\r\n').filter((line) => /^\+\S+ \[\d+ (?!lua)/.test(line));
+  assert.ok(sent.length > 10 && sent.length <= MAX_OF_SWEEP, `${sent.length}:\n${sent.join('\n')}`);
 });
 
 test('without names nothing is shown about subscribers, whose tokens may be credentials', async () => {

@@ -5,6 +5,10 @@ export const authenticationContracts = {
     arguments: { owner: 'text', digest: 'text', session: 'text', lifetimeMs: 'number', max: 'number' },
     reply: 'flag',
   },
+  known_clients: {
+    arguments: { tokens: ['text'] },
+    reply: [{ name: 'text?', publish: 'text?', subscribe: 'text?' }],
+  },
   name_key: { arguments: { key: 'bytes' }, reply: 'bytes' },
   nonce_keys: {
     arguments: { keyOfThisHour: 'bytes', keyOfNextHour: 'bytes' },
