@@ -25,6 +25,7 @@ const PARTS: Record<string, string> = {
   owner: '.+',
   nonce: '[A-Za-z0-9_-]{19}',
   minute: '[0-9]+',
+  ending: '(?:taken|dropped)',
   watch: '(?:\\*|[a-z0-9_]{1,64})',
   subject: '(?:bus|(?:topic|subscriber):.+)',
   name: '[a-z0-9_]{1,50}',
@@ -224,6 +225,12 @@ async function assertCurrent({ redis, keys }: Readable, state: State): Promise<v
     open[token] = [shortName(entry.slice(0, 20))];
     const max = (await redis.hget(keys.subscriber(token), 'max_events')) ?? '100';
     assert.equal(entry.slice(20) || '100', max, `the open batch of ${token} holds as many as it asked for`);
+  }
+  const openIds = Object.values(await redis.hgetall(keys.batches_open())).map((entry) => entry.slice(0, 20));
+  for (const bid of await redis.hkeys(keys.batches_closed())) {
+    if (bid === '') continue;
+    const found = (await redis.exists(keys.batch(bid))) + (await redis.exists(keys.dead_letter(bid)));
+    assert.ok(found === 1 && !openIds.includes(bid), `${bid}, which was closed, exists and is not open`);
   }
   const wasRuby = (await redis.exists(keys.taken_over())) === 1;
   assert.deepEqual(state.current, wasRuby ? {} : open, 'current batches are those that are open');

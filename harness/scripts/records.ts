@@ -49,6 +49,7 @@ export async function assertRecords(store: Readable, { batches, main, queued }: 
       `${token}, whose record ${id} is, exists`,
     );
   }
+  await assertTrails(store);
   const counted: Record<string, string> = {};
   for (const [ending, token, key] of await logsOf(store)) {
     const records = (await redis.llen(key)) / 2;
@@ -73,5 +74,21 @@ export async function assertRecords(store: Readable, { batches, main, queued }: 
     const token = key.slice(keys.batches_retrying('').length);
     for (const id of await redis.zrange(key, '0', '-1'))
       assert.equal((await redis.lrange(keys.batch(id), 0, 0))[0], token, `${id} is a batch of ${token}`);
+  }
+}
+
+/** Checks the trails: each record that is newer than the first entry is of a log that its entry names. */
+async function assertTrails(store: Readable): Promise<void> {
+  const { redis, keys } = store;
+  const records = [...(await readRecords(store))];
+  for (const ending of ENDINGS) {
+    const entries = (await redis.lrange(keys.deliveries_trail(ending), 0, -1)).map((entry) =>
+      entry.split('\n'),
+    );
+    for (const [id, { token, record, ending: its }] of records) {
+      if (its !== ending) continue;
+      const entry = entries.findLast(([atUs]) => Number(atUs) < Number(record[0]));
+      assert.ok(!entry || entry.slice(1).includes(token), `the trail leads to the record of ${id}`);
+    }
   }
 }

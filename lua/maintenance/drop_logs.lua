@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
 --[[
-drop_logs: free memory by deleting the longest delivery logs, `max_logs` of them at most. Returns how many are left.
+drop_logs: free memory by deleting the longest delivery logs, `max_logs` of them at most, and the trails, without which
+listings do. Returns how many logs are left.
 ]]
 local delivery_log = include('delivery_log')
 
 return function(call, args)
+  for _, ending in ipairs(delivery_log.ENDINGS) do redis.call('UNLINK', call.keys.deliveries_trail(ending)) end
   for _, name in ipairs(redis.call('ZRANGE', call.keys.deliveries_logs(), 0, args.max_logs - 1, 'REV')) do
     delivery_log.remove(call, delivery_log.read_name(name))
   end

@@ -146,8 +146,8 @@ function check.batches_open(call, token, found)
   -- In a Redis of the Ruby Routemaster, open batches are not in `batches:current` (see opening.lua).
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
-  redis.call('HDEL', keys.batches_open(), token)
-  redis.call('SREM', current, bid)
+  open_batches.close_open(call, token, bid)
+  if exists(keys.batch(bid)) then open_batches.note_closed(call, bid) end
   findings.add(found, 'entry_without_batch', bid)
 end
 
@@ -155,6 +155,12 @@ end
 function check.batches_room(call, token, found)
   if exists(call.keys.subscriber(token)) then return end
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
+end
+
+-- Forgets when a batch was closed that no longer exists.
+function check.batches_closed(call, bid, found)
+  if bid == '' or exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
+  remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
 function check.dead_letters_index(call, bid, found)

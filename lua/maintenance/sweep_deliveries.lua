@@ -3,7 +3,7 @@
 sweep_deliveries: correct the number of records in each delivery log; without `names`, the total of all. Returns the
 findings.
 
-Without a finding, it deletes records that are older than a day, and the logs of subscribers that no longer exist (a
+Without a finding, it deletes records that are older than a day, entries of trails from before that, and the logs of subscribers that no longer exist (a
 process of an earlier release removes a subscriber without its logs). `names` are names of logs, as `deliveries:logs`
 has them.
 ]]
@@ -17,7 +17,7 @@ local CHUNK, MAX_CHUNKS = 64, 16
 local function count_old(call, list)
   local items, old = redis.call('LRANGE', list, 0, 2 * CHUNK - 1), 0
   for i = 2, #items, 2 do
-    if delivery_log.ended_at(items[i]) >= call.now_ms - delivery_log.KEPT_MS then break end
+    if delivery_log.time_of(items[i]) >= call.now_ms - delivery_log.KEPT_MS then break end
     old = old + 1
   end
   return old
@@ -43,6 +43,13 @@ local function tidy(call, ending, token)
   end
 end
 
+local function tidy_trails(call)
+  for _, ending in ipairs(delivery_log.ENDINGS) do
+    local old = delivery_log.trail_position(call, ending, call.now_ms - delivery_log.KEPT_MS)
+    if old > 0 then redis.call('LTRIM', call.keys.deliveries_trail(ending), old, -1) end
+  end
+end
+
 -- Corrects the stored number of records in all delivery logs together.
 local function add_up(call, found)
   local logs, total = redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1, 'WITHSCORES'), 0
@@ -62,6 +69,9 @@ return function(call, args)
       tidy(call, ending, token)
     end
   end
-  if #args.names == 0 then add_up(call, found) end
+  if #args.names == 0 then
+    add_up(call, found)
+    tidy_trails(call)
+  end
   return found
 end

@@ -19,7 +19,7 @@ local function in_log(call, ending, token, id)
   local position = redis.call('LPOS', list, id, 'RANK', -1)
   if not position then return nil, length end
   local record = redis.call('LINDEX', list, position + 1)
-  if delivery_log.ended_at(record) < call.now_ms - delivery_log.KEPT_MS then return nil, length end
+  if delivery_log.time_of(record) < call.now_ms - delivery_log.KEPT_MS then return nil, length end
   return { id = id, subscriber = token, state = ending, record = record, last_attempts = {} }, length
 end
 

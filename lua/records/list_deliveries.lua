@@ -14,6 +14,7 @@ An entry has `record` if its batch has ended, and otherwise the other fields.
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')
 local delivery_states = include('delivery_states')
+local delivery_trail = include('delivery_trail')
 local merging = include('merging')
 local open_batches = include('open_batches')
 
@@ -96,6 +97,10 @@ end
 -- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), only the logs of
 -- batches that ended in this way.
 local function add_logs(call, listing, sources, clients, wanted)
+  for _, ending in ipairs(#clients == 0 and delivery_log.ENDINGS or {}) do
+    if not wanted or ending == wanted then sources[#sources + 1] = delivery_trail.source(call, listing, ending) end
+  end
+  if #clients == 0 then return end
   for _, name in ipairs(delivery_log.names(call, clients)) do
     local ending, token = delivery_log.read_name(name)
     if not wanted or ending == wanted then

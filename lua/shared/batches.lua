@@ -84,6 +84,7 @@ function batches.delete_list(call, list, bid)
   if not token then return end
   local events = redis.call('LLEN', list) - batches.HEADER
   redis.call('UNLINK', list, call.keys.attempts(bid))
+  open_batches.forget_closed(call, { bid })
   return token, events
 end
 

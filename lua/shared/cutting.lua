@@ -94,6 +94,8 @@ function cutting.cut(call, given, worker, bid, list, last)
   redis.call('LTRIM', keys.batch(bid), last, -1)
   local events_left = redis.call('LPUSH', keys.batch(bid), '0', created_ms, token) - batches.HEADER
   redis.call('ZREM', keys.batches_retrying(token), bid)
+  local closed_ms = open_batches.closed_ms(call, bid)
+  if closed_ms then redis.call('HSET', keys.batches_closed(), head, closed_ms) end
   redis.call('ZADD', keys.batches_index(), redis.call('ZSCORE', keys.batches_index(), bid) or created_ms, head)
   local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
   redis.call('ZADD', keys.batches_queued(token), place, head)

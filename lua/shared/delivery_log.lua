@@ -3,8 +3,9 @@ Delivery log: keeps a record of each batch that has ended, for a while. A subscr
 batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
 
 A record is the items of a JSON array, without the brackets. Both kinds begin with the time of the end (µs), by which
-they are listed, the time of creation (ms), the number of events, the number of attempts, and the events by topic,
-which are `null` if counting them would cost too much. There follow
+they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of creation
+(ms), the number of events, the number of attempts, and the events by topic, which are `null` if counting them would
+cost too much. There follow
 
   taken    the bytes of the delivery; time (ms), status and duration (ms) of the last attempt
   dropped  the reason
@@ -14,7 +15,13 @@ and, if attempts failed, the time of the first one (ms) and a list of the last o
 The hash `deliveries:total` bounds all logs together. When they are full, the longest log loses its oldest records,
 so a busy subscriber does not push out the records of others. Records are counted in whole UNITs (16), so that most
 calls write nothing but the log itself. Counting each record took three times as long.
+
+The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list with an entry for
+each call that appended records, the newest at the end: the time of the call (µs), and the tokens of the subscribers,
+each in a line of its own. The records of a call are newer than its entry, and older than the next one. Listings of all
+subscribers follow the trail (delivery_trail.lua).
 ]]
+local open_batches = include('open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
@@ -113,6 +120,28 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
+-- Adds an entry to the trail of an ending: this call has appended records to the logs of these subscribers. The trail
+-- keeps as many entries as there may be records.
+function delivery_log.follow(call, ending, tokens, max)
+  if #tokens == 0 or max == 0 then return end
+  local trail = call.keys.deliveries_trail(ending)
+  local length = redis.call('RPUSH', trail, string.format('%d\n', call.now_us) .. table.concat(tokens, '\n'))
+  if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
+end
+
+-- Returns the number of entries of a trail that are older than `place` (ms), by halves: an entry is older than those
+-- after it.
+function delivery_log.trail_position(call, ending, place)
+  local trail = call.keys.deliveries_trail(ending)
+  local low, high = 0, redis.call('LLEN', trail) + 1
+  if place == math.huge then return high - 1 end
+  while high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    if delivery_log.time_of(redis.call('LINDEX', trail, middle - 1)) < place then low = middle else high = middle end
+  end
+  return low
+end
+
 -- Removes a log.
 function delivery_log.remove(call, ending, token)
   local name = delivery_log.name_of(ending, token)
@@ -135,16 +164,17 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record: puts the present time in front of it. Records that one script call completes get times 1 µs
--- apart. Making a record takes longer than that, so no two records have the same time.
-function delivery_log.ended_now(call, record)
+-- Completes a record: puts the present time in front of it, and `closed_ms` (text), if given. Records that one script call
+-- completes get times 1 µs apart. Making a record takes longer than that, so no two records have the same time.
+function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
-  return string.format('%d', call.now_us + call.records_made) .. ',' .. record
+  return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time at which the batch of a record ended, in ms with three decimals.
-function delivery_log.ended_at(record)
-  return (tonumber(record:sub(1, 16)) or 0) / 1000
+-- Returns the time at which the batch of a record ended, or at which an entry of a trail was made: in ms, with three
+-- decimals.
+function delivery_log.time_of(text)
+  return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
 
 local function topics_text(topics)
@@ -157,7 +187,16 @@ end
 
 -- Returns an empty collection for the records of batches that the caller drops. If `max` is 0, nothing is collected.
 function delivery_log.drops(reason, max)
-  return { reason = reason, max = max, by_token = {} }
+  return { reason = reason, max = max, by_token = {}, open_of = {} }
+end
+
+-- Returns when a batch that is about to be dropped was closed (ms, as text): now, if it is still open. Returns false if
+-- it was closed when it was opened. The open batch of each subscriber is looked up once.
+local function closed_ms_of(call, records, bid, token)
+  local open_of = records.open_of
+  if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
+  if open_of[token] == bid then return string.format('%d', call.now_ms) end
+  return open_batches.closed_ms(call, bid)
 end
 
 -- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` as the header
@@ -169,7 +208,7 @@ function delivery_log.add_drop(call, records, bid, token, about)
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
   -- A damaged header may have texts that are not numbers. The record then gets 0.
-  entries[#entries + 1] = delivery_log.ended_now(call, string.format(
+  entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures
   ))
@@ -177,11 +216,14 @@ end
 
 -- Stores the collected records. Records of subscribers that no longer exist are left out.
 function delivery_log.write_drops(call, records)
+  local tokens = {}
   for token, entries in pairs(records.by_token) do
     if redis.call('EXISTS', call.keys.subscriber(token)) == 1 then
       delivery_log.append(call, 'dropped', token, entries, records.max)
+      tokens[#tokens + 1] = token
     end
   end
+  delivery_log.follow(call, 'dropped', tokens, records.max)
 end
 
 return delivery_log

@@ -137,7 +137,7 @@ local function position_at(listing, list, place)
   while high - low > 1 do
     at = math.max(low + 1, math.min(high - 1, at))
     local record, _, next_record = unpack(redis.call('LRANGE', list, 2 * at - 1, 2 * at + 1))
-    local at_place, next_place = delivery_log.ended_at(record), next_record and delivery_log.ended_at(next_record)
+    local at_place, next_place = delivery_log.time_of(record), next_record and delivery_log.time_of(next_record)
     if at_place > place then
       high = at
     elseif next_place and next_place <= place then
@@ -165,7 +165,7 @@ local function read_log(source)
       end
       local id, record = items[at - 1], items[at]
       at = at - 2
-      local place = delivery_log.ended_at(record)
+      local place = delivery_log.time_of(record)
       if place < listing.oldest_record then return end
       if place < bounds.before and is_after(bounds, place, id) then
         return { id = id, place = place, subscriber = source.token, state = source.ending, record = record }
@@ -174,17 +174,19 @@ local function read_log(source)
   end
 end
 
--- Returns a source of a listing: the records of a log. It reads the log only when needed, because a bus can have
--- thousands of logs, and a listing never reaches most of them.
-function delivery_sources.log(call, listing, ending, token)
+-- Returns a source of a listing: the records of a log, from the bounds of the listing on or, if it is given, from the time
+-- `newest` on (ms). It reads the log only when needed, because a bus can have thousands of logs, and a listing never
+-- reaches most of them.
+function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1
   local place
-  if listing.newest_record < math.huge then
-    position, place = position_at(listing, list, listing.newest_record)
+  newest = newest or listing.newest_record
+  if newest < math.huge then
+    position, place = position_at(listing, list, newest)
   else
     local record = redis.call('LINDEX', list, LAST)
-    place = record and delivery_log.ended_at(record)
+    place = record and delivery_log.time_of(record)
   end
   if not place or place < listing.oldest_record then return end
   return {

@@ -102,12 +102,14 @@ function delivery_states.dead_letter(call, bid)
   }
 end
 
--- Adds to a batch or dead letter the other fields that a listing shows: the number of events, when the present
--- attempt began, why and when the batch died, the first failed attempt, and up to `max_attempts` of the last ones.
+-- Adds to a batch or dead letter the other fields that a listing shows: the number of events, when it was closed (if it
+-- was open once), when the present attempt began, why and when the batch died, the first failed attempt, and up to
+-- `max_attempts` of the last ones.
 function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)
   entry.events = redis.call('LLEN', list) - batches.HEADER
+  entry.closed_ms = tonumber(open_batches.closed_ms(call, bid) or nil)
   local worker = entry.state == 'in_flight' and holder_of(call, seen, bid, entry.subscriber)
   local lease = worker and redis.call('HGET', keys.leases(), worker)
   entry.held_ms = lease and math.floor(lease / 1000) or nil

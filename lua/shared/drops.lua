@@ -67,6 +67,7 @@ function drops.settle(call, collection)
   delivery_log.write_drops(call, collection.log)
   if #collection.bids == 0 then return end
   redis.call('UNLINK', unpack(collection.lists))
+  open_batches.forget_closed(call, collection.bids)
   redis.call('ZREM', keys.batches_index(), unpack(collection.bids))
   redis.call('SREM', keys.jobs_index('main'), unpack(collection.jobs))
   redis.call('ZREM', keys.jobs_scheduled('main'), unpack(collection.jobs))

@@ -11,6 +11,7 @@ local drop_notices = include('drop_notices')
 local jobs = include('jobs')
 local lanes = include('lanes')
 local leases = include('leases')
+local open_batches = include('open_batches')
 local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
@@ -18,9 +19,10 @@ local finishing = {}
 -- Returns an empty collection of finished jobs. For each subscriber, `taken` has the accepted batches, their number
 -- of events, the health points gained, the duration of the last delivery (ms), and the records of the batches.
 -- `undelivered` has the records of batches whose subscriber had left when a worker acquired them.
-local function collection(args)
+-- `closed` has, by UID, when those batches were closed that were open once (ms, as text).
+local function collection(args, closed)
   return {
-    workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {},
+    workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
     delivery_log = args.delivery_log, undelivered = false,
   }
 end
@@ -29,7 +31,7 @@ end
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
-    sum.records[count + 1], sum.records[count + 2] = each.bid, delivery_log.ended_now(call, each.record)
+    sum.records[count + 1], sum.records[count + 2] = each.bid, delivery_log.ended_now(call, collected.closed[each.bid], each.record)
   elseif collected.delivery_log > 0 then
     collected.undelivered = collected.undelivered or delivery_log.drops('unsubscribed', collected.delivery_log)
     local _, created_ms, attempts = batches.read_header(call.keys.batch(each.bid))
@@ -117,10 +119,13 @@ local function settle(call, collected, args)
   redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
   if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
   if #collected.lists > 0 then delete_lists(call, collected) end
-  local left, recovered = lanes.leave_all(call, collected.workers, collected.lanes), {}
+  if next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
+  local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.lanes), {}, {}
   for token, sum in pairs(collected.taken) do
     recovered[token] = calls.try(call, settle_subscriber, token, sum, args)
+    tokens[#tokens + 1] = token
   end
+  delivery_log.follow(call, 'taken', tokens, args.delivery_log)
   if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
   for lane, ended in pairs(left) do
     calls.try(call, go_on, lane, ended, recovered[lane], args)
@@ -132,9 +137,13 @@ end
 -- batch, or false if the worker does not hold the job. Also returns whether waiting jobs came back. No worker is told
 -- of these jobs, so the caller must assign them or report how many jobs are ready.
 function finishing.finish_all(call, args, finished)
-  local workers, removed, collected = {}, {}, collection(args)
+  local workers, bids, removed = {}, {}, {}
   if #finished == 0 then return removed, false end
-  for i, each in ipairs(finished) do workers[i] = each.worker end
+  for i, each in ipairs(finished) do
+    workers[i] = each.worker
+    bids[#bids + 1] = each.bid
+  end
+  local collected = collection(args, open_batches.closed_times(call, bids))
   local lease_of, lane_of = leases.of(call, workers, args.lease_ms), lanes.of(call, workers)
   for i, each in ipairs(finished) do
     removed[i] = calls.try(call, finish, args.q, each, lane_of[i], lease_of, collected) or false

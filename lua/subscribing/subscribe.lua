@@ -86,6 +86,7 @@ return function(call, args)
   local callback, ordered, max_in_flight, max_bytes =
     unpack(redis.call('HMGET', subscriber, 'callback', 'ordered', 'max_in_flight', 'max_bytes'))
   redis.call('SADD', keys.subscribers(), token)
+  open_batches.spread_closed(call)
   store_settings(call, subscriber, args)
   store_signing_key(call, subscriber, args.signing_key, args.signing_overlap_ms)
   change_open_batch(call, token, args, max_bytes)

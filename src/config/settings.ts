@@ -171,7 +171,7 @@ const delivering = {
     'Bytes of Redis that the open keys of all joins of a client may take, each join an equal part; at most 5 % of the memory limit of Redis.',
   ),
   deliveryLog: setting('ROUTEMASTER_DELIVERY_LOG', whole(0, 10_000_000), '100000').help(
-    'Batches that were taken or dropped of which a record is kept for a day, in about 100 bytes of Redis each. 0: none.',
+    'Batches that were taken or dropped of which a record is kept for a day, in about 150 bytes of Redis each. 0: none.',
   ),
   sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
     'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',

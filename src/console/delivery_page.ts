@@ -116,6 +116,7 @@ function figures(delivery: WholeDelivery): Html {
   const size = html`${number(delivery.event_count)}${delivery.bytes !== null && `, ${bytes(delivery.bytes)}`}`;
   const steps: [string, number | null][] = [
     ['Opened', delivery.opened_at],
+    ['Closed', delivery.closed_at],
     ['First attempt', delivery.first_attempt_at],
     ['Last attempt', delivery.last_attempt_at],
     [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],

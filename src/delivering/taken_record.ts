@@ -28,8 +28,8 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log. The time at which the batch was accepted is missing:
- * the script puts it in front (lua/shared/delivery_log.lua). A legacy event counts with its size in Redis.
+ * Returns the record of an accepted batch for the delivery log. The times at which the batch was accepted and closed are
+ * missing: the script puts them in front (lua/shared/delivery_log.lua). A legacy event counts with its size in Redis.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

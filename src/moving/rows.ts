@@ -74,6 +74,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
+  // The field '' is of no batch.
+  batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
   batches_queued: toSubscriber,
@@ -87,6 +89,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   batches_retrying: toSubscriber,
   deliveries_taken: toSubscriber,
   deliveries_dropped: toSubscriber,
+  deliveries_trail: { stays: 'listings do without it, and workers begin it anew' },
   deliveries_logs: byEnding,
   deliveries_total: { sums: recordSums },
   drop_notice: toSubscriber,

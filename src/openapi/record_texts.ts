@@ -27,6 +27,7 @@ const AUDITED = {
 
 const DELIVERY = {
   ...{ id: BID, subscriber: BILLING, state: 'taken', opened_at: 1_795_171_531_418 },
+  closed_at: 1_795_171_531_918,
   ...{ first_attempt_at: 1_795_171_531_920, last_attempt_at: 1_795_171_534_392, ended_at: 1_795_171_534_401 },
   ...{ event_count: 1, bytes: 141, topics: { products: 1 }, attempt_count: 2 },
   attempts: [

@@ -27,6 +27,9 @@ const FIELDS = z.object({
   join: z.string().optional().describe('If a join counts the batch: its name. The subscriber is its client.'),
   state: z.enum(STATES),
   opened_at: ms,
+  closed_at: ms
+    .nullable()
+    .describe('Since when it takes no further events: full, or at its first attempt. Null while it is open.'),
   first_attempt_at: ms.nullable(),
   last_attempt_at: ms.nullable(),
   ended_at: ms.nullable().describe('When it was taken, died or was dropped.'),
@@ -48,9 +51,16 @@ type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
 /**
  * The forms of a record in the delivery log, which remembers batches that have ended. See
- * lua/shared/delivery_log.lua.
+ * lua/shared/delivery_log.lua. If `closedAtMs` is 0, the batch was closed when it was opened.
  */
-type Record = [endedAtUs: number, openedAtMs: number, events: number, attempts: number, topics: Topics];
+type Record = [
+  endedAtUs: number,
+  closedAtMs: number,
+  openedAtMs: number,
+  events: number,
+  attempts: number,
+  topics: Topics,
+];
 type Taken = [...Record, bytes: number, atMs: number, status: number | null, durationMs: number, ...Failures];
 type Dropped = [...Record, reason: string, ...Failures];
 
@@ -68,9 +78,10 @@ function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   // The history gets an attempt when the attempt ends. While the first attempt is running, it began when the worker
   // got the job. If the history lacks the first attempt, although others followed it, its time is unknown.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
+  const opened_at = entry.createdMs ?? 0;
   return {
-    ...{ id, subscriber, state },
-    opened_at: entry.createdMs ?? 0,
+    ...{ id, subscriber, state, opened_at },
+    closed_at: state === 'open' ? null : (entry.closedMs ?? opened_at),
     first_attempt_at: first ?? began ?? null,
     last_attempt_at: entry.heldMs ?? attempts.at(-1)?.at ?? null,
     ended_at: entry.diedMs ?? null,
@@ -84,7 +95,7 @@ function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
 }
 
 function taken({ id, subscriber, state }: Entry, record: Taken): Delivery {
-  const [, , , count, , bytes, at, status, duration_ms, first, failed = []] = record;
+  const [, , , , count, , bytes, at, status, duration_ms, first, failed = []] = record;
   const last: Attempt = { at, status, duration_ms, reason: null, answer: null };
   return {
     ...{ id, subscriber, state, ...common(record) },
@@ -97,7 +108,7 @@ function taken({ id, subscriber, state }: Entry, record: Taken): Delivery {
 }
 
 function dropped({ id, subscriber, state }: Entry, record: Dropped): Delivery {
-  const [, , , , , reason, first, attempts = []] = record;
+  const [, , , , , , reason, first, attempts = []] = record;
   return {
     ...{ id, subscriber, state, ...common(record) },
     first_attempt_at: first ?? null,
@@ -108,8 +119,10 @@ function dropped({ id, subscriber, state }: Entry, record: Dropped): Delivery {
   };
 }
 
-function common([endedAtUs, opened_at, event_count, attempt_count, topics]: [...Record, ...unknown[]]) {
-  return { ended_at: Math.floor(endedAtUs / 1000), opened_at, event_count, attempt_count, topics };
+function common(record: [...Record, ...unknown[]]) {
+  const [endedAtUs, closedAtMs, opened_at, event_count, attempt_count, topics] = record;
+  const times = { opened_at, closed_at: closedAtMs || opened_at, ended_at: Math.floor(endedAtUs / 1000) };
+  return { ...times, event_count, attempt_count, topics };
 }
 
 function readAttempt(json: string): AttemptReport {

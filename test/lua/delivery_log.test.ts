@@ -100,6 +100,32 @@ describe('the delivery log', () => {
     }
   });
 
+  test('is listed whole, whatever of the trail of all logs is left', async () => {
+    for (let i = 0; i < 4; i++)
+      for (const token of ['quiet', 'busy']) await take(token, token === 'busy' ? 40 : 3, 128);
+    const { redis: commands, keys } = redis.store;
+    const ended = [...(await readRecords(redis.store))].map(([id, { record }]) => ({
+      id,
+      us: Number(record[0]),
+    }));
+    const newestFirst = ended.sort((one, other) => other.us - one.us).map(({ id }) => id);
+    const trail = keys.deliveries_trail('taken');
+    const length = await commands.llen(trail);
+    for (const left of [length, 7, 1, 0]) {
+      if (left === 0) await commands.del(trail);
+      else await commands.ltrim(trail, -left, -1);
+      const found: string[] = [];
+      for (let place = {}; ; ) {
+        const page = { clients: [], since: 0, limit: 5, ...place };
+        const { entries, nextMs, nextId } = await redis.store.run('list_deliveries', page);
+        found.push(...entries.map(({ id }) => id));
+        if (nextMs === undefined) break;
+        place = { placeMs: Number(nextMs), placeId: nextId };
+      }
+      assert.deepEqual(found, newestFirst, `with ${left} of ${length} entries`);
+    }
+  });
+
   test('keeps the last failures of a batch as far as they are short', async () => {
     await bus.publish('zz', 'busy', ['e']);
     const attempt = (at: number, length: number) =>

@@ -4,6 +4,7 @@ import { Api, problemIn } from '../../harness/http/api.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName, shortName } from '../../harness/scripts/names.ts';
+import { until } from '../../harness/until.ts';
 import type { Delivery } from '../../src/records/delivery.ts';
 
 const HOUR_MS = 3_600_000;
@@ -63,10 +64,14 @@ describe('a batch', () => {
     const common = { id: longName('a1'), subscriber: token, opened_at: await bus.createdMs('a1') };
     const untried = { first_attempt_at: null, last_attempt_at: null, ended_at: null, reason: null };
     const nothing = { bytes: null, topics: null, attempt_count: 0, attempts: [] };
-    const open = { ...common, state: 'open', ...untried, event_count: 1, ...nothing };
-    assert.deepEqual(await read('sub', '/deliveries'), [open]);
+    const opened = { ...common, closed_at: null, state: 'open', ...untried, event_count: 1, ...nothing };
+    assert.deepEqual(await read('sub', '/deliveries'), [opened]);
+    await until(async () => (await bus.nowMs()) > common.opened_at);
     await bus.publish('b', 'widgets', [event('e2')]);
-    assert.deepEqual(await read('sub', '/deliveries'), [{ ...open, state: 'ready', event_count: 2 }]);
+    const [ready] = await read('sub', '/deliveries');
+    assert.ok(ready?.closed_at && ready.closed_at > common.opened_at, 'it is closed when it is full');
+    const open = { ...opened, closed_at: ready.closed_at };
+    assert.deepEqual(ready, { ...open, state: 'ready', event_count: 2 });
     await bus.acquire(['w1']);
     const [flying] = await read('sub', '/deliveries');
     assert.equal(flying?.state, 'in_flight');
@@ -91,6 +96,30 @@ describe('a batch', () => {
     const made = { ...end, attempt_count: 2, attempts: [failed, last] };
     assert.deepEqual(taken, { ...retrying, state: 'taken', ...made });
     assert.deepEqual(await one('sub', 'a1'), taken);
+  });
+
+  test('is closed at its first attempt unless it was full before, and remembers that as a dead letter', async () => {
+    await subscriber('sub', { max: 2, timeout: 0 });
+    await bus.publish(
+      'a',
+      'widgets',
+      ['e1', 'e2', 'e3'].map((id) => event(id)),
+    );
+    const [late, full] = await read('sub', '/deliveries');
+    assert.deepEqual([late?.closed_at, full?.closed_at], [null, full?.opened_at]);
+    await until(async () => (await bus.nowMs()) > (late?.opened_at ?? 0));
+    await bus.acquire(['w1', 'w2']);
+    const { closed_at, first_attempt_at } = await one('sub', 'a2');
+    assert.equal(closed_at, first_attempt_at);
+    assert.equal((await one('sub', 'a1')).closed_at, full?.opened_at);
+    await bus.bury('w2', 'a2', { attempt: JSON.stringify(attempt(1_700_000_000_001)) });
+    assert.equal((await one('sub', 'a2')).closed_at, closed_at);
+    await api.call('DELETE', `/dead_letters/${longName('a2')}`, { as: 'sub' });
+    assert.deepEqual(
+      (await read('sub', '/deliveries?state=dropped')).map((each) => each.closed_at),
+      [closed_at],
+    );
+    await bus.ack('w1', 'a1');
   });
 
   test('is dead, then ready again by its own id, and dropped when it is purged', async () => {
@@ -146,6 +175,7 @@ describe('a batch', () => {
     await bus.autodrop(1);
     const [dropped] = await read('sub', '/deliveries?state=dropped');
     assert.equal(dropped?.reason, 'memory');
+    assert.equal(dropped.closed_at, dropped.ended_at, 'it was open until then');
     assert.deepEqual(dropped.topics, { widgets: 2, gadgets: 1 });
   });
 

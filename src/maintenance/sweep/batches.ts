@@ -70,9 +70,9 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
       await sweepIndex(walk, key);
     }
   }
-  for (const name of ['batches_open', 'batches_room'] as const) {
-    for await (const tokens of walk.members('hash', keys[name]()))
-      await walk.repair('sweep_batches', { where: name, names: tokens });
+  for (const name of ['batches_open', 'batches_room', 'batches_closed'] as const) {
+    for await (const names of walk.members('hash', keys[name]()))
+      await walk.repair('sweep_batches', { where: name, names });
   }
   for (const name of ['batches_index', 'dead_letters_index'] as const) {
     for await (const bids of walk.members('zset', keys[name]()))

@@ -16,7 +16,7 @@ const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
 const single = 'batch|ruby_batch|dead_letter|attempts|dead_letter_about';
 const indexes =
-  'batches_index|batches_queued|batches_retrying|batches_current|batches_open|batches_room|dead_letters_index|dead_letters_of';
+  'batches_index|batches_queued|batches_retrying|batches_current|batches_open|batches_room|batches_closed|dead_letters_index|dead_letters_of';
 
 const eventsByTopic = [{ topic: 'text', events: 'number' }] as const;
 

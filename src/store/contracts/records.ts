@@ -16,6 +16,7 @@ const entries = [
     placeMs: 'text',
     record: 'text?',
     createdMs: 'number?',
+    closedMs: 'number?',
     diedMs: 'number?',
     heldMs: 'number?',
     events: 'number?',

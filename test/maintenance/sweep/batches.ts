@@ -80,6 +80,12 @@ describe('batches', () => {
   );
 
   breaks(
+    'that are gone were not closed',
+    ({ redis, keys }) => redis.hset(keys.batches_closed(), longName('zz1'), 1),
+    'entry_without_batch zz1',
+  );
+
+  breaks(
     'that are current are open',
     ({ redis, keys }) => redis.hdel(keys.batches_open(), 'bob'),
     'entry_without_batch b1',

@@ -149,6 +149,7 @@ export interface Calls {
       join?: string | undefined;
       state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
       opened_at: number;
+      closed_at: number | null;
       first_attempt_at: number | null;
       last_attempt_at: number | null;
       ended_at: number | null;
@@ -175,6 +176,7 @@ export interface Calls {
       join?: string | undefined;
       state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
       opened_at: number;
+      closed_at: number | null;
       first_attempt_at: number | null;
       last_attempt_at: number | null;
       ended_at: number | null;

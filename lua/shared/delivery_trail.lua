@@ -1,0 +1,106 @@
+--[[
+Delivery trail: leads a listing of all subscribers through their logs, the newest record first. The listing reads only
+logs that have records of its page, however many logs there are.
+
+There is one trail of taken batches and one of dropped ones (delivery_log.follow). An entry names the logs that one call
+has written. A log may have lost these records since. The beginning of a trail may be missing: its entries are bounded,
+and a trail may be deleted at any time. The records from before it are found by looking into all logs.
+]]
+local delivery_log = include('delivery_log')
+local delivery_sources = include('delivery_sources')
+local merging = include('merging')
+local delivery_trail = {}
+
+-- Number of entries that the first command reads, and the maximum of later ones.
+local MIN_CHUNK, MAX_CHUNK = 16, 128
+-- Stands for an id where a listing stops between two records. No id is less.
+local BEFORE_ALL_IDS = ('-'):rep(20)
+
+-- Returns an iterator over the entries of a trail, the newest first. Begins with the last one before `place`.
+local function read_entries(call, ending, place)
+  local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
+  local position = delivery_log.trail_position(call, ending, place)
+  return function()
+    if at == 0 then
+      if position == 0 then return end
+      local first = math.max(1, position - size + 1)
+      chunk = redis.call('LRANGE', trail, first - 1, position - 1)
+      at, position, size = #chunk, first - 1, math.min(MAX_CHUNK, 4 * size)
+    end
+    at = at - 1
+    return chunk[at + 1]
+  end
+end
+
+-- Returns a log that the listing is reading: an iterator and the record that it gives next, if any.
+local function log_of(reader, token)
+  local log = reader.logs[token]
+  if not log then
+    local source = delivery_sources.log(reader.call, reader.listing, reader.ending, token)
+    log = source and { read = source:open() } or {}
+    log.next = log.read and log.read()
+    reader.logs[token] = log
+  end
+  return log
+end
+
+-- Returns the records that the call of an entry has written, as far as they are there and within the bounds, the
+-- newest last.
+local function records_of(reader, entry, place)
+  local records = {}
+  for token in entry:gmatch('\n([^\n]+)') do
+    local log = log_of(reader, token)
+    while log.next and log.next.place > place do
+      records[#records + 1] = log.next
+      log.next = log.read()
+    end
+  end
+  if #records > 1 then table.sort(records, function(one, other) return one.place < other.place end) end
+  return records
+end
+
+-- Returns an iterator over the records of all logs that are not newer than `place`.
+local function read_all_logs(reader, place)
+  local call, ending, sources = reader.call, reader.ending, {}
+  for _, name in ipairs(delivery_log.names(call, {})) do
+    local its_ending, token = delivery_log.read_name(name)
+    if its_ending == ending then
+      sources[#sources + 1] = delivery_sources.log(call, reader.listing, ending, token, place)
+    end
+  end
+  return merging.merged(sources)
+end
+
+local function read_trail(reader)
+  local listing = reader.listing
+  local next_entry, records, place, rest = nil, {}, listing.newest_record, nil
+  next_entry = read_entries(reader.call, reader.ending, place)
+  return function()
+    while #records == 0 do
+      if rest then return rest() end
+      local entry = place >= listing.oldest_record and next_entry()
+      if entry then
+        place = delivery_log.time_of(entry)
+        records = records_of(reader, entry, place)
+        if #records == 0 then
+          if listing.looked >= listing.max_looked then return { place = place, id = BEFORE_ALL_IDS, stopped = true } end
+          listing.looked = listing.looked + 1
+        end
+      elseif place < listing.oldest_record then
+        return
+      else
+        rest = read_all_logs(reader, place)
+      end
+    end
+    return table.remove(records)
+  end
+end
+
+-- Returns a source of the records of all logs with this ending. It is opened at once, as the place of its first entry is
+-- not known.
+function delivery_trail.source(call, listing, ending)
+  listing.sources = listing.sources + 1
+  return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }
+end
+
+return delivery_trail
