@@ -10,6 +10,7 @@ import { assertJoins } from './joins.ts';
 import { jobName, shortName } from './names.ts';
 import { assertRecords } from './records.ts';
 import { type QueueState, readState, type State } from './state.ts';
+import { assertSubscriptions } from './subscriptions.ts';
 import { assertTriggers } from './triggers.ts';
 
 /** Patterns for the variable parts of a key. */
@@ -244,34 +245,6 @@ async function assertCurrent({ redis, keys }: Readable, state: State): Promise<v
   }
 }
 
-async function assertSubscriptions({ redis, keys }: Readable): Promise<void> {
-  const topics = await redis.smembers(keys.topics());
-  const subscribers = await redis.smembers(keys.subscribers());
-  // Among several partitions a topic may live in another one (crossing.ts).
-  const isAlone = !keys.schema().includes('{');
-  for (const token of subscribers) {
-    assert.equal(await redis.exists(keys.subscriber(token)), 1, `${token} has its hash`);
-    for (const topic of await redis.smembers(keys.subscriber_topics(token))) {
-      if (isAlone) assert.ok(topics.includes(topic), `${topic} is a topic`);
-      assert.equal(await redis.sismember(keys.topic_subscribers(topic), token), 1);
-    }
-  }
-  for (const key of await redis.keys(keys.topic_subscribers('*'))) {
-    const topic = key.slice(keys.topic_subscribers('').length);
-    for (const token of await redis.smembers(key)) {
-      assert.ok(subscribers.includes(token), `${token} is a subscriber`);
-      assert.equal(await redis.sismember(keys.subscriber_topics(token), topic), 1);
-    }
-  }
-  for (const key of await redis.keys(keys.topic('*'))) {
-    assert.ok(topics.includes(key.slice(keys.topic('').length)), `${key} is listed`);
-  }
-  await assertOwners({ redis, keys });
-  for (const key of await redis.keys(keys.subscriber('*'))) {
-    assert.ok(subscribers.includes(key.slice(keys.subscriber('').length)), `${key} is listed`);
-  }
-}
-
 /** Asserts that each list of entries for other partitions has a job, and that their bytes are counted. */
 async function assertOutboxes({ redis, keys }: Readable, state: State): Promise<void> {
   const bytesIn = async (key: string, ...args: number[]) => {
@@ -288,16 +261,4 @@ async function assertOutboxes({ redis, keys }: Readable, state: State): Promise<
     aside[partition] = await bytesIn(key, Number(partition));
   }
   assert.deepEqual(await redis.hgetall(keys.outboxes_bytes()), aside, 'the bytes set aside are counted');
-}
-
-/**
- * Asserts that the lists of the topics that clients own have no other topics. A sweep adds those of an
- * earlier release.
- */
-async function assertOwners({ redis, keys }: Readable): Promise<void> {
-  for (const key of await redis.keys(keys.topics_owned('*'))) {
-    const owner = key.slice(keys.topics_owned('').length);
-    for (const topic of await redis.smembers(key))
-      assert.equal(await redis.hget(keys.topic(topic), 'publisher'), owner, `${owner} owns ${topic}`);
-  }
 }
