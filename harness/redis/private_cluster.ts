@@ -1,35 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { slotOf } from '../../src/store/tags.ts';
-import { freePort } from '../processes/ports.ts';
 import { until } from '../until.ts';
-import { PrivateRedis } from './private_redis.ts';
+import { type ClusterNode, callerOf, isWell, type NodeOptions, ownersOf, startNode } from './cluster_node.ts';
+import type { PrivateRedis } from './private_redis.ts';
 import { callRedis, type RedisReply } from './redis_call.ts';
 
 const SLOTS = 16_384;
-/** Time after which other nodes take a silent node to have failed. */
-const NODE_TIMEOUT_MS = 1000;
 const SETTLES_WITHIN_MS = 30_000;
 
-export interface ClusterOptions {
+export interface ClusterOptions extends NodeOptions {
   masters?: number;
   /** Number of replicas of each master. */
   replicas?: number;
-  /** Further settings of redis.conf, for every node. */
-  config?: Record<string, string>;
-  /** The password of clients and of replicas, which becomes part of `url`. */
-  password?: string;
-}
-
-interface Node {
-  redis: PrivateRedis;
-  port: number;
-  busPort: number;
-  id: string;
 }
 
 /** A Redis Cluster on free ports of 127.0.0.1: by default three masters that share the slots, each with a replica. */
 export class PrivateCluster {
-  readonly #nodes: Node[];
+  readonly #nodes: ClusterNode[];
   readonly #hasReplicas: boolean;
   readonly #password: string;
 
@@ -48,7 +35,7 @@ export class PrivateCluster {
     return cluster;
   }
 
-  private constructor(nodes: Node[], hasReplicas: boolean, password: string) {
+  private constructor(nodes: ClusterNode[], hasReplicas: boolean, password: string) {
     this.#nodes = nodes;
     this.#hasReplicas = hasReplicas;
     this.#password = password;
@@ -72,7 +59,7 @@ export class PrivateCluster {
   /** Resolves with the node that is the master of a hash tag or key, by the newest map that a node has. */
   async masterOf(tag: string): Promise<PrivateRedis> {
     const port = await this.#masterPort(slotOf(tag));
-    return (this.#nodes.find((node) => node.port === port) as Node).redis;
+    return (this.#nodes.find((node) => node.port === port) as ClusterNode).redis;
   }
 
   /** Resolves with all masters. */
@@ -140,7 +127,7 @@ export class PrivateCluster {
   async moveSlot(tag: string, to: PrivateRedis): Promise<void> {
     const slot = String(slotOf(tag));
     const [source, target] = [this.#node(await this.masterOf(tag)), this.#node(to)];
-    const set = (node: Node, ...how: string[]) => callerOf(node)('CLUSTER', 'SETSLOT', slot, ...how);
+    const set = (node: ClusterNode, ...how: string[]) => callerOf(node)('CLUSTER', 'SETSLOT', slot, ...how);
     await set(target, 'IMPORTING', source.id);
     await set(source, 'MIGRATING', target.id);
     for (;;) {
@@ -175,7 +162,7 @@ export class PrivateCluster {
   }
 
   async #form(masters: number): Promise<void> {
-    const [first] = this.#nodes as [Node];
+    const [first] = this.#nodes as [ClusterNode];
     const width = SLOTS / masters;
     for (const [index, node] of this.#nodes.entries()) {
       const call = callerOf(node);
@@ -186,7 +173,7 @@ export class PrivateCluster {
       if (index < masters) await call('CLUSTER', 'ADDSLOTSRANGE', String(from), String(to));
     }
     for (const [index, node] of this.#nodes.entries()) {
-      const { id } = this.#nodes[index % masters] as Node;
+      const { id } = this.#nodes[index % masters] as ClusterNode;
       // Fails until the node has heard of its master.
       const what = 'a node is a replica';
       if (index >= masters) await until(() => callerOf(node)('CLUSTER', 'REPLICATE', id), { what });
@@ -194,8 +181,8 @@ export class PrivateCluster {
     await this.isWhole();
   }
 
-  #node(redis: PrivateRedis): Node {
-    return this.#nodes.find((node) => node.redis === redis) as Node;
+  #node(redis: PrivateRedis): ClusterNode {
+    return this.#nodes.find((node) => node.redis === redis) as ClusterNode;
   }
 
   /**
@@ -210,50 +197,4 @@ export class PrivateCluster {
     const [newest] = owners.sort((one, other) => other.epoch - one.epoch);
     return newest?.port ?? 0;
   }
-}
-
-async function startNode({ config = {}, password = '' }: ClusterOptions): Promise<Node> {
-  const busPort = await freePort();
-  const redis = await PrivateRedis.start({
-    port: 0,
-    password,
-    config: {
-      ...(password && { masterauth: password }),
-      'cluster-enabled': 'yes',
-      // By default the bus port is the port + 10,000, which may be taken or be no valid port.
-      'cluster-port': String(busPort),
-      'cluster-node-timeout': String(NODE_TIMEOUT_MS),
-      'cluster-require-full-coverage': 'no',
-      'repl-diskless-sync-delay': '0',
-      ...config,
-    },
-  });
-  const id = String(await callRedis(redis.url, 'CLUSTER', 'MYID'));
-  return { redis, port: Number(new URL(redis.url).port), busPort, id };
-}
-
-function callerOf({ redis }: Node): (...command: [string, ...string[]]) => Promise<RedisReply> {
-  return (...command) => callRedis(redis.url, ...command);
-}
-
-/** Returns the masters of a slot in the reply to CLUSTER NODES. */
-function ownersOf(nodes: string, slot: number): { port: number; epoch: number }[] {
-  return nodes.split('\n').flatMap((line) => {
-    const [, address = '', flags = '', , , , epoch, , ...ranges] = line.split(' ');
-    const has = ranges.some((range) => {
-      const [from = 0, to = from] = range.split('-').map(Number);
-      return slot >= from && slot <= to;
-    });
-    const port = Number(/:(\d+)@/.exec(address)?.[1]);
-    return has && flags.includes('master') ? [{ port, epoch: Number(epoch) }] : [];
-  });
-}
-
-async function isWell(node: Node, hasReplicas: boolean): Promise<boolean> {
-  const call = callerOf(node);
-  const [info, replication] = [await call('CLUSTER', 'INFO'), await call('INFO', 'replication')];
-  const isOk = /cluster_state:ok/.test(String(info)) && /cluster_slots_ok:16384/.test(String(info));
-  if (!hasReplicas) return isOk;
-  const follows = /role:slave/.test(String(replication)) ? /master_link_status:up/ : /connected_slaves:[1-9]/;
-  return isOk && follows.test(String(replication));
 }
