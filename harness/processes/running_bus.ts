@@ -3,39 +3,30 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
-import { createLog } from '../../src/log.ts';
-import { connect } from '../../src/store/connection.ts';
-import type { Connection } from '../../src/store/master.ts';
 import type { Partition } from '../../src/store/partition.ts';
-import { Partitions } from '../../src/store/partitions.ts';
+import type { Partitions } from '../../src/store/partitions.ts';
 import type { Credentials } from '../http/bus_client.ts';
 import { Client } from '../http/client.ts';
 import { Receiver } from '../http/receiver.ts';
 import { parseProcfile } from '../local/procfile.ts';
-import { PrivateCluster } from '../redis/private_cluster.ts';
-import { PrivateRedis } from '../redis/private_redis.ts';
-import { SentinelTrio } from '../redis/sentinel_trio.ts';
-import { PARTITIONS, REDIS_PREFIX } from '../redis/store.ts';
+import type { PrivateCluster } from '../redis/private_cluster.ts';
+import type { PrivateRedis } from '../redis/private_redis.ts';
+import type { SentinelTrio } from '../redis/sentinel_trio.ts';
+import { PARTITIONS } from '../redis/store.ts';
 import { assertPartitionsConsistent } from '../scripts/crossing.ts';
 import { assertNothingToSweep } from '../scripts/sweep.ts';
 import { until } from '../until.ts';
 import { busEnvironment, ROOT_KEY } from './bus_environment.ts';
 import { BusProcess } from './bus_process.ts';
+import { BusRedis, type BusRedisSettings } from './bus_redis.ts';
 import { root } from './command.ts';
 import { processesWith } from './processes.ts';
 
 const LINES = parseProcfile(readFileSync(join(root, 'Procfile'), 'utf8'));
 
-export interface BusSettings {
-  env?: Record<string, string>;
+export interface BusSettings extends BusRedisSettings {
   /** Folder of the release that runs; by default this one. */
   folder?: string;
-  /** Lines of redis.conf. */
-  redis?: Record<string, string>;
-  /** True if Redis has two replicas and three sentinels. */
-  sentinels?: boolean;
-  /** True if Redis is a cluster of three masters and three replicas. */
-  cluster?: boolean;
   /** Fills Redis before any process starts. */
   prepare?: (store: Partition) => Promise<void>;
 }
@@ -65,11 +56,7 @@ export class RunningBus {
   readonly #mark = `ROUTEMASTER_TEST_BUS=${randomUUID()}`;
   readonly #announced: RegExp[] = [];
   #processes: BusProcess[] = [];
-  #redis: PrivateRedis | undefined;
-  #trio: SentinelTrio | undefined;
-  #cluster: PrivateCluster | undefined;
-  #connection: Connection | undefined;
-  #partitions: Partitions | undefined;
+  #redis: BusRedis | undefined;
   #url = '';
   #scenes = 0;
   #works: Promise<unknown> = Promise.resolve();
@@ -97,28 +84,23 @@ export class RunningBus {
     this.#settings = settings;
   }
 
+  /** The only Redis, or the present master of the sentinels. */
   get redis(): PrivateRedis {
-    const redis = this.#trio?.master ?? this.#redis;
-    if (!redis) throw new Error('the tests have not begun');
-    return redis;
+    return this.#own.master;
   }
 
   /** Redis with its replicas and sentinels. Throws if the bus has none. */
   get trio(): SentinelTrio {
-    if (!this.#trio) throw new Error('the bus has no sentinels');
-    return this.#trio;
+    return this.#own.trio;
   }
 
   /** The Redis Cluster of the bus. Throws if the bus runs on a single Redis. */
   get cluster(): PrivateCluster {
-    if (!this.#cluster) throw new Error('the bus has no cluster');
-    return this.#cluster;
+    return this.#own.cluster;
   }
 
-  /** The partitions of the bus: as many as ROUTEMASTER_PARTITIONS in its settings says, or one. */
   get partitions(): Partitions {
-    if (!this.#partitions) throw new Error('the tests have not begun');
-    return this.#partitions;
+    return this.#own.partitions;
   }
 
   /** The first partition; by default the bus has no other. */
@@ -233,8 +215,7 @@ export class RunningBus {
   /** Stops all processes and Redis. Throws if a process failed, or left something behind. */
   async close(): Promise<void> {
     await Promise.all(this.#processes.filter(({ runs }) => runs).map((each) => each.stop()));
-    this.#connection?.disconnect();
-    await Promise.all([this.#redis?.stop(), this.#trio?.stop(), this.#cluster?.stop()]);
+    await this.#redis?.stop();
     const left = processesWith(this.#mark);
     for (const { pid } of left) process.kill(pid, 'SIGKILL');
     const faults = this.#processes.flatMap((each) => each.faults(this.#announced));
@@ -242,33 +223,20 @@ export class RunningBus {
   }
 
   async #open(): Promise<void> {
-    const { redis: config = {}, sentinels, cluster, env = {} } = this.#settings;
-    if (cluster) this.#cluster = await PrivateCluster.start({ config });
-    else if (sentinels) this.#trio = await SentinelTrio.start({ config });
-    else this.#redis = await PrivateRedis.start({ config });
-    this.#connection = connect(this.#redisUrl, createLog('silent', {}));
-    const partitions = Number(env.ROUTEMASTER_PARTITIONS ?? PARTITIONS);
-    this.#partitions = Partitions.on(this.#connection, { prefix: this.#prefix, partitions });
-    const reached = () => this.partitions.all.map((each) => each.command((redis) => redis.ping()));
-    await until(() => Promise.all(reached()), { what: 'all partitions can be reached' });
+    this.#redis = await BusRedis.start(this.#settings);
     await this.#settings.prepare?.(this.store);
   }
 
-  get #redisUrl(): string {
-    return (this.#cluster ?? this.#trio ?? this.redis).url;
-  }
-
-  /** The key prefix of the bus. It is empty with several partitions, or on a cluster: there the bus adds hash tags. */
-  get #prefix(): string {
-    const hasTags = this.#cluster !== undefined || this.#settings.env?.ROUTEMASTER_PARTITIONS !== undefined;
-    return hasTags ? '' : REDIS_PREFIX;
+  get #own(): BusRedis {
+    if (!this.#redis) throw new Error('the tests have not begun');
+    return this.#redis;
   }
 
   #environmentOf(env: Record<string, string>): NodeJS.ProcessEnv {
     const [name = '', value = ''] = this.#mark.split('=');
     const own = {
-      ROUTEMASTER_REDIS_URL: this.#redisUrl,
-      ROUTEMASTER_REDIS_PREFIX: this.#prefix,
+      ROUTEMASTER_REDIS_URL: this.#own.url,
+      ROUTEMASTER_REDIS_PREFIX: this.#own.prefix,
       ROUTEMASTER_PARTITIONS: String(PARTITIONS),
     };
     return busEnvironment({ ...own, ...this.#settings.env, ...env, [name]: value });
