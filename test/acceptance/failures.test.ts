@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer } from '../../harness/http/receiver.ts';
 import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { until } from '../../harness/until.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 

@@ -4,7 +4,7 @@ import { batchHandler } from '../../harness/batch_handler.ts';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { answer, Receiver } from '../../harness/http/receiver.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { subscriptionsOf } from '../../harness/subscriptions.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus, type Published } from '../../harness/scripts/bus.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import type { Published } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';

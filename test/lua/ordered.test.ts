@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus, type Published, type Wanted } from '../../harness/scripts/bus.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import type { Published, Wanted } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 

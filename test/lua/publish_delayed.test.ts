@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
-import { Bus, type Timed } from '../../harness/scripts/bus.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import type { Timed } from '../../harness/scripts/bus_inputs.ts';
 import { readDelayed } from '../../harness/scripts/delayed.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { nthWord } from '../../harness/scripts/names.ts';

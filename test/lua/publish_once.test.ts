@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { Bus, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { seedOf } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';

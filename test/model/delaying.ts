@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Timed } from '../../harness/scripts/bus.ts';
+import type { Timed } from '../../harness/scripts/bus_inputs.ts';
 import type { Model } from './model.ts';
 import { pick } from './step.ts';
 import type { DelayedEvent } from './things.ts';

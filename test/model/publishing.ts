@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Published } from '../../harness/scripts/bus.ts';
+import type { Published } from '../../harness/scripts/bus_inputs.ts';
 import type { Model } from './model.ts';
 import type { Publication } from './things.ts';
 import type { World } from './world.ts';

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { basic, problemIn, send } from '../../harness/http/api.ts';
 import { buildAuthentication } from '../../harness/http/authentication.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';

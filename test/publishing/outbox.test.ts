@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
-import { PUBLISH_LIMITS } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
