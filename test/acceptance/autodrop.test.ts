@@ -7,11 +7,11 @@ import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { dropNoticeHeader } from '../../src/subscribing/drop_notice.ts';
 
-const MOST_BYTES = 20 * 1024 * 1024;
+const MAX_BYTES = 20 * 1024 * 1024;
 const EVENTS_A_REQUEST = 20;
 const EVENT_BYTES = 8_000;
 
-const bus = RunningBus.forTests({ redis: { maxmemory: String(MOST_BYTES) } });
+const bus = RunningBus.forTests({ redis: { maxmemory: String(MAX_BYTES) } });
 
 /** The events of one request. */
 const numbered = (from: number) =>
@@ -101,7 +101,7 @@ test('a full Redis drops its oldest batches, counts them, and takes events again
       return first > 0;
     });
     // Half of the memory was the queue of `present`, whose batches are delivered meanwhile.
-    assert.ok((await memoryUsed()) > MOST_BYTES / 4, `${await memoryUsed()} bytes are left in use`);
+    assert.ok((await memoryUsed()) > MAX_BYTES / 4, `${await memoryUsed()} bytes are left in use`);
   });
 
   await t.test('what was dropped is counted to the event', async () => {
@@ -141,7 +141,7 @@ test('a publisher is told that the storage is full, and a subscriber of what it 
     // 410 pauses the subscriber: its batches are kept until it subscribes again.
     receiver.answers(answer.status(410));
     let refusals = 0;
-    while (total() * EVENT_BYTES < 2 * MOST_BYTES) {
+    while (total() * EVENT_BYTES < 2 * MAX_BYTES) {
       const name = Object.keys(accepted)[(total() / EVENTS_A_REQUEST) % 3 && 1] ?? '';
       const events = numbered(total());
       await until(async () => {

@@ -16,7 +16,7 @@ export const LEASE_MS = 250_000;
 export const SLOW_MS = 50_000;
 /** How many deliveries to one subscriber may be in flight, unless it asks for another number. */
 export const LANE_LIMIT = 2;
-const MOST_ATTEMPTS_KEPT = 20;
+const MAX_ATTEMPTS_KEPT = 20;
 
 /** The data that the bus must hold after any calls: plain data, with a method for each call. */
 export class Model {
@@ -427,5 +427,5 @@ export class Model {
 }
 
 function note(batch: Batch, death: boolean): void {
-  batch.history = [...batch.history, death].slice(-MOST_ATTEMPTS_KEPT);
+  batch.history = [...batch.history, death].slice(-MAX_ATTEMPTS_KEPT);
 }
