@@ -88,7 +88,8 @@ function linesOf(report: BusReport, call: Call): string[] {
   return [
     `${call.target().url}  ${time}  workers ${number(report.workers)}  memory ${memory}`,
     `published ${rate(published_rate)}/s  delivered ${rate(delivered_rate)}/s  failed deliveries ${rate(failed_rate)}/s`,
-    `queued ${number(report.queued)}  oldest ${duration(report.oldest_seconds)}  dead letters ${number(report.dead_letters)}  paused ${number(report.paused)}`,
+    `queued ${number(report.queued)}  oldest ${duration(report.oldest_seconds)}  ` +
+      `dead letters ${number(report.dead_letters)}  paused ${number(report.paused)}`,
     '',
     ...table(['SUBSCRIBER', 'STATE', 'QUEUED', 'OLDEST', 'EVENTS/S', 'FAILED/S', 'HEALTH', 'DEAD'], rows),
   ];
