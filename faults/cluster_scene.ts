@@ -1,3 +1,4 @@
+import type { Random } from '../harness/random.ts';
 import { nameIn } from '../harness/scripts/crossing.ts';
 import { until } from '../harness/until.ts';
 import type { Audience, Lab } from './lab.ts';
@@ -22,7 +23,7 @@ export interface Lane {
 }
 
 /** Starts processes, and publishes to one topic of each partition. Their subscribers are in any partition. */
-export async function publishEverywhere(lab: Lab, perSecond: number): Promise<Lane[]> {
+async function publishEverywhere(lab: Lab, perSecond: number): Promise<Lane[]> {
   await lab.start('web');
   await lab.start('web');
   await lab.start('worker');
@@ -42,7 +43,43 @@ export async function publishEverywhere(lab: Lab, perSecond: number): Promise<La
   return lanes;
 }
 
-export const acceptedBy = (lanes: readonly Lane[]) =>
+interface Disturbance {
+  lanes: readonly Lane[];
+  /** The hash tag of a random partition. */
+  tag: string;
+  random: Random;
+  /** Says which of the disturbances this is, such as `2 of 10`. */
+  count: string;
+}
+
+interface Disturbing {
+  /** Names the stream of random numbers. */
+  name: string;
+  times: number;
+  disturb(disturbance: Disturbance): Promise<void>;
+}
+
+/**
+ * Publishes to each partition of a cluster, and calls `disturb` so often while that goes on. At the end all events are
+ * delivered, and no process may have exited.
+ */
+export async function disturbCluster(lab: Lab, { name, times, disturb }: Disturbing): Promise<void> {
+  const lanes = await publishEverywhere(lab, 400);
+  const processes = [lab.bus.process('web'), lab.bus.process('worker')];
+  const random = lab.random.fork(name);
+  for (let time = 1; time <= times; time++) {
+    await until(() => acceptedBy(lanes) >= (lab.events / (times + 1)) * time, { timeoutMs: 60_000 });
+    const { tag } = lanes[random.whole(0, lanes.length - 1)] ?? { tag: '' };
+    await disturb({ lanes, tag, random, count: `${time} of ${times}` });
+  }
+  await until(() => acceptedBy(lanes) >= lab.events, { timeoutMs: 60_000, what: 'all are published' });
+  for (const { publishing } of lanes) await publishing.stop();
+  await lab.settle();
+  const ended = processes.filter(({ runs }) => !runs).map((each) => each.name);
+  lab.bar('no process exits', ended.length === 0, ended.join());
+}
+
+const acceptedBy = (lanes: readonly Lane[]) =>
   lanes.reduce((sum, { publishing }) => sum + publishing.accepted, 0);
 
 const WITHIN_MS = 30_000;

@@ -1,5 +1,4 @@
-import { until } from '../../harness/until.ts';
-import { acceptedBy, allAccept, allDeliver, CLUSTER_BUS, publishEverywhere } from '../cluster_scene.ts';
+import { allAccept, allDeliver, CLUSTER_BUS, disturbCluster } from '../cluster_scene.ts';
 import type { Scenario } from '../scenario.ts';
 
 /** The slots of partitions move to other masters of a cluster, key by key, under a bus that publishes and delivers. */
@@ -10,32 +9,24 @@ export const slotMigration: Scenario = {
   events: { full: 10_000, quick: 300 },
   bus: CLUSTER_BUS,
   async run(lab) {
-    const lanes = await publishEverywhere(lab, 400);
     const { cluster } = lab.bus;
-    const processes = [lab.bus.process('web'), lab.bus.process('worker')];
-    const random = lab.random.fork('moves');
-    const moves = lab.quick ? 2 : 20;
-    for (let move = 1; move <= moves; move++) {
-      await until(() => acceptedBy(lanes) >= (lab.events / (moves + 1)) * move, { timeoutMs: 60_000 });
-      const { tag } = lanes[random.whole(0, lanes.length - 1)] ?? { tag: '' };
-      const from = await cluster.masterOf(tag);
-      const others = (await cluster.masters()).filter((each) => each !== from);
-      const to = others[random.whole(0, others.length - 1)] ?? from;
-      const beganMs = performance.now();
-      await cluster.moveSlot(tag, to);
-      const movedMs = performance.now();
-      await Promise.all([allAccept(lanes), allDeliver(lanes)]);
-      lab.recovered(performance.now() - movedMs);
-      const went = `moved in ${Math.round(movedMs - beganMs)} ms`;
-      lab.say(
-        `${went} (${move} of ${moves}); all topics work ${Math.round(performance.now() - movedMs)} ms later`,
-      );
-    }
-    await until(() => acceptedBy(lanes) >= lab.events, { timeoutMs: 60_000, what: 'all are published' });
-    for (const { publishing } of lanes) await publishing.stop();
-    await lab.settle();
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    await disturbCluster(lab, {
+      name: 'moves',
+      times: lab.quick ? 2 : 20,
+      async disturb({ lanes, tag, random, count }) {
+        const from = await cluster.masterOf(tag);
+        const others = (await cluster.masters()).filter((each) => each !== from);
+        const to = others[random.whole(0, others.length - 1)] ?? from;
+        const beganMs = performance.now();
+        await cluster.moveSlot(tag, to);
+        const movedMs = performance.now();
+        await Promise.all([allAccept(lanes), allDeliver(lanes)]);
+        const worksMs = performance.now();
+        lab.recovered(worksMs - movedMs);
+        const [moved, works] = [movedMs - beganMs, worksMs - movedMs].map(Math.round);
+        lab.say(`moved in ${moved} ms (${count}); all topics work ${works} ms later`);
+      },
+    });
     const { outOfOrder = 0 } = lab.ledger.totals();
     lab.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
   },
