@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { snapshot } from '../../harness/scripts/invariants.ts';
+import { joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
+import { until } from '../../harness/until.ts';
+import {
+  bus,
+  joins,
+  open,
+  openKeys,
+  PAID_AND_PACKED,
+  publish,
+  published,
+  publishedFor,
+  redis,
+  TOKEN,
+} from './join_scene.ts';
+
+describe('open keys', () => {
+  const STUCK: Rules = { ...PAID_AND_PACKED, within: 100, on_expiry: { topic: 'stuck', type: 'noop' } };
+  const expired = async (atMs: number) => until(async () => (await bus.nowMs()) > atMs, { everyMs: 1 });
+
+  test('expire in time, oldest first and as many as a call may close, and the join says so', async () => {
+    await joins.put('order', STUCK);
+    await publish(
+      'a',
+      joinEvent('paid', 'A', 'p1'),
+      joinEvent('packed', 'B', 'k1'),
+      joinEvent('paid', 'C', 'p2'),
+    );
+    await joins.work('order');
+    const { redis: commands, keys } = redis.store;
+    const due = Number(await commands.zscore(keys.joins_expiring(), TOKEN));
+    assert.equal(due, ((await openKeys())[0]?.since ?? 0) + 100);
+    const early = await joins.expire('order');
+    assert.deepEqual([early.expired, early.isLeft], [0, false]);
+    await expired(due);
+    const first = await joins.expire('order', { maxClosed: 2 });
+    assert.deepEqual([first.expired, first.isLeft], [2, true]);
+    assert.ok(Number(await commands.zscore(keys.joins_expiring(), TOKEN)) <= (await bus.nowMs()));
+    const second = await joins.expire('order', { maxClosed: 2 });
+    assert.deepEqual([second.expired, second.isLeft], [1, false]);
+    assert.equal(await commands.zscore(keys.joins_expiring(), TOKEN), null);
+    const [a, b] = await published();
+    assert.deepEqual(a?.data, { join: 'order', key: 'A', events: ['p1'], counts: { paid: 1, packed: 0 } });
+    assert.deepEqual([a?.topic, a?.type, a?.url], ['stuck', 'noop', 'https://shop.example.com/p1']);
+    assert.deepEqual(b?.data, { join: 'order', key: 'B', events: ['k1'], counts: { paid: 0, packed: 1 } });
+    assert.equal((await bus.subscriber(TOKEN)).expired, '3');
+  });
+
+  test('do not expire before what came in time is counted', async () => {
+    await joins.put('order', STUCK);
+    await publish('a', joinEvent('paid', 'A', 'p1'));
+    await joins.work('order');
+    await publish('b', joinEvent('packed', 'A', 'k1'), joinEvent('packed', 'A', 'k2'));
+    await expired((await bus.nowMs()) + 120);
+    const reply = await joins.expire('order');
+    assert.deepEqual([reply.expired, reply.isLeft], [0, false]);
+    const { redis: commands, keys } = redis.store;
+    const due = Number(await commands.zscore(keys.joins_expiring(), TOKEN));
+    assert.ok(due > (await bus.nowMs()), 'it is looked at again in a moment');
+    await joins.work('order');
+    assert.deepEqual(await publishedFor(), [['A', 'p1', 'k1', 'k2']]);
+  });
+
+  test('expire before an event that came too late is counted', async () => {
+    await joins.put('order', STUCK);
+    await publish('a', joinEvent('paid', 'A', 'p1'), joinEvent('packed', 'A', 'k1'));
+    await joins.work('order');
+    await expired(((await openKeys())[0]?.since ?? 0) + 100);
+    await publish('b', joinEvent('packed', 'A', 'k2'));
+    const { completed, expired: gone } = await joins.work('order');
+    assert.deepEqual([completed, gone], [0, 1]);
+    assert.deepEqual(await open(), { A: { counts: { paid: 0, packed: 1 }, events: ['k2'] } });
+    assert.deepEqual(await publishedFor(), [['A', 'p1', 'k1']]);
+  });
+
+  test('that do not fit make the oldest one expire early', async () => {
+    await joins.put('order', { ...STUCK, within: 60_000 });
+    for (const [seed, key] of [
+      ['a', 'A'],
+      ['b', 'B'],
+      ['c', 'C'],
+    ] as const) {
+      await publish(seed, joinEvent('paid', key, `p${key}`));
+      await joins.work('order', 'w1', { maxKeys: 2 });
+    }
+    assert.deepEqual(Object.keys(await open()), ['B', 'C']);
+    const [event] = await published();
+    assert.deepEqual(event?.data, {
+      ...{ join: 'order', key: 'A', events: ['pA'], counts: { paid: 1, packed: 0 }, early: true },
+    });
+    await publish('d', joinEvent('paid', 'B'), joinEvent('packed', 'C'));
+    assert.equal((await joins.work('order', 'w1', { maxKeys: 2 })).evicted, 0, 'known keys need no room');
+    const { expired: all, evicted } = await bus.subscriber(TOKEN);
+    assert.deepEqual([all, evicted], ['1', '1']);
+  });
+
+  test('that take too many bytes make the oldest ones expire early; the joins of a client share them', async () => {
+    await joins.put('order', PAID_AND_PACKED);
+    await joins.put('another', { sources: [{ topic: 'x', count: 2 }], then: { topic: 'y', type: 'noop' } });
+    for (const seed of ['a', 'b', 'c', 'd'])
+      await publish(
+        seed,
+        ...Array.from({ length: 100 }, (_, n) => joinEvent('paid', `${seed}${n}${'x'.repeat(200)}`)),
+      );
+    let evicted = 0;
+    for (let batch = 0; batch < 4; batch++) {
+      const reply = await joins.work('order', 'w1', { maxBytes: 200_000 });
+      evicted += reply.evicted;
+    }
+    await publish('e', joinEvent('paid', 'last'));
+    evicted += (await joins.work('order', 'w1', { maxBytes: 200_000 })).evicted;
+    const { redis: commands, keys } = redis.store;
+    const bytes = Number(await commands.memory('USAGE', keys.open_keys(TOKEN)));
+    assert.ok(evicted > 100 && bytes < 130_000, `${evicted} evicted, ${bytes} bytes left`);
+    const left = Object.keys(await open());
+    assert.ok(
+      left.every((key) => !key.startsWith('a')),
+      'the oldest went',
+    );
+  });
+
+  test('of a join that may not publish that expire all the same', async () => {
+    await joins.put('order', STUCK);
+    await publish('a', joinEvent('paid', 'A'));
+    await joins.work('order');
+    await redis.store.redis.hset('topic:stuck', 'publisher', 'other');
+    await redis.store.redis.srem('topics:owned:shop', 'stuck');
+    await expired(((await openKeys())[0]?.since ?? 0) + 100);
+    const reply = await joins.expire('order');
+    assert.deepEqual([reply.expired, reply.expiryRefusal], [1, 'claimed_by_other']);
+    assert.deepEqual(await published(), []);
+  });
+
+  test('are left alone by old rules; a join that is gone has none', async () => {
+    await joins.put('order', STUCK);
+    await publish('a', joinEvent('paid', 'A'));
+    await joins.work('order');
+    const before = await snapshot(redis.store);
+    assert.equal((await joins.expire('order', { version: '1' })).changed, true);
+    assert.deepEqual(await snapshot(redis.store), before);
+  });
+
+  test('expire by a new time when that changes', async () => {
+    await joins.put('order', STUCK);
+    await publish('a', joinEvent('paid', 'A'));
+    await joins.work('order');
+    const since = (await openKeys())[0]?.since ?? 0;
+    await joins.put('order', { ...STUCK, within: 5000 });
+    const { redis: commands, keys } = redis.store;
+    assert.equal(Number(await commands.zscore(keys.joins_expiring(), TOKEN)), since + 5000);
+  });
+});
