@@ -13,9 +13,10 @@ import {
   shownTo,
   tokenAsked,
 } from './asked_queues.ts';
-import { DEAD_LETTER, type DeadLetter, type Place } from './dead_letter.ts';
+import { DEAD_LETTER, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 import { DEATH_REASONS } from './settlement.ts';
+import { wholeJson } from './whole_dead_letter.ts';
 
 /** The word for what these routes list, in error messages. */
 const WHAT = 'dead letters';
@@ -243,15 +244,4 @@ function notFound(): BusError {
 function readPlace(text: string): Place {
   const dash = text.indexOf('-');
   return { diedAtMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
-}
-
-/** Yields a dead letter with its events as JSON, in pieces, because the events can be hundreds of megabytes. */
-async function* wholeJson(letter: DeadLetter, events: AsyncIterable<string>): AsyncGenerator<string> {
-  yield `${JSON.stringify(letter).slice(0, -1)},"events":[`;
-  let separator = '';
-  for await (const event of events) {
-    yield separator + event;
-    separator = ',';
-  }
-  yield ']}';
 }
