@@ -2,6 +2,7 @@ import type { Scenario } from './scenario.ts';
 import { badSubscribers } from './scenarios/bad_subscribers.ts';
 import { client } from './scenarios/client.ts';
 import { clocks } from './scenarios/clocks.ts';
+import { controlAway } from './scenarios/control_away.ts';
 import { delayed } from './scenarios/delayed.ts';
 import { delayedFlood } from './scenarios/delayed_flood.ts';
 import { failoverCluster } from './scenarios/failover_cluster.ts';
@@ -38,6 +39,7 @@ export const SCENARIOS: readonly Scenario[] = [
   redisProxy,
   outboxKill,
   masterAway,
+  controlAway,
   poison,
   ordered,
   delayed,

@@ -38,8 +38,8 @@ interface Sharing {
 }
 
 /**
- * Measures the CPU of web, worker and Redis for an event: on one Redis with one partition, and on a cluster with sixteen (all masters
- * together).
+ * Measures the CPU of web, worker and Redis for an event: on one Redis with one partition, and on a cluster with sixteen,
+ * all masters together.
  */
 export const partitions: Part = {
   name: 'partitions',
