@@ -19,6 +19,13 @@ function bulk.command(command, name, values)
   end
 end
 
+-- Deletes any number of keys.
+function bulk.delete(names)
+  for from = 1, #names, bulk.MAX_VALUES do
+    redis.call('DEL', unpack(names, from, math.min(from + bulk.MAX_VALUES - 1, #names)))
+  end
+end
+
 -- Returns the values of a hash's fields, in the order of `fields`; false for a field that does not exist.
 function bulk.get_fields(hash, fields)
   if #fields <= bulk.MAX_VALUES then return redis.call('HMGET', hash, unpack(fields)) end

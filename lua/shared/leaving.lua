@@ -15,9 +15,7 @@ local leaving = {}
 function leaving.leave(call, token)
   local keys = call.keys
   local found = redis.call('SREM', keys.subscribers(), token) == 1
-  for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
-    topics.unsubscribe(call, token, topic)
-  end
+  topics.unsubscribe_from(call, token, redis.call('SMEMBERS', keys.subscriber_topics(token)))
   if join_tokens.is_join(token) then joins.forget(call, token) end
   redis.call('DEL', keys.subscriber(token), keys.batches_current(token))
   redis.call('HDEL', keys.batches_open(), token)

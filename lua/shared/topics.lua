@@ -1,6 +1,7 @@
 --[[
 Topics: deletes topics, and keeps the list of the topics that each client owns.
 ]]
+local bulk = include('bulk')
 local delayed = include('delayed')
 local elsewhere = include('elsewhere')
 local join_tokens = include('join_tokens')
@@ -64,15 +65,22 @@ function topics.remove(call, topic)
   return delayed_events, partitions
 end
 
+-- True if a topic has neither a publisher nor a subscription.
+local function is_unused(call, topic)
+  local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(topic), 'publisher', 'elsewhere'))
+  if publisher and publisher ~= '' or marks then return false end
+  return redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0
+end
+
 -- Deletes a topic if it has neither a publisher nor a subscription.
 function topics.remove_if_unused(call, topic)
-  if topics.publisher(call, topic) or redis.call('HEXISTS', call.keys.topic(topic), 'elsewhere') == 1 then return end
-  if redis.call('EXISTS', call.keys.topic_subscribers(topic)) == 0 then topics.remove(call, topic) end
+  if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
 -- True if creating those of these topics that do not exist would bring the number of all topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
+  if redis.call('SCARD', all) + #names <= max then return false end
   for _, topic in ipairs(names) do
     if redis.call('SISMEMBER', all, topic) == 0 then new = new + 1 end
   end
@@ -82,20 +90,35 @@ end
 -- Subscribes a subscriber to the given topics, and to no others. The topics in `names` live in this partition, and
 -- those in `foreign` in other partitions.
 function topics.subscribe_to(call, token, names, foreign)
-  local keys, wanted = call.keys, {}
-  local function enter(topic)
-    wanted[topic] = true
-    redis.call('SADD', keys.subscriber_topics(token), topic)
-    redis.call('SADD', keys.topic_subscribers(topic), token)
+  local keys, own = call.keys, call.keys.subscriber_topics(token)
+  local wanted, left = {}, {}
+  bulk.command('SADD', keys.topics(), names)
+  for _, list in ipairs({ names, foreign }) do
+    bulk.command('SADD', own, list)
+    for _, topic in ipairs(list) do
+      wanted[topic] = true
+      redis.call('SADD', keys.topic_subscribers(topic), token)
+    end
   end
+  for _, topic in ipairs(redis.call('SMEMBERS', own)) do
+    if not wanted[topic] then left[#left + 1] = topic end
+  end
+  topics.unsubscribe_from(call, token, left)
+end
+
+-- Ends the subscriptions of a subscriber to these topics, to all of which it is subscribed. Topics that live here and
+-- are unused then are deleted, many with one command: a subscription has up to a thousand topics.
+function topics.unsubscribe_from(call, token, names)
+  local keys, unused, hashes = call.keys, {}, {}
+  bulk.command('SREM', keys.subscriber_topics(token), names)
   for _, topic in ipairs(names) do
-    redis.call('SADD', keys.topics(), topic)
-    enter(topic)
+    redis.call('SREM', keys.topic_subscribers(topic), token)
+    if is_unused(call, topic) then
+      unused[#unused + 1], hashes[#hashes + 1] = topic, keys.topic(topic)
+    end
   end
-  for _, topic in ipairs(foreign) do enter(topic) end
-  for _, topic in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(token))) do
-    if not wanted[topic] then topics.unsubscribe(call, token, topic) end
-  end
+  bulk.command('SREM', keys.topics(), unused)
+  bulk.delete(hashes)
 end
 
 -- Ends one subscription. If it was the last one of a topic that lives here and has no publisher, deletes the topic.
