@@ -67,6 +67,29 @@ export async function assertDeadLetters(store: Readable): Promise<void> {
     assert.ok(bids.includes(bid) || batches.includes(bid), `${bid}, of which attempts are told, exists`);
 }
 
+/** Stores dead letters of one event each for a subscriber, with no regard to how they came to be. */
+export async function putDeadLetters(
+  { redis, keys }: Partition,
+  token: string,
+  count: number,
+): Promise<void> {
+  const nowMs = Date.now();
+  const event = '{"id":"1","topic":"widgets","type":"noop","url":"https://e.example/1","t":1}';
+  const put = async (n: number) => {
+    const bid = `letter-${n}`.padEnd(20, '-');
+    await Promise.all([
+      redis.rpush(keys.dead_letter(bid), token, nowMs, 1, event),
+      redis.hset(keys.dead_letter_about(bid), 'reason', 'max_age', 'died_at', nowMs + n),
+      redis.zadd(keys.dead_letters_index(), nowMs + n, bid),
+      redis.zadd(keys.dead_letters_of(token), nowMs + n, bid),
+    ]);
+  };
+  await Promise.all([
+    redis.hincrby(keys.dead_letters_events(), token, count),
+    ...Array.from({ length: count }, (_, n) => put(n)),
+  ]);
+}
+
 const ATTEMPT: FailedAttempt = {
   atMs: 1_600_000_000_000,
   durationMs: 12,

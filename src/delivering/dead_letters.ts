@@ -20,6 +20,9 @@ import type { DeathReason } from './settlement.ts';
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const SLICE = 100;
 
+/** Maximum letters that are read at a time. Each takes three commands. */
+const READ_SLICE = 50;
+
 /** Maximum dead letters that are looked at for a page with only those of one reason. */
 const LOOKED = 500;
 
@@ -72,15 +75,13 @@ export class DeadLetters {
     const seen = found.slice(0, looked);
     const matching = filter.reason === undefined ? seen : await ofReason(seen, filter.reason);
     const page = matching.slice(0, limit);
-    const read = await Promise.all(
-      page.map(({ partition, place }) =>
-        partition.command((redis, keys) => readLetter(redis, keys, place.id)),
-      ),
+    const letters = await inSlices(page, ({ partition, place }) =>
+      partition.command((redis, keys) => readLetter(redis, keys, place.id)),
     );
     const end = matching.length > limit ? page : found.length > looked ? seen : [];
     const next = end.at(-1)?.place;
     // A letter may have been deleted since its place was read.
-    return { letters: read.filter((letter) => letter !== undefined), ...(next && { next }) };
+    return { letters: letters.filter((letter) => letter !== undefined), ...(next && { next }) };
   }
 
   async #places(
@@ -219,11 +220,20 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
   return token !== null && ownerOf(token) === client ? token : client;
 }
 
+/** Reads something of each of these places, of READ_SLICE at a time, so that others are served meanwhile. */
+async function inSlices<T>(
+  places: readonly FoundPlace[],
+  read: (of: FoundPlace) => Promise<T>,
+): Promise<T[]> {
+  const found: T[] = [];
+  for (let from = 0; from < places.length; from += READ_SLICE)
+    found.push(...(await Promise.all(places.slice(from, from + READ_SLICE).map(read))));
+  return found;
+}
+
 async function ofReason(found: readonly FoundPlace[], wanted: DeathReason): Promise<FoundPlace[]> {
-  const reasons = await Promise.all(
-    found.map(({ partition, place }) =>
-      partition.command((redis, keys) => redis.hget(keys.dead_letter_about(place.id), 'reason')),
-    ),
+  const reasons = await inSlices(found, ({ partition, place }) =>
+    partition.command((redis, keys) => redis.hget(keys.dead_letter_about(place.id), 'reason')),
   );
   return found.filter((_, index) => reasons[index] === wanted);
 }

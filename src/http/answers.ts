@@ -21,8 +21,25 @@ export async function send(response: ServerResponse, { status, headers, body }: 
   return length;
 }
 
-function isPieces(body: unknown): body is AsyncIterable<string> {
+export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
+}
+
+/** Yields the same pieces, each of which is made when `turn` calls the function that it is given. */
+export async function* eachIn(
+  turn: <T>(make: () => Promise<T>) => Promise<T>,
+  pieces: AsyncIterable<string>,
+): AsyncGenerator<string> {
+  const iterator = pieces[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await turn(() => iterator.next());
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await iterator.return?.();
+  }
 }
 
 async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string>): Promise<number> {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
+import { OwnerLimit } from '../owner_limit.ts';
 import { type Proxies, sourceOf } from '../proxies.ts';
 import { Buckets } from './buckets.ts';
 
@@ -10,6 +11,11 @@ const BURST_MS = 10_000;
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client at the same time. A call counts until its answer is sent. */
 const MAX_AT_ONCE = 16;
+/**
+ * Maximum calls of a client that are handled at a time. The others wait. Sixteen lists of 1,000 dead letters at a time made
+ * a publish of another client wait for half a second.
+ */
+const MAX_HANDLED = 2;
 
 /**
  * Limits the rate of each client's calls other than publishes, and of each address's requests without credentials.
@@ -20,6 +26,7 @@ export class CallLimits {
   readonly #clients: Buckets;
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
+  readonly #handled = new OwnerLimit(MAX_HANDLED);
 
   constructor({ callRate, strangerRate }: Pick<Config, 'callRate' | 'strangerRate'>, proxies: Proxies) {
     this.#proxies = proxies;
@@ -61,6 +68,14 @@ export class CallLimits {
     };
     response.once('close', end);
     socket.once('close', end);
+  }
+
+  /**
+   * Handles a call of a client, or makes a piece of the answer, as soon as fewer than MAX_HANDLED others of the client are
+   * handled. Settles as `work` does.
+   */
+  inTurn<T>(client: string, work: () => Promise<T>): Promise<T> {
+    return this.#clients.perSecond === 0 ? work() : this.#handled.run(client, work);
   }
 
   /** Counts the length of an answer for the address of a request that `admit` has counted. */

@@ -11,7 +11,7 @@ import type { Proxies } from '../proxies.ts';
 import type { Audit, AuditedCall } from '../records/audit.ts';
 import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../route.ts';
 import { Admission } from './admission.ts';
-import { send, setBrowserHeaders } from './answers.ts';
+import { eachIn, isPieces, send, setBrowserHeaders } from './answers.ts';
 import { bodyRefusal, checkIsOpen, readBytes, textOf } from './body.ts';
 import type { CallLimits } from './call_limits.ts';
 import { readForm, visitorOf, wrongVisitor } from './forms.ts';
@@ -92,7 +92,7 @@ export class Pipeline {
       const record = caller && this.#record(route, request, caller);
       const calling = this.#call(route, arrival, { caller, formToken: session?.formToken ?? '' }, record);
       const answer = await (record ? record.of(calling) : calling);
-      const bytes = await send(response, answer);
+      const bytes = await send(response, this.#inTurns(route, caller, answer));
       if (counted !== undefined) callLimits?.answered(counted, bytes, answer.calls);
       else if (route.isPublic) callLimits?.answeredStranger(request, bytes);
     } catch (error) {
@@ -151,8 +151,27 @@ export class Pipeline {
     const refusing = route.refuseEarly?.(call);
     if (refusing) await refusing;
     if (takesBody(route)) return this.#callWithBody(route, request, call);
-    if (route.method !== 'GET') call.caller = await this.#confirm(route, call, true);
+    return this.#inTurn(route, caller, () => this.#handle(route, call));
+  }
+
+  /** Calls the handler. Judges the credentials again before a call that changes something. */
+  async #handle(route: Route, call: Call): Promise<Answer> {
+    if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return route.handle(call);
+  }
+
+  /** Does work for a caller. Of a client whose calls are counted, only some is done at a time. */
+  #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
+    const { callLimits } = this.#parts;
+    const counted = route.isFrequent ? undefined : countedAs(caller);
+    return counted !== undefined && callLimits ? callLimits.inTurn(counted, work) : work();
+  }
+
+  /** Returns an answer whose pieces, if it has some, are each made in a turn of the caller. */
+  #inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
+    const { body } = answer;
+    if (!isPieces(body)) return answer;
+    return { ...answer, body: eachIn((make) => this.#inTurn(route, caller, make), body) };
   }
 
   async #callWithBody(route: Route, request: IncomingMessage, call: Call): Promise<Answer> {
@@ -172,12 +191,11 @@ export class Pipeline {
       call.text = textOf(chunks);
       call.body = route.form ? readForm(route, call) : readBody(route, call.text);
       if (route.refuseLate) await route.refuseLate(call);
-      if (!route.isFrequent) call.caller = await this.#confirm(route, call, true);
-      else if (clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
+      if (route.isFrequent && clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
         call.caller = await this.#confirm(route, call, false);
         await route.refuseEarly?.(call);
       }
-      return await route.handle(call);
+      return await this.#inTurn(route, call.caller, () => this.#handle(route, call));
     } finally {
       reservation.release();
     }

@@ -122,11 +122,11 @@ export class History {
     const [time, ofBus, own] = await Promise.all([
       this.#partitions.control.command((redis) => redis.time()),
       this.#entries('bus', '', step, points + 1),
-      this.#entries(kind, name, step, kept),
+      kind === 'bus' ? undefined : this.#entries(kind, name, step, kept),
     ]);
     const changes = changesOf(
       ofBus.map(({ slot }) => slot),
-      own,
+      own ?? ofBus,
     );
     const first = Math.floor((Number(time[0]) * 1000) / ms) - points + 1;
     const slots = Array.from({ length: points }, (_, index) => first + index);
