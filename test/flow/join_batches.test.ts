@@ -111,7 +111,7 @@ describe('a batch of a join', () => {
     await joinBatches().take(held, running);
     const [{ id, state, record } = {}, ...more] = await list();
     assert.deepEqual([id, state, more.length], [held.batch.bid, 'taken', 0]);
-    const [, , events, attempts, topics, , , status] = JSON.parse(`[${record}]`);
+    const [, , , events, attempts, topics, , , status] = JSON.parse(`[${record}]`);
     assert.deepEqual([events, attempts, topics, status], [1, 1, { paid: 1 }, null]);
     await assertConsistent(redis.store);
   });
