@@ -65,7 +65,7 @@ test('batches that were in flight at many kills of processes are delivered in th
     topic,
     urls.map((each) => ({ url: each })),
   );
-  for (let kills = 0, seen = 0; kills < 6; kills++) {
+  for (let kills = 0, seen = 0; kills < 4; kills++) {
     await until(() => receiver.deliveries.length > seen, { timeoutMs: 20_000 });
     seen = receiver.deliveries.length;
     await bus.process('worker').kill();
