@@ -284,7 +284,7 @@ test('a sweep that ends a join of a client, whose change was cut off, deletes it
   assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
 });
 
-/** Maximum commands of a sweep. Every five minutes, they are 0.16 a second; the rest of an idle bus sends 0.73. */
+/** Maximum commands of a sweep. Every five minutes, they are 0.16 a second; the rest of an idle bus sends 0.65. */
 const MAX_OF_SWEEP = 48;
 
 test('a sweep of an idle partition sends few commands, whatever the number of clients', async (t) => {
