@@ -191,12 +191,14 @@ function delivery_log.drops(reason, max)
 end
 
 -- Returns when a batch that is about to be dropped was closed (ms, as text): now, if it is still open. Returns false if
--- it was closed when it was opened. The open batch of each subscriber is looked up once.
+-- it was closed when it was opened. The open batch of each subscriber is looked up once, and so is whether there are any
+-- times of closing.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
   if open_of[token] == bid then return string.format('%d', call.now_ms) end
-  return open_batches.closed_ms(call, bid)
+  if records.has_no_closed == nil then records.has_no_closed = open_batches.has_no_closed(call) end
+  return not records.has_no_closed and open_batches.closed_ms(call, bid)
 end
 
 -- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` as the header

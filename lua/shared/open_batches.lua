@@ -115,8 +115,8 @@ function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
 end
 
--- Returns true if the hash of closed batches has none.
-local function has_no_closed(call)
+-- Returns true if no batch or dead letter was closed after it was opened.
+function open_batches.has_no_closed(call)
   local hash = call.keys.batches_closed()
   local fields = redis.call('HLEN', hash)
   return fields == 0 or fields == 1 and redis.call('HEXISTS', hash, '') == 1
@@ -126,7 +126,7 @@ end
 -- whose batches are all filled by their first events has none, which is seen for a fifth of what HMGET takes.
 function open_batches.closed_times(call, bids)
   local hash, closed = call.keys.batches_closed(), {}
-  if #bids == 0 or has_no_closed(call) then return closed end
+  if #bids == 0 or open_batches.has_no_closed(call) then return closed end
   for i, closed_ms in ipairs(redis.call('HMGET', hash, unpack(bids))) do closed[bids[i]] = closed_ms or nil end
   return closed
 end
