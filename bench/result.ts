@@ -15,6 +15,7 @@ export const METRICS = {
   redisMicrosMore: 'Redis µs/event a further subscriber',
   p50Ms: 'p50 ms',
   p99Ms: 'p99 ms',
+  p50MsMore: 'p50 ms more than one Redis',
   lateP50Ms: 'p50 ms after the deadline',
   lateP99Ms: 'p99 ms after the deadline',
   commandsPerSecond: 'commands/s a process',

@@ -6,10 +6,10 @@ import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
 import type { Running, Stage } from '../stage.ts';
-import { EVENT } from '../workload.ts';
+import { EVENT, STAMPED } from '../workload.ts';
 
-const FULL = { copies: 200_000, maxEvents: 40_000, max: 100 };
-const QUICK: typeof FULL = { copies: 9_600, maxEvents: 4_800, max: 10 };
+const FULL = { copies: 200_000, maxEvents: 40_000, max: 100, singles: 400 };
+const QUICK: typeof FULL = { copies: 9_600, maxEvents: 4_800, max: 10, singles: 40 };
 
 const MASTERS = 3;
 const PARTITIONS = 16;
@@ -26,6 +26,9 @@ const AUDIENCES = [
   { subscribers: 100, topicsEach: TOPICS, ratio: 1.2 },
 ];
 const MAX_BUSIEST = 1.3;
+/** The rate of events on an idle bus, and the maximum that partitions add to the median time to their receipt. */
+const SINGLES_PER_SECOND = 20;
+const MAX_MORE_MS = 3;
 
 const ROWS = { one: 'one Redis', cluster: `${PARTITIONS} partitions on ${MASTERS} masters` };
 
@@ -38,8 +41,8 @@ interface Sharing {
 }
 
 /**
- * Measures the CPU of web, worker and Redis for an event: on one Redis with one partition, and on a cluster with sixteen,
- * all masters together.
+ * Measures the CPU of web, worker and Redis for an event, and the time to its receipt on an idle bus: on one Redis with
+ * one partition, and on a cluster with sixteen, all masters together.
  */
 export const partitions: Part = {
   name: 'partitions',
@@ -58,7 +61,7 @@ export const partitions: Part = {
         size.max,
       ),
     ];
-    return measureInTurn('partitions', [costPlan(load, both, size)], options);
+    return measureInTurn('partitions', [costPlan(load, both, size), latencyPlan(load, both, size)], options);
   },
 };
 
@@ -75,11 +78,15 @@ async function prepare(
       await bus.audience(subscribers, { topics, callback, timeout: FAR_MS, max });
     }
   }
+  const topics = Array.from({ length: TOPICS }, (_, n) => `${SINGLE}${n}`);
+  for (const topic of topics) await bus.audience(1, { topics: [topic], callback, timeout: 0, max: 1 });
   const worker = bus.worker();
   await worker.said('"delivering"');
   return { name, bus, worker, redisPids, sink };
 }
 
+/** The beginning of the topics whose events are delivered one by one. */
+const SINGLE = 'single_';
 const topicFor = (subscribers: number) => `to_${subscribers}_`;
 const rowOf = (name: string, subscribers: number) => `${name}, ${subscribers} subscribers`;
 
@@ -152,5 +159,46 @@ async function measure(
     workerMicros: its / events,
     redisMicros: sum / events,
     busiest: (Math.max(...micros) * micros.length) / sum,
+  };
+}
+
+function latencyPlan(load: Helper<LoadCalls>, both: Sharing[], { singles }: typeof FULL): Plan {
+  let oneMs = 0;
+  const measureOne = async ({ bus, sink }: Sharing): Promise<number> => {
+    await sink.call('reset', true);
+    const plan = { ...bus.target, path: `/topics/${SINGLE}`, paths: TOPICS, body: STAMPED, connections: 4 };
+    await load.call('run', { ...plan, requests: singles, perSecond: SINGLES_PER_SECOND });
+    await sink.call('reach', singles);
+    return (await sink.call('ages')).all.p50Ms;
+  };
+  const [one, cluster] = both as [Sharing, Sharing];
+  return {
+    title: 'partitions: from publish to receipt on an idle bus',
+    notes: [
+      `${SINGLES_PER_SECOND} events/s to ${TOPICS} topics in turn, each with one subscriber, timeout 0, max 1`,
+    ],
+    cases: [
+      {
+        row: one.name,
+        measure: async () => {
+          oneMs = await measureOne(one);
+          return { p50Ms: oneMs };
+        },
+      },
+      {
+        row: cluster.name,
+        floors: [one.name],
+        measure: async () => {
+          const p50Ms = await measureOne(cluster);
+          return { p50Ms, p50MsMore: p50Ms - oneMs };
+        },
+      },
+    ],
+    targets: [
+      {
+        text: `a cluster adds ≤ ${MAX_MORE_MS} ms to the p50`,
+        bars: [{ row: cluster.name, metric: 'p50MsMore', max: MAX_MORE_MS }],
+      },
+    ],
   };
 }
