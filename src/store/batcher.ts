@@ -6,6 +6,11 @@ const ENOUGH = 128;
  */
 const FEW = 4;
 
+/** Counts the items that wait in several Batchers of a process. */
+export class Crowd {
+  waiting = 0;
+}
+
 /**
  * Limits the size of a call: the weights of its items may sum up to `max`. An item that is heavier by itself is sent
  * alone.
@@ -18,6 +23,11 @@ export interface CallLimit<Item> {
    * have the same owner.
    */
   ownerOf?: (item: Item) => string;
+  /**
+   * Shared by Batchers whose items come together, such as the publishes to each partition. If many items wait in all of
+   * them, few in this one are no reason to hurry. By default a Batcher counts its own.
+   */
+  crowd?: Crowd;
 }
 
 interface Waiting<Item, Result> {
@@ -37,6 +47,7 @@ export class Batcher<Item, Result> {
   readonly #max: number;
   readonly #weigh: (item: Item) => number;
   readonly #ownerOf: (item: Item) => string;
+  readonly #crowd: Crowd;
   /** For each owner of a waiting item, the number of its last turn. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
@@ -50,18 +61,20 @@ export class Batcher<Item, Result> {
    */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,
-    { max, weigh = () => 1, ownerOf = () => '' }: CallLimit<Item>,
+    { max, weigh = () => 1, ownerOf = () => '', crowd = new Crowd() }: CallLimit<Item>,
   ) {
     this.#call = call;
     this.#max = max;
     this.#weigh = weigh;
     this.#ownerOf = ownerOf;
+    this.#crowd = crowd;
   }
 
   /** Adds an item. Resolves with its result, or rejects with the error of the call that had this item. */
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, weight: this.#weigh(item), resolve, reject });
+      this.#crowd.waiting++;
       if (!this.#isRunning) void this.#run();
       else if (this.#waiting.length >= ENOUGH) this.#stopGathering();
     });
@@ -72,6 +85,7 @@ export class Batcher<Item, Result> {
     while (this.#waiting.length > 0) {
       await this.#gather();
       const group = this.#nextGroup();
+      this.#crowd.waiting -= group.length;
       try {
         const results = await this.#call(group.map(({ item }) => item));
         group.forEach(({ resolve }, index) => void resolve(results[index] as Result));
@@ -92,7 +106,7 @@ export class Batcher<Item, Result> {
     return new Promise((resolve) => {
       this.#stopGathering = resolve;
       if (this.#waiting.length >= ENOUGH) resolve();
-      else setImmediate(() => (this.#waiting.length < FEW ? resolve() : setImmediate(resolve)));
+      else setImmediate(() => (this.#crowd.waiting < FEW ? resolve() : setImmediate(resolve)));
     });
   }
 
