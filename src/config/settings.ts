@@ -1,15 +1,15 @@
 import { z } from 'zod';
+import { delivering } from './delivery_settings.ts';
+import { setting } from './setting.ts';
 import {
   bytes,
   certificates,
   compatibility,
   dropPolicy,
   keyPrefix,
-  list,
   logLevel,
   MAX_TIMER_MS,
   metricService,
-  proxy,
   rootKey,
   seconds,
   tokens,
@@ -17,18 +17,6 @@ import {
   whole,
   yesNo,
 } from './values.ts';
-
-export interface Setting<T> {
-  variable: string;
-  type: z.ZodType<T>;
-  /** The default, written as the value of the environment variable. Undefined if there is no default. */
-  unset: string | undefined;
-  help: string;
-}
-
-function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
-  return { help: (help: string): Setting<T> => ({ variable, type, unset, help }) };
-}
 
 const needed = {
   rootKey: setting('ROUTEMASTER_ROOT_KEY', rootKey).help(
@@ -130,91 +118,6 @@ const web = {
   ),
   scalingDeadlineMs: setting('ROUTEMASTER_SCALING_DEADLINE', whole(0, MAX_TIMER_MS), '1000').help(
     'Deadline of `/pulse/scaling`, in milliseconds.',
-  ),
-};
-
-const delivering = {
-  workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
-    'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
-  ),
-  workersPerThread: setting('ROUTEMASTER_WORKERS_PER_THREAD', whole(1, 1000), '32').help(
-    'Maximum deliveries under way in each thread; a third more while all of them hang. At least 4 for each partition.',
-  ),
-  laneLimit: setting('ROUTEMASTER_LANE_LIMIT', whole(1, 1000), '16').help(
-    'Maximum deliveries under way to a subscriber that asks for no number of its own, over all processes.',
-  ),
-  laneLimitMax: setting('ROUTEMASTER_LANE_LIMIT_MAX', whole(1, 1000), '64').help(
-    'Maximum that a subscriber may ask for (`max_in_flight`). It gets a quarter of all workers at most.',
-  ),
-  maxAttempts: setting('ROUTEMASTER_MAX_ATTEMPTS', whole(1, 1_000_000), '1500').help(
-    'Failed attempts after which a batch becomes a dead letter; a subscription may set its own `max_attempts`.',
-  ),
-  maxAgeMs: setting('ROUTEMASTER_MAX_AGE', seconds(1, 31_536_000), '86400').help(
-    'Seconds after which a batch becomes a dead letter; a subscription may set its own `max_age`.',
-  ),
-  idempotencyWindowMs: setting('ROUTEMASTER_IDEMPOTENCY_WINDOW', seconds(1, 86_400), '600').help(
-    'Seconds for which an Idempotency-Key is remembered, in 180 bytes of Redis. Its repeats store nothing.',
-  ),
-  maxIdempotencyKeys: setting('ROUTEMASTER_MAX_IDEMPOTENCY_KEYS', whole(1, 1_000_000_000), '100000').help(
-    'Maximum Idempotency-Keys of a client in that time; fewer if they could take 5 % of the memory of Redis.',
-  ),
-  maxClientDelayed: setting('ROUTEMASTER_MAX_CLIENT_DELAYED', whole(0, 1_000_000_000), '100000').help(
-    'Maximum events of a client that wait to be published later (`at`, `delay`).',
-  ),
-  clientDelayedShare: setting('ROUTEMASTER_CLIENT_DELAYED_SHARE', whole(0, 100), '5').help(
-    'Per cent of the memory limit of Redis that the delayed events of a client may take.',
-  ),
-  maxJoinKeys: setting('ROUTEMASTER_MAX_JOIN_KEYS', whole(1, 10_000_000), '100000').help(
-    'Maximum open keys of a join; with more, its oldest key expires early.',
-  ),
-  maxJoinBytes: setting('ROUTEMASTER_MAX_JOIN_BYTES', bytes, '67108864').help(
-    'Bytes of Redis that the open keys of all joins of a client may take, each join an equal part; at most 5 % of the memory limit of Redis.',
-  ),
-  deliveryLog: setting('ROUTEMASTER_DELIVERY_LOG', whole(0, 10_000_000), '100000').help(
-    'Batches that were taken or dropped of which a record is kept for a day, in about 150 bytes of Redis each. 0: none.',
-  ),
-  sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
-    'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',
-  ),
-  connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(
-    'Seconds within which the connection of a delivery must be made.',
-  ),
-  keptConnections: setting('ROUTEMASTER_KEPT_CONNECTIONS', whole(1, 1_000_000), '1000').help(
-    'Maximum idle connections to callbacks that a worker process keeps, for a few seconds each.',
-  ),
-  deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
-    'Seconds that a whole delivery may take.',
-  ),
-  sslVerify: setting('ROUTEMASTER_SSL_VERIFY', yesNo, 'yes').help(
-    'Whether callbacks must have valid TLS certificates.',
-  ),
-  callbackCa: setting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
-    'PEM certificates, or a file with them, of your own authority that may also certify callbacks.',
-  ),
-  callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
-    'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',
-  ),
-  callbackPorts: setting('ROUTEMASTER_CALLBACK_PORTS', list, '').help(
-    'The only ports that callbacks may have, separated by commas, such as `443,8000-8999`; any by default.',
-  ),
-  egressProxy: setting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
-    'URL of a proxy (CONNECT) for all deliveries. It resolves host names, so it must refuse private addresses.',
-  ),
-  healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
-    'Health points that a subscriber gains by an accepted batch.',
-  ),
-  /** The configuration has this value without the minus sign that it has in the environment. */
-  damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
-    'Health points that a subscriber loses by a failure, as a negative number.',
-  ),
-  maxBackoffMs: setting('MAX_BACKOFF_MS', whole(0, MAX_TIMER_MS), '60000').help(
-    'Maximum pause before a failed delivery is tried again, in milliseconds.',
-  ),
-  leaseMs: setting('ROUTEMASTER_WORKER_LEASE', seconds(1, 3600), '30').help(
-    'Seconds after which a worker that sends no heartbeat loses its delivery to another worker.',
-  ),
-  acquireTimeoutMs: setting('ROUTEMASTER_ACQUIRE_TIMEOUT', seconds(0.1, 3600), '10').help(
-    'Maximum seconds between two questions of an idle worker for jobs.',
   ),
 };
 
