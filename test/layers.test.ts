@@ -6,7 +6,9 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../harness/processes/command.ts';
 
-/** Checks a project of these files alone by the rules of layers. Resolves with the output of dependency-cruiser. */
+/**
+ * Checks a project that has only these files by the rules for layers. Resolves with the output of dependency-cruiser.
+ */
 async function cruise(files: Record<string, string>): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'routemaster-layers-'));
   try {

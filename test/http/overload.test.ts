@@ -20,7 +20,7 @@ import { NO_CONTENT, route } from '../../src/route.ts';
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const redis = new TestStore();
 const KNOWN = { authorization: basic('pub', '') };
-/** Another client: each may hold half of the room. */
+/** A second client. Each client may hold half of the room. */
 const OTHER = { authorization: basic('other', '') };
 /** Clients whose lookups wait for `endSlowLookups`. */
 const SLOW = Array.from({ length: 6 }, (_, n) => `slow${n}`);

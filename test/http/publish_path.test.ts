@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import { type Answer, Api, basic } from '../../harness/http/api.ts';
 import { ROOT_KEY } from '../../harness/processes/web_process.ts';
 
-// A plainly written publish finds its row of the route table without Express, any other request by Express. Both get the
-// same answers.
+// A publish with a plainly written path finds its row of the route table without Express. Any other request passes
+// through Express. Both must get the same answers.
 const [PLAIN, GENERAL] = ['/topics/widgets', '/topics/widgets?'];
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -24,9 +24,9 @@ interface Sent {
   method?: string;
   headers?: string[];
   body?: string;
-  /** Without what requests usually have: host, length and credentials. */
+  /** The request lacks what requests usually have: host, length and credentials. */
   bare?: boolean;
-  /** Without a length. */
+  /** The request has no length. */
   chunked?: boolean;
 }
 
@@ -42,7 +42,7 @@ async function answer(target: string, sent: Sent) {
 function comparable({ status, headers, text }: Answer) {
   const { date: _, ...rest } = headers;
   const known = JSON.stringify(rest).replaceAll(/nonce=\\"[^"]*"/g, '');
-  // After `100 Continue`, `send` takes the answer itself for the text of one.
+  // After `100 Continue`, `send` would take the answer for the text of that interim response.
   return { status, headers: known, text: text.replace(/^Date: .*$/m, '') };
 }
 

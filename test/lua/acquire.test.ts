@@ -20,13 +20,13 @@ const lanes = {
   deliveryLog: 0,
 } as const;
 
-/** Makes instant batches of one event each, in this order. */
+/** Makes instant batches of one event each, in the given order. */
 async function readyBatches(...seeds: string[]): Promise<void> {
   await bus.subscribe('alice', { max: 1 });
   for (const seed of seeds) await bus.publish(seed, 'widgets', [`event ${seed}`]);
 }
 
-/** Puts bytes in `main` as an instant job, which no code of the bus would do. */
+/** Puts bytes that are no job into `main` as an instant job. No code of the bus would do that. */
 async function forge(job: Buffer): Promise<void> {
   await bus.store.redis.sadd('jobs:index:main', job);
   await bus.store.redis.lpush('jobs:instant:main', job);
@@ -369,7 +369,7 @@ test('each batch more that is finished and handed out in a call takes five comma
   await bus.publish('a', 'widgets', Array(12).fill('e'));
   const workers = ['w1', 'w2', 'w3', 'w4', 'w5', 'w6'];
   const spent: number[] = [];
-  // Keeps calls from looking for late deliveries, which takes more commands every quarter of a second.
+  // Keeps calls from looking for late deliveries. Looking takes additional commands, once in a quarter of a second.
   await bus.store.redis.set('leases:last', ((await bus.nowMs()) + 60_000) * 1000);
   let { grants } = await bus.acquire(workers);
   // The first call does not count, as it begins the delivery log.
@@ -381,7 +381,7 @@ test('each batch more that is finished and handed out in a call takes five comma
       { finished },
     );
     assert.equal(next.grants.length, count);
-    // For each job, one command is the test's own: it looks up the batch that was handed out.
+    // For each job, the test itself sends one command, which looks up the batch.
     spent.push((await commands(bus.store)) - before - count);
     grants = grants.slice(count);
   }

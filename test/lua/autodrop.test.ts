@@ -113,7 +113,7 @@ describe('a large batch', () => {
   const NOTHING: Begun = { begunTopics: [] };
   const publishLarge = (name: string, n = 10_000) => bus.publish(name, 'widgets', storedEvents('widgets', n));
 
-  /** Drops one batch in as many calls as it takes, and calls `between` after each. */
+  /** Drops one batch in as many calls as that takes. Calls `between` after each call. */
   async function dropOne(between = async () => {}, counted: Begun = NOTHING) {
     const before = await bus.gaps('alice');
     for (let calls = 1, begun = counted; ; calls++) {

@@ -7,7 +7,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const WORKERS = ['w1', 'w2', 'w3'];
 
-/** Makes the subscriber unreadable. */
+/** Damages the data of the subscriber, so that it cannot be read. */
 async function damage(token: string): Promise<void> {
   await bus.store.redis.del(`subscriber:${token}`);
   await bus.store.redis.set(`subscriber:${token}`, 'not a hash');

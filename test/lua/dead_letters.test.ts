@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(() => assertConsistent(redis.store));
 
-/** Makes dead letters of these batches, which are instant, one after the other as the queue hands them out. */
+/** Makes dead letters of these instant batches, one after the other, in the order of the queue. */
 async function die(...names: string[]): Promise<void> {
   for (const name of names) {
     const { grants } = await bus.acquire(['w1']);
@@ -33,7 +33,7 @@ async function die(...names: string[]): Promise<void> {
   }
 }
 
-/** Makes dead letters of alice (a1 with e1 and e2, a2 with e3) and bob (b1 with e4). */
+/** Makes three dead letters: alice's a1 (events e1 and e2) and a2 (e3), and bob's b1 (e4). */
 async function deaths() {
   await bus.subscribe('alice', { max: 2, timeout: 0 });
   await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
@@ -101,7 +101,7 @@ describe('revive', () => {
     await bus.subscribe('alice', { max: 1, ordered: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);
     await die('a1', 'a2');
-    // As if the clock of Redis had been set back since.
+    // The times are changed as if the clock of Redis had been set back since.
     await redis.store.redis.zincrby(redis.store.keys.batches_queued('alice'), 500_000, longName('a3'));
     await bus.revive('alice', 'a1', 'a2');
     const { redis: commands, keys } = redis.store;

@@ -11,15 +11,15 @@ import { StorageFull } from '../../src/errors.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 
-/** Resolves when Redis's clock is a millisecond ahead, so that the next batch is younger. */
+/** Resolves when the clock of Redis is a millisecond further, so that the next batch has a later time. */
 async function aMillisecondPasses(): Promise<void> {
   const now = await bus.nowMs();
   await until(async () => (await bus.nowMs()) > now);
 }
 
 /**
- * Makes batches. From the oldest: alice's ready batches a1 (2 events) and b1 (2), bob's c1 (1, scheduled), alice's d1 (1,
- * scheduled, current).
+ * Makes four batches, oldest first: alice's a1 and b1 with two events each, which are ready; bob's c1 with one event,
+ * which is scheduled; and alice's d1 with one event, which is scheduled and open.
  */
 async function queues(): Promise<void> {
   await bus.subscribe('alice', { max: 2 });

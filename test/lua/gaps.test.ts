@@ -61,7 +61,10 @@ describe('a drop notice', () => {
 });
 
 describe('a drop notice is sent', () => {
-  /** Resolves with the number of dropped events that each batch which these workers get tells of. */
+  /**
+   * Resolves with the number of dropped events that the notice of each batch reports, for the batches that these
+   * workers get.
+   */
   const told = async (...workers: string[]) => {
     const { grants } = await bus.acquire(workers);
     return Object.fromEntries(grants.map(({ job, gap }) => [job, gap?.events]));

@@ -11,7 +11,7 @@ const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 const LEASE_MS = 30_000;
 
-/** Makes a worker last heard of `ms` ago, by Redis's clock. */
+/** Adds a worker whose last sign of life was `ms` ago, by Redis's clock. */
 async function silentFor(worker: string, ms: number): Promise<void> {
   await bus.store.redis.hset('workers', worker, (await bus.nowMs()) - ms);
 }
@@ -136,7 +136,7 @@ describe('schedule', () => {
 });
 
 describe('scrub', () => {
-  /** Makes three workers that were heard of just now: w1 and w2 deliver, x1 has an aux job. */
+  /** Adds three workers with a sign of life just now: w1 and w2 deliver, and x1 has an aux job. */
   async function busyWorkers(): Promise<void> {
     await bus.subscribe('alice', { max: 1 });
     await bus.publish('a', 'widgets', ['e1', 'e2', 'e3']);

@@ -23,7 +23,7 @@ describe('counting', () => {
     await assertConsistent(redis.store);
     const { batches, gauges } = await bus.state();
     assert.deepEqual([batches.a1?.events.length, batches.a1?.attempts, gauges.events[TOKEN]], [1, 1, 1]);
-    // The worker dies, and another goes on.
+    // The first worker dies, and another one continues.
     await bus.scrub(-1);
     await bus.acquire(['w2']);
     const last = await joins.count('order', 'w2', 'a1');

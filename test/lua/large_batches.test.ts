@@ -21,7 +21,10 @@ const event = (bytes: number, n = 0) => `{"n":${n},"x":"`.padEnd(bytes - 2, 'x')
 const events = (count: number, bytes = 254) => Array.from({ length: count }, (_, n) => event(bytes, n));
 const bodyBytes = (batch: string[] | undefined) => Buffer.byteLength(`[${batch?.slice(3).join(',')}]`);
 
-/** Number of calls that may have cut a batch. It becomes part of names, as no two batches may have the same. */
+/**
+ * Number of calls so far that may have cut a batch. It is a part of the names of new batches, because no two batches
+ * may have the same name.
+ */
 let calls = 0;
 
 /** Delivers ready batches one after the other until none is left. Resolves with them. */

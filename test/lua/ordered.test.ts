@@ -14,12 +14,12 @@ const subscribe = (wanted: Wanted = {}) => bus.subscribe('alice', { max: 1, orde
 const acquire = async (...workers: string[]) => (await bus.acquire(workers)).grants.map(({ job }) => job);
 const waiting = async () => (await bus.state()).lanes.waiting.alice ?? [];
 
-/** Makes batches of one event each, by a call for each. */
+/** Makes batches of one event each. Each batch is made by a call of its own. */
 async function publish(...seeds: string[]): Promise<void> {
   for (const seed of seeds) await bus.publish(seed, 'widgets', [`event ${seed}`]);
 }
 
-/** Makes such batches at least a millisecond apart, as autodrop compares whole milliseconds. */
+/** Makes batches of one event each, at least a millisecond apart, because autodrop compares whole milliseconds. */
 async function publishApart(...seeds: string[]): Promise<void> {
   for (const seed of seeds) {
     await publish(seed);
@@ -35,7 +35,7 @@ async function five(wanted: Wanted = {}): Promise<void> {
 }
 const FIVE = ['d1', 'b1', 'e1', 'a1', 'c1'];
 
-/** Delivers all batches that are left, one at a time. Resolves with their order. */
+/** Delivers all remaining batches, one at a time. Resolves with their names, in the order of delivery. */
 async function drain(): Promise<string[]> {
   const jobs: string[] = [];
   for (;;) {

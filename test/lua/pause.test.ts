@@ -18,7 +18,7 @@ const acquire = async (...workers: string[]) => (await bus.acquire(workers)).gra
 const gone = (worker: string, job: string) =>
   bus.nack(worker, job, { delayMs: MINUTE_MS, damage: 2, throttleMs: MINUTE_MS, attempt: '{}', pause: 1 });
 
-/** Pauses alice by the end of a1's delivery, while a2 is still in flight and a3 and a4 wait. */
+/** Pauses alice when the delivery of a1 ends. At that time a2 is still in flight, and a3 and a4 wait. */
 async function paused(wanted: Wanted = {}): Promise<void> {
   await subscribe(wanted);
   await bus.publish('a', 'widgets', ['1', '2', '3', '4']);
@@ -90,7 +90,7 @@ describe('a subscriber that answers 410 Gone', () => {
     assert.deepEqual([batches.b1?.events, current], [['4', '5'], { alice: ['b1'] }]);
   });
 
-  /** Reports that a2's callback is gone, by w2, which was given a2 when alice's subscription was of this time. */
+  /** Reports that the callback of a2 is gone. The worker w2 had got a2 when alice's subscription was of this time. */
   const goneSince = (subscribedAt: string) => {
     const held = { worker: 'w2', job: packNamed('a2'), lease: bus.leases.get('w2') ?? 0, leaseMs: 30_000 };
     const failure = { bid: longName('a2'), delayMs: MINUTE_MS, damage: 2, throttleMs: 0, attempt: '{}' };

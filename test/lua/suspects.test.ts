@@ -20,7 +20,7 @@ const history = async (name: string) => {
 };
 const suspects = async () => (await bus.state()).lanes.suspects;
 
-/** The worker takes a job, and dies. */
+/** A worker takes the job and dies. */
 async function dieOfJob(worker: string, job: string): Promise<void> {
   assert.deepEqual(await acquire(worker), [job]);
   await bus.scrub(-1);

@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000;
 
 const named = (prefix: string, n: number) => Array.from({ length: n }, (_, i) => `${prefix}${i + 1}`);
 const WORKERS = named('w', 8);
-/** Subscribers that never took a batch, and the seeds of their batches. */
+/** Subscribers that have never accepted a batch, and the seeds of their batches. */
 const NEWCOMERS = Array.from({ length: 20 }, (_, i) => `new${String.fromCharCode(97 + i)}`);
 
 /** Number of live workers beside those that acquire. None where a test counts shares, which are parts of all workers. */
@@ -35,7 +35,7 @@ async function newcomers(count: number, batches = 1): Promise<void> {
   }
 }
 
-/** Makes a subscriber that has taken batches before, with this many ready ones. */
+/** Makes a subscriber that has accepted batches before, with this number of ready batches. */
 async function proven(token: string, batches: number): Promise<void> {
   await bus.subscribe(token, { topics: [token], max: 1 });
   await bus.publish(token, token, events(batches));
@@ -170,7 +170,10 @@ describe('the trial job of a lane that fails', () => {
     idle = 100;
   });
 
-  /** Makes bob1 fail. bob2 and bob3 are in flight with w2 and w3, bob4 is the trial job, and bob5 and bob6 wait aside. */
+  /**
+   * Lets bob1 fail. At that time bob2 and bob3 are in flight with w2 and w3, bob4 is the trial job, and bob5 and bob6
+   * wait.
+   */
   async function probing(): Promise<void> {
     await proven('bob', 6);
     await acquire('w1', 'w2', 'w3');

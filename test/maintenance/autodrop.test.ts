@@ -200,7 +200,8 @@ describe('the job autodrop', () => {
       command: {
         value: async (call: Parameters<Partition['command']>[0]) => {
           const reply = await redis.store.command(call);
-          // The first reply that is no text estimates what is held: records are gone then, but nothing is dropped yet.
+          // The first reply that is no text is the estimate of what subscribers hold. At that moment records are
+          // deleted, but nothing else is dropped yet.
           isPlanned ||= typeof reply !== 'string';
           if (typeof reply !== 'string' || !isPlanned || looks++ === 10) return reply;
           return reply.replace(/lazyfree_pending_objects:\d+/, 'lazyfree_pending_objects:1');

@@ -5,7 +5,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import type { Model } from './model.ts';
 import type { Batch } from './things.ts';
 
-/** A page of this many batches has all of them. */
+/** The limit of a page that has all batches. */
 const ALL = 1000;
 const PAGE = 2;
 

@@ -4,13 +4,13 @@ import type { Share } from '../../src/store/job.ts';
 import { LANE_LIMIT, type Model } from './model.ts';
 import type { Batch, Hold } from './things.ts';
 
-/** How a batch that a worker is given enters the lane of its subscriber. */
+/** A batch that a worker gets, and how it enters the lane of its subscriber. */
 export interface Entry {
   share: Share | undefined;
   inOrder: boolean;
 }
 
-/** The workers are divided by this number to get the size of each share. */
+/** For each share, the number by which the number of workers is divided to get the size of the share. */
 const PARTS: Record<Share, number> = { slow: 2, failing: 4, joins: 16 };
 
 /** Checks that a worker may be given this batch now. */

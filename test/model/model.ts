@@ -27,26 +27,29 @@ export class Model {
   readonly topics = new Set<string>();
   /** The fingerprint of the publication with each idempotency key. */
   readonly fingerprints = new Map<string, string>();
-  /** In the order in which they were opened. */
+  /** The batches, in the order in which they were opened. */
   batches: Batch[] = [];
   letters: Batch[] = [];
-  /** When each worker was last heard of. */
+  /** The time of each worker's last sign of life. */
   readonly workers = new Map<string, number>();
-  /** Unordered subscribers a batch of which was cut: `place` must find where the bus has put the new batch. */
+  /**
+   * Subscribers without `ordered` whose batch was cut. For these, `place` must find where the bus has put the new
+   * batch.
+   */
   readonly unplaced = new Set<string>();
   /** The workers that have asked for deliveries. */
   readonly mainWorkers = new Set<string>();
   readonly holds = new Map<string, Hold>();
   /** The jobs of `aux`. */
   readonly aux = new Set<string>();
-  /** In the order of acceptance. */
+  /** The delayed events, in the order of acceptance. */
   readonly delayed: DelayedEvent[] = [];
-  /** By subscriber, in the order of acceptance. */
+  /** The accepted events of each subscriber, in the order of acceptance. */
   readonly accepted = new Map<string, string[]>();
   readonly endings = new Map<string, Map<string, Ending>>();
   /** The batches that have ended, of subscribers that have not left since. */
   readonly records = new Map<string, { token: string; state: 'taken' | 'dropped' }>();
-  /** By subscriber: the place of the last event that it took since it asked for order. */
+  /** For each subscriber, the place of the last event that it accepted since it asked for order. */
   readonly #takenInOrder = new Map<string, number>();
 
   publish(publications: Publication[]): (number | string)[] {
@@ -128,7 +131,10 @@ export class Model {
     return batch;
   }
 
-  /** Gives new batches the names that the bus gave them. A batch of both begins with the same event. */
+  /**
+   * Gives new batches the names that the bus has given them. A batch of the model and one of the bus are the same if
+   * they begin with the same event.
+   */
   adopt(named: Readonly<Record<string, { token: string; events: string[] }>>): void {
     const nameless = this.batches.filter(({ name }) => name === undefined);
     if (nameless.length === 0) return;
@@ -331,7 +337,7 @@ export class Model {
     return hold;
   }
 
-  /** Ends the throttling of a subscriber, which stays on trial. */
+  /** Ends the hold of a subscriber after a failure. The subscriber stays on trial. */
   tryNow(token: string): void {
     const subscriber = this.subscribers.get(token);
     if (subscriber?.throttledUntilMs !== undefined)
@@ -379,7 +385,7 @@ export class Model {
     return this.nowMs - (this.workers.get(worker) ?? Number.NEGATIVE_INFINITY) > leaseMs;
   }
 
-  /** Returns true if a call of this worker under this lease counts. */
+  /** Returns true if the bus must accept a call of this worker under this lease. */
   isHeld(worker: string, lease: number, leaseMs = LEASE_MS): boolean {
     return this.holds.get(worker)?.lease === lease && !this.isDead(worker, leaseMs);
   }

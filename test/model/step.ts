@@ -2,7 +2,10 @@ import fc from 'fast-check';
 import type { Model } from './model.ts';
 import type { World } from './world.ts';
 
-/** Does something with the bus, checks its answer, and does the same to the model. Resolves with what it did, as text. */
+/**
+ * Makes a call to the bus, checks the answer, and makes the same change to the model. Resolves with a text that says
+ * what was done.
+ */
 export type Action<A extends unknown[]> = (world: World, model: Model, ...args: A) => Promise<string>;
 
 export interface Weighted {
@@ -47,7 +50,7 @@ export function step<A extends unknown[]>(
   return { weight, arbitrary: tuple.map((given) => new Step(action, given)) };
 }
 
-/** Returns one of a list by any number; undefined if the list is empty. */
+/** Returns an item of a list by any number. Returns undefined if the list is empty. */
 export function pick<T>(list: readonly T[], n: number): T | undefined {
   return list[n % list.length];
 }

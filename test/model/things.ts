@@ -8,9 +8,9 @@ export interface Subscriber {
   max: number;
   ordered: boolean;
   inFlight: number | undefined;
-  /** It has taken a batch. */
+  /** True if the subscriber has accepted a batch. */
   proven: boolean;
-  /** It was slow to accept the last batch that it took. */
+  /** True if the subscriber was slow to accept the last batch. */
   slow: boolean;
   pausedBy: Pauser | undefined;
   throttledUntilMs: number | undefined;
@@ -23,16 +23,16 @@ export type Settings = Pick<Subscriber, 'max' | 'ordered' | 'inFlight'> & { topi
 
 /** A batch, or a dead letter. */
 export interface Batch {
-  /** The name that the bus gave it; undefined until Redis was read. */
+  /** The name that the bus has given the batch. Undefined until Redis was read. */
   name: string | undefined;
   token: string;
   events: string[];
   attempts: number;
   /** The attempts in its history: true for one at which a worker died. */
   history: boolean[];
-  /** Why it is a dead letter. */
+  /** The reason why a batch is a dead letter. */
   reason?: string;
-  /** It takes events. */
+  /** True if the batch takes further events. */
   open: boolean;
   /** It was a dead letter, or holds a test event: its events come after younger ones. */
   revived: boolean;
@@ -43,7 +43,7 @@ export interface Batch {
 /** The work that a worker holds: a batch, or an aux job. */
 export interface Hold {
   lease: number;
-  /** When the lease was given. */
+  /** The time when the lease was given. */
   sinceMs: number;
   work: Batch | string;
   share: Share | undefined;
@@ -74,6 +74,6 @@ export interface Failure {
   throttleMs: number;
   noted: boolean;
   pause: boolean;
-  /** Nothing was tried. */
+  /** True if no delivery was attempted. */
   givenBack?: boolean;
 }

@@ -34,7 +34,7 @@ export class World {
   readonly bus: Bus;
   /** Called after each step. */
   readonly counted: () => void;
-  /** Leases that were given out. */
+  /** The leases that the bus has given so far. */
   readonly leases: { worker: string; job: string; lease: number }[] = [];
   state!: State;
   #seen!: Readable & { image: Image };
@@ -82,7 +82,7 @@ export class World {
     return Array.from({ length: n }, () => `e${++this.#events}`);
   }
 
-  /** Resolves with the names of the dead letters, the one that died first first. */
+  /** Resolves with the names of the dead letters, sorted by the time of death. */
   async letters(): Promise<string[]> {
     const { redis, keys } = this.#seen;
     return (await redis.zrange(keys.dead_letters_index(), '0', '-1')).map(shortName);

@@ -45,7 +45,7 @@ export async function contentOf(partitions: readonly Partition[]): Promise<Conte
 }
 
 /**
- * Keys that are not compared: their sums or fields differ with several partitions, or only running processes need
+ * Keys that are not compared: with several partitions their sums or fields differ, or only running processes need
  * them.
  */
 const OTHERWISE = new Set<KeyName>([

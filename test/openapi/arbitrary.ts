@@ -7,7 +7,7 @@ export interface WantedRequest {
   path: string;
   headers: Record<string, string>;
   body?: string | undefined;
-  /** True if it is as the document wants it. */
+  /** True if the document permits the request. */
   isValid: boolean;
 }
 

@@ -5,15 +5,16 @@ import { type Known, requestsFor, type WantedRequest } from './arbitrary.ts';
 
 /** Refusals of requests that the schema permits: their rules are only in the texts of the document. */
 const UNSAID: readonly { code: string; field?: string }[] = [
-  // Numbers too large to keep, and lone surrogates.
+  // Refused: numbers that are too large to be kept, and lone surrogates.
   { code: 'bad_body' },
   { code: 'bad_callback' },
-  // Reserved and too short tokens, names that are too long for a token, tokens of no form.
+  // Refused: reserved tokens, tokens that are too short or have no valid form, and names that are too long for a
+  // token.
   { code: 'bad_client' },
-  // A cursor of another listing, or a subscriber that only root may name.
-  // A source that is named twice, or a circle.
+  // Refused: a cursor of another listing, a subscriber that only root may name, a source that is named twice, and a
+  // circle of joins.
   { code: 'bad_join' },
-  // Both `at` and `delay`.
+  // Refused: both `at` and `delay`.
   { code: 'bad_event', field: 'delay' },
   { code: 'bad_query', field: 'after' },
   { code: 'bad_query', field: 'client' },
@@ -21,7 +22,7 @@ const UNSAID: readonly { code: string; field?: string }[] = [
   { code: 'bad_query', field: 'metric' },
   { code: 'bad_query', field: 'cursor' },
   { code: 'bad_query', field: 'subscriber' },
-  // A cron expression, a time zone or a URL that is none, or a schedule that has no time any more.
+  // Refused: a text that is no cron expression, time zone or URL, and a schedule without a further time.
   { code: 'bad_trigger' },
   { code: 'bad_subscription', field: 'signing_secret' },
 ];

@@ -235,7 +235,7 @@ describe('when Redis', () => {
 
   test('hangs, publishes wait; when it is killed, they fail; when it is back, publishes succeed again', async () => {
     const shared = publisher();
-    // All writes wait, as with a Redis that hangs.
+    // Lets all writes wait, as if Redis hung.
     await redis.store.redis.call('CLIENT', 'PAUSE', '60000', 'WRITE');
     const answers = Promise.allSettled(['e1', 'e2', 'e3'].map((event) => shared.publish(one(event))));
     await redis.redis.kill();

@@ -53,7 +53,7 @@ class Halves extends Partitions {
   override ofTopic = (name: string) => this.all[name < 'n' ? 0 : 1] as Partition;
 }
 
-/** The same, each in a Redis of its own, as on a cluster. */
+/** Two partitions as above, but each in a Redis of its own, as on a cluster. */
 class Apart extends Halves {
   override byRedis = (): [Partition, ...Partition[]][] => this.all.map((each) => [each]);
 }

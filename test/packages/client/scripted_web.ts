@@ -38,7 +38,7 @@ export const problem = (
 export const hang: Answer = () => {};
 export const cut: Answer = (response) => void response.socket?.destroy();
 
-/** An HTTP server that answers as a test plans it, otherwise 204. */
+/** An HTTP server that answers 204 unless a test plans another answer. */
 export class ScriptedWeb {
   readonly requests: Arrived[] = [];
   /** Number of requests that their senders have given up. */

@@ -20,7 +20,7 @@ const HOSTILE: Record<string, (length: number) => string> = {
   'many parameters': (length) => Array.from({ length: length / 8 }, (_, i) => `p${i}=1`).join(','),
 };
 
-/** Returns the least of 30 times, in ms: the time that it takes when nothing else runs. */
+/** Returns the shortest of 30 measured times, in ms. It is the time when nothing else runs. */
 function leastMs(act: () => void): number {
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < 30; i++) {

@@ -53,7 +53,7 @@ test('keys that a Redis has kept are replaced when it has been restarted, since 
   const nonce = nonces.issue();
   assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'consumed');
   const { redis: connection } = redis.store;
-  // As if Redis had restarted with a snapshot from before that use.
+  // The data is set back as if Redis had restarted with a snapshot from before that use.
   await connection.del(...(await connection.keys('*digest:counts:*')));
   await connection.set(redis.store.keys.digest_run(), 'of another run');
   assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'replaced');

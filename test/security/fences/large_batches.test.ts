@@ -32,7 +32,7 @@ test('an array for a subscriber that takes one event at a time does not stop Red
       longestMs.push(Math.max(...log.map(([, , micros]) => micros / 1000)));
     }
   });
-  // The least of several times counts, as the machine may be busy at some of them.
+  // The shortest of several times counts, because the machine may be busy at some of them.
   assert.ok(Math.min(...longestMs) < MAX_CALL_MS, `${longestMs} ms`);
   await attacker.client.call('DELETE', '/topics/singles');
 });
