@@ -70,8 +70,8 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- The entry may name a join of another client. That join does not publish here any more: the topic was deleted
-    -- since, so this client can claim it.
+    -- A join of another client does not count. It cannot publish to this topic any more, because the topic was
+    -- deleted since.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)

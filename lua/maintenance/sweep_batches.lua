@@ -63,7 +63,7 @@ local function is_in_flight(call, bid)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 
--- For each value of the argument `where`, the function that checks the batches found there.
+-- The checks of this script. The argument `where` names the check that a call makes.
 local check = {}
 
 function check.batch(call, bid, found)

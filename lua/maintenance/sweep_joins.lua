@@ -30,7 +30,7 @@ local function reschedule(call, token, found)
   findings.add(found, 'join_unscheduled', token)
 end
 
--- For each value of the argument `where`, the function that checks what was found there.
+-- The checks of this script. The argument `where` names the check that a call makes.
 local check = {}
 
 function check.joins(call, token, found)

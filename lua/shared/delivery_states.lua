@@ -45,7 +45,7 @@ local function held_of(call, seen, token)
   return held
 end
 
--- Returns the worker that holds the job of a batch; nothing if none does.
+-- Returns the worker that holds the job of a batch. Returns nothing if no worker holds it.
 local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
@@ -83,7 +83,7 @@ local function state_of(call, seen, bid, token, attempts)
   return attempts == '0' and 'ready' or 'retrying'
 end
 
--- Returns a batch with its state; nothing if it does not exist.
+-- Returns a batch with its state. Returns nothing if the batch does not exist.
 function delivery_states.batch(call, seen, bid)
   local token, created_ms, attempts = batches.read_header(call.keys.batch(bid))
   if not token then return end

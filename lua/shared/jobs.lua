@@ -23,8 +23,8 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Makes jobs instant, behind the other instant jobs. Jobs are pushed at the left end of the list and popped at the
--- right.
+-- Makes jobs instant. They come after all other instant jobs: jobs are pushed at the left end of the list and popped
+-- at the right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true

@@ -39,8 +39,8 @@ function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed job that empties the outbox. With `partition`, returns the job that moves the entries which are
--- set aside for that partition.
+-- Returns the packed form of a job. Without `partition` it is the job that empties the outbox. With `partition` it is
+-- the job that moves the entries which are set aside for that partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end

@@ -21,7 +21,7 @@ function waiting.oldest_job(call, token)
 end
 
 -- Brings back up to `max` waiting jobs of a subscriber: makes them instant, those first that have waited longest.
--- They go behind the other instant jobs, so that subscribers take turns. For an `ordered` subscriber only the job of
+-- They come after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber only the job of
 -- its oldest batch comes back, even if `max` is 0. Nothing comes back while the subscriber is paused or has a trial
 -- job; the end of the trial job brings the others back.
 function waiting.bring_back(call, token, max)

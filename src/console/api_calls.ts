@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import { checked } from '../http/validation.ts';
 import type { Call, Route } from '../route.ts';
 
-/** What a page or form knows of the request that it serves. It calls the API in the name of the same caller. */
+/** The part of a request that a page or form needs to call the API in the name of its caller. */
 export type Visit = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
 
 interface ApiInput {

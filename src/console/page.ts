@@ -33,7 +33,7 @@ interface ActionRow<R extends Role, Params, Fields> {
   params?: Input<Params>;
   form: Input<Fields>;
   errors?: readonly ErrorCode[];
-  /** Does what the form asks for. Returns the path of the next page, or a page. */
+  /** Makes the change that the form is for. Returns the path of the next page, or a page. */
   act(call: Call<R, Params, unknown, Fields>): Promise<string | Page | Answer>;
 }
 

@@ -4,8 +4,8 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and the number of calls as which computing them counts. Computing one time
- * may take some ms. So before each, `turn` is awaited, which lets other requests be served.
+ * Returns the next due times of a trigger, and the number of calls by which computing them counts in the rate limit.
+ * Computing one time may take some ms. So before each, `turn` is awaited, which lets other requests be served.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

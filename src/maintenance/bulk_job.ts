@@ -9,7 +9,7 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time after which the job lets other jobs of its queue run. Then the time until it runs again. */
+/** The job works for TURN_MS. Then it lets other jobs of its queue run, and goes on after REST_MS. */
 const TURN_MS = 200;
 const REST_MS = 20;
 /** Pause of the job while memory is short, because retried letters would take more memory. */

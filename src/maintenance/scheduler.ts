@@ -82,7 +82,7 @@ export class Scheduler {
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
     const { signal } = this.#stopping;
-    // While entries of this kind are being published, nothing else starts: the scheduler is woken at the end.
+    // Entries of this kind may be being published already. The scheduler is woken when that has ended.
     if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
     if (dueMs > 0) return dueMs;
     const done = this.#publish(kind, publishDue).finally(() => {

@@ -38,8 +38,8 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. It is also false if a release took it over that did
- * not record that.
+ * True if the bus took this Redis over from the Ruby Routemaster. Old releases did not record a takeover. After a
+ * takeover by one of them this is false.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;

@@ -71,8 +71,8 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Resolves with the token of a subscriber, and the number of calls as which finding it counts. Throws if there is
-   * no such subscriber.
+   * Resolves with the token of a subscriber, and with the number of calls by which the search for it counts in the
+   * rate limit. Throws if there is no such subscriber.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

@@ -4,8 +4,8 @@ import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Maximum bytes of the keys that are copied together, and so are in memory at a time. Also the maximum bytes of a
- * piece of a long key. Both are estimates by Redis.
+ * Maximum bytes of keys that are in memory at a time. They are copied together. For a long key, it is the maximum
+ * bytes of a piece. Redis estimates the bytes.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;

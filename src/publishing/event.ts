@@ -26,8 +26,8 @@ export interface TimedEvent {
   delay?: number;
   text: string;
   /**
-   * If present, the event's timestamp is still missing between `text` and `rest`. Redis puts the time of publication
-   * there.
+   * The second part of the event's text. If it is present, the timestamp is missing between `text` and `rest`, and
+   * Redis puts the time of publication there.
    */
   rest?: string;
 }

@@ -17,7 +17,7 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/** Where the reading of a place has stopped. The form of a position depends on the kind of place. */
+/** The position in a place at which reading has stopped. Its form depends on the kind of place. */
 export type Position = readonly string[];
 
 /**

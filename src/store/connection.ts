@@ -23,8 +23,8 @@ const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of a connection. The type of `replyMapping` keeps the constructor of ioredis from accepting a
-// RedisOptions that has it.
+// The options of a connection, without `replyMapping`: because of its type, the constructor of ioredis does not
+// accept a RedisOptions.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];

@@ -99,7 +99,7 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // The error GONE means that another process has removed the library first.
+      // GONE matches the error that Redis returns if another process has removed the library first.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }

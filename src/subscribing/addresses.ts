@@ -6,8 +6,8 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
 /**
- * What is known of an address: it is `allowed` by the operator, `public`, or in a range that callbacks may not use,
- * which is then named.
+ * The class of an address: `allowed` (by the operator), `public`, or the name of a range to which callbacks may not
+ * go.
  */
 export type Standing = 'allowed' | 'public' | (string & {});
 

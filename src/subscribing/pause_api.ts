@@ -36,7 +36,7 @@ export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): R
   ];
 }
 
-/** A subscriber that is paused or resumed, and the role in which the caller does so. */
+/** The subscriber to pause or resume, and the role of the caller. */
 interface Subject {
   token: string;
   by: 'operator' | 'subscriber';

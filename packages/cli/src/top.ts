@@ -20,8 +20,8 @@ const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows the bus until Ctrl-C: on a screen, or with --json as a line every two seconds. With --once it shows the bus
- * once. It also does so without --json if there is no terminal.
+ * Shows the bus until Ctrl-C: on a screen or, with --json, as a line every two seconds. With --once, or without a
+ * terminal and without --json, shows it only once.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;

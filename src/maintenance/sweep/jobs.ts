@@ -28,7 +28,7 @@ export class JobSweep {
   readonly #walk: Walk;
   readonly #q: QueueName;
   readonly #clues: JobClues;
-  /** For each job that was seen waiting, the subscriber whose waiting job it is. */
+  /** For each job that was seen among the waiting jobs of a subscriber, the token of that subscriber. */
   readonly #lanes = new Map<PackedJob, string>();
   #parts = 1;
   #part = 0;
