@@ -21,15 +21,18 @@ export const NOWHERE = 'https://127.0.0.1:9/events';
  */
 const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' };
 
-/** This checkout. */
+/** The folder of this checkout. */
 export const OWN_TREE = join(import.meta.dirname, '..');
 /** Clients that are made at a time. */
 const AT_ONCE = 32;
-/** Maximum time from the last delivery until the queues are empty. */
+/** Maximum time from the last delivery until all queues are empty. */
 const DRAIN_MS = 10_000;
 /** Maximum time until a new worker is idle. Its first sweep takes less, even beside ten million events. */
 const SETTLE_MS = 300_000;
-/** A worker is idle if no aux job is seen this many times in a row: it enqueues its first jobs one by one. */
+/**
+ * Number of times in a row that no aux job must be seen before a worker counts as idle. A new worker queues its first
+ * jobs one by one.
+ */
 const IDLE_LOOKS = 20;
 
 export interface Subscription {

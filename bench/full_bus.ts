@@ -12,7 +12,7 @@ import { Bus, FAR_MS, NOWHERE, ROOT_KEY } from './bus.ts';
 import type { Stage } from './stage.ts';
 import { TOPIC } from './workload.ts';
 
-/** Batches that a script call opens. */
+/** Number of batches that a script call opens. */
 const SLICE = 250;
 /** Batches that a subscriber takes at a time. */
 const TAKEN = 25;
@@ -21,7 +21,7 @@ const EVENT =
 /** Settings of the queue: a lane has room for all batches of a script call, and leases do not end. */
 const QUEUE = { laneLimit: SLICE, laneLimitMax: SLICE, leaseMs: FAR_MS, deliveryLog: 10_000_000 };
 
-/** The contents of a bus. */
+/** What the filled bus contains. */
 export interface Size {
   /** Queued batches. */
   queued: number;
@@ -40,8 +40,9 @@ export interface FullBus {
 }
 
 /**
- * Starts a bus and fills it. Half of what is queued is of one subscriber, which is paused. Each of the others has
- * records, a batch in flight, one that is retried, and dead letters. One more has an open batch. All were sampled.
+ * Starts a bus and fills it. Half of the queued batches belong to one subscriber, which is paused. Each of the other
+ * subscribers has records, a batch in flight, a batch that is tried again, and dead letters. One more subscriber has
+ * an open batch. All were sampled.
  */
 export async function startFullBus(stage: Stage, size: Size): Promise<FullBus> {
   const bus = await Bus.start(stage);
@@ -68,7 +69,9 @@ export async function startFullBus(stage: Stage, size: Size): Promise<FullBus> {
 
 const topicOf = (subscriber: number) => `${TOPIC}_${subscriber}`;
 
-/** Calls the scripts that web and worker processes call. Returns a time before which half of the records were made. */
+/**
+ * Calls the scripts that web and worker processes call. Returns a time before which half of the records were made.
+ */
 async function fillStore(store: Partition, tokens: string[], size: Size): Promise<number> {
   const queue = new Queue(store, 'main', QUEUE);
   await store.redis.sadd(
@@ -117,7 +120,10 @@ async function takeAll(queue: Queue): Promise<void> {
   );
 }
 
-/** Of the batches of a subscriber, one stays in flight, one is to be retried, and the others become dead letters. */
+/**
+ * Fails the batches of a subscriber: one stays in flight, one will be tried again, and the others become dead
+ * letters.
+ */
 async function failSome(
   store: Partition,
   queue: Queue,

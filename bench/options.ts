@@ -12,9 +12,9 @@ export interface Options {
   quick: boolean;
   /** A file for the result as JSON, or `-` for stdout. */
   json: string | undefined;
-  /** A missed target is no failure. */
+  /** True if a missed target is not a failure. */
   ignoreTargets: boolean;
-  /** Redis keeps an AOF, as with `bin/start`. */
+  /** True if Redis writes an AOF, as with `bin/start`. */
   aof: boolean;
   /** Another checkout, whose bus is measured too. */
   against: string | undefined;

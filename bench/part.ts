@@ -7,9 +7,9 @@ import { judge, type Target, type Verdict } from './targets.ts';
 /** A part of the suite: one file of `bench/parts/`. */
 export interface Part {
   name: string;
-  /** Shown in the list of parts. */
+  /** The title of the part in the list of parts. */
   title: string;
-  /** Measures. The stage, with all its processes, ends with the part. */
+  /** Makes the measurements. The stage with all its processes ends afterwards. */
   run: (stage: Stage, options: Options) => Promise<Measured[]>;
 }
 

@@ -48,7 +48,7 @@ export function judgement({ text, met, found }: Verdict): string {
   return `${met ? 'met' : 'MISSED'}: ${text} (${figures.join('; ')})`;
 }
 
-/** Leaves out the columns that no row has a value for. */
+/** Returns the cells of a table. Columns for which no row has a value are left out. */
 function cellsOf(table: Table): { head: string[]; rows: string[][]; ratios: string[][] } {
   const shown = ALL.filter((metric) => table.rows.some((row) => summary(row, metric)));
   return {

@@ -41,7 +41,7 @@ export type Metric = keyof typeof METRICS;
 /** One measurement, with the metrics that it has. */
 export type Figures = Partial<Record<Metric, number>>;
 
-/** One thing, measured several times. */
+/** One row of a table: something that was measured several times. */
 export interface Row {
   name: string;
   /** The names of the rows that this one is compared with; empty for a floor. */

@@ -18,9 +18,9 @@ const SUBSCRIBERS = {
   prompt: { timeout: 0 },
   soon: { timeout: 400 },
   later: { timeout: 1500 },
-  /** Holds each delivery past the lease. */
+  /** The receiver of this subscriber holds each delivery for longer than the lease. */
   slow: { timeout: 0 },
-  /** Refuses once, with Retry-After. */
+  /** The receiver of this subscriber refuses one delivery, with Retry-After. */
   refusing: { timeout: 0 },
 };
 export const EVENTS_PER_ROUND = Object.keys(SUBSCRIBERS).length;

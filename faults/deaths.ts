@@ -27,7 +27,9 @@ const SIDES = [
   ['after', 'reply'],
 ] as const;
 
-/** For each script: its caller dies before the script runs, or after it ran and before the reply arrives. */
+/**
+ * Two deaths for each script: its caller dies before the script runs, or after it ran and before the reply arrives.
+ */
 const AT_SCRIPTS: Death[] = SIDES.flatMap(([side, at]) => [
   { name: `${side} publish`, process: 'web', comeAbout: ({ web }) => dies(web, is('publish', at)) },
   { name: `${side} acquire`, process: 'worker', comeAbout: ({ worker }) => dies(worker, acquires(at)) },

@@ -15,7 +15,7 @@ const AFTER_REFUSAL_MS = 20;
 export class Flood {
   accepted = 0;
   refused = 0;
-  /** Answers other than 204, or 503 with Retry-After. */
+  /** Answers that were neither 204 nor 503 with Retry-After. */
   readonly wrong: string[] = [];
   readonly #lab: Lab;
   readonly #random: Random;

@@ -25,7 +25,7 @@ interface Setting {
 export interface LabOptions {
   seed: number;
   events: number;
-  /** Takes seconds, for tests: fewer faults, closer together. */
+  /** True for a run of seconds, in tests: fewer faults, closer together. */
   quick: boolean;
   /** Reports progress. */
   say: (text: string) => void;
@@ -99,7 +99,9 @@ export class Lab implements Owner {
     return process;
   }
 
-  /** Starts a process as `start` does, but behind a proxy that can cut or delay its connections to Redis. */
+  /**
+   * Starts a process behind a proxy that can cut or delay its connections to Redis. Resolves when the process works.
+   */
   async startProxied(name: 'web' | 'worker', env: Record<string, string> = {}): Promise<Proxied> {
     const proxy = await RedisProxy.start(this.bus.redis.socketPath ?? '');
     this.#proxies.push(proxy);
@@ -165,7 +167,7 @@ export class Lab implements Owner {
 
   async #isDrained(): Promise<boolean> {
     const { all } = this.bus.partitions;
-    // The outboxes first: once they are empty, what they had is queued.
+    // The outboxes must be looked at first. Once they are empty, their entries are in queues.
     const outboxes = (keys: Keyspace) => [
       keys.outbox(),
       ...all.map(({ index }) => keys.outbox_aside(String(index))),
@@ -176,7 +178,7 @@ export class Lab implements Owner {
     return (await Promise.all(queued)).every((subscribers) => subscribers === 0);
   }
 
-  /** Makes a client of the bus. Tokens are random, so it takes some until one is in the partition. */
+  /** Makes a client of the bus. Tokens are random, so several must be made until one is in the wanted partition. */
   async #clientIn(partition: number | undefined, name: string): Promise<Client> {
     const { partitions } = this.bus;
     for (;;) {

@@ -3,13 +3,16 @@ import type { Delivery, Receiver } from '../harness/http/receiver.ts';
 /** The totals of a ledger. All but `accepted` count an event once for each subscriber. */
 export interface Totals {
   accepted: number;
-  /** Accepted but not received. */
+  /** Number of accepted events that were not received. */
   lost: number;
-  /** Every further receipt of an event. */
+  /** Number of receipts of events that were received before. */
   duplicated: number;
-  /** Of the duplicates, those that came in another batch: the bus has stored them twice. */
+  /** Number of those duplicates that came in another batch. The bus has stored their events twice. */
   storedTwice: number;
-  /** Received after an event that was accepted later; undefined without an ordered subscriber. */
+  /**
+   * Number of events that were received after an event that was accepted later. Undefined if no subscriber is
+   * ordered.
+   */
   outOfOrder: number | undefined;
 }
 
@@ -31,7 +34,7 @@ export class Ledger {
     for (const url of urls) all.push(url);
   }
 
-  /** From now on, the receiver must get every event that the topic accepts. */
+  /** Makes the receiver one that must get every event which the topic accepts from now on. */
   expect(audience: Audience): void {
     this.#audiences.push(audience);
   }

@@ -10,7 +10,7 @@ import { GoodClient } from './good_client.ts';
 import type { Options } from './options.ts';
 import type { AttackPlan, MaliceCalls } from './processes/malice.ts';
 
-/** Malicious and decent turns alternate; the number of each in a long and in a short run. */
+/** Number of malicious and of decent turns, in a long and in a short run. Both kinds alternate. */
 const TURNS = { long: 20, short: 3 };
 /** Minimum requests of a run in which memory and latency are judged. During a shorter one, the process warms up. */
 const ENOUGH_TO_JUDGE = 100_000;

@@ -227,7 +227,7 @@ function chunks(random: Random, text: string): string {
   return `${pieces.join('')}0\r\n${random.chance(0.05) ? 'X: trailer\r\n' : ''}\r\n`;
 }
 
-/** A well-framed request with wrong contents; by chance some are right. */
+/** Makes a request with correct framing and wrong contents. By chance some contents are correct. */
 export function misspoken(random: Random, known: Known): Sent {
   const { method, path } = target(random);
   const text = /^(GET|HEAD|DELETE)$/.test(method) && random.chance(0.9) ? '' : body(random);
@@ -243,7 +243,7 @@ export function misspoken(random: Random, known: Known): Sent {
   return { bytes: Buffer.from(`${head.join('\r\n')}\r\n\r\n${sent}`, 'latin1'), framed: true, method };
 }
 
-/** A valid request. */
+/** Makes a valid request. */
 export function wellSpoken(random: Random, { client }: Known): Sent {
   const head = [`POST /topics/t${random.whole(0, 50)} HTTP/1.1`, 'Host: bus', `Authorization: ${client}`];
   const text = `${head.join('\r\n')}\r\nContent-Length: ${EVENT.length}\r\n\r\n${EVENT}`;
@@ -300,7 +300,7 @@ function replaceSome(random: Random, text: string): string {
   return bytes.join('');
 }
 
-/** One or more requests with broken bytes. */
+/** Makes one or more requests with broken bytes. */
 export function broken(random: Random, known: Known): Sent {
   const { bytes, method } = misspoken(random, known);
   const text = bytes.toString('latin1');

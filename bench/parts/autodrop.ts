@@ -9,14 +9,17 @@ import type { Stage } from '../stage.ts';
 import { counted, TOPIC } from '../workload.ts';
 
 /**
- * The memory at which drops end (the low mark), in multiples of that of a Redis without events. With so little, nearly
- * all of a million events are dropped. The bus puts the low mark at 80 % of the limit.
+ * The memory at which dropping ends (the low mark), as a multiple of the memory of a Redis without events. The factor
+ * is so small that nearly all of a million events are dropped. The bus puts the low mark at 80 % of the limit.
  */
 const LOW_MARK = 2;
 const maxBytes = (emptyBytes: number) => Math.ceil((emptyBytes * LOW_MARK) / 0.8);
 const SLOW_MICROS = 200;
 
-/** A worker finds memory exhausted and drops all that is queued; its log says when it began and ended. */
+/**
+ * A worker finds that memory is exhausted, and drops everything that is queued. Its log says when dropping began and
+ * ended.
+ */
 export async function autodropPlan(stage: Stage, load: Helper<LoadCalls>, events: number): Promise<Plan> {
   const sink = stage.helper<SinkCalls>('sink.ts');
   const bus = await Bus.start(stage);

@@ -48,7 +48,7 @@ interface Standing {
   row: string;
   bus: Bus;
   sink: Helper<SinkCalls>;
-  /** How many topics `many` has. */
+  /** Number of topics of the row `many`. */
   topics: number;
 }
 
@@ -59,7 +59,7 @@ export const backlog: Part = {
   run: async (stage, options) => {
     const size = options.quick ? QUICK : FULL;
     const load = stage.helper<LoadCalls>('load.ts');
-    // All repetitions' events are queued at the start, so that each finds the same backlog.
+    // The events of all repetitions are queued at the start, so that each repetition finds the same backlog.
     const reserve = options.runs * (size.warmUp + size.delivered) + size.warmUp;
     const standing: Standing[] = [];
     const stand = async (

@@ -13,7 +13,7 @@ const FULL = { events: 300_000 };
 const QUICK: typeof FULL = { events: 4_000 };
 const KINDS = FORMATS.flatMap((format) => SIZES.map((size) => ({ format, size })));
 
-/** Many events a request, to one web process. */
+/** Publishes many events in each request, to one web process. */
 export const bulk: Part = {
   name: 'bulk',
   title: 'arrays and NDJSON of 100 and 1,000 events; beside node:http',

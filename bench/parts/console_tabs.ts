@@ -18,7 +18,7 @@ const MAX_PERCENT = 2;
 const NOBODY = 'nobody looks';
 /** Time between two refreshes of plots, as `plots.ts` has it. */
 const PLOTS_MS = 10_000;
-/** What a page asks for again and again. */
+/** A part of a page that a tab requests again and again. */
 interface Refresh {
   path: string;
   everyMs: number;
@@ -29,7 +29,7 @@ const plotted = (path: string): Refresh[] => [
   { path: `${path}?part=now`, everyMs: REFRESH_MS },
   { path: `${path}?part=plots`, everyMs: PLOTS_MS },
 ];
-/** What ten people look at. */
+/** The pages that ten people look at. */
 const TABS: readonly Refresh[][] = [
   ...[plotted(''), plotted(''), plotted(''), plotted(''), plotted(`/topics/${TOPIC}`)],
   ...[listing('/subscribers'), listing('/subscribers'), listing('/deliveries'), listing('/deliveries')],
@@ -47,7 +47,7 @@ export const consoleTabs: Part = {
     const { subscribers, windowMs, warmUp } = options.quick ? QUICK : FULL;
     const { bus, cookie } = await prepare(stage, subscribers);
     const url = `http://127.0.0.1:${bus.port}/console`;
-    // As after an hour, when the code is compiled.
+    // The measurement begins in the state after an hour, when all code is compiled.
     for (let n = 0; n < warmUp; n++) for (const { path } of TABS.flat()) await ask(url + path, cookie);
     const measure = async (open: readonly Refresh[][]): Promise<Figures> => {
       const closing = new AbortController();

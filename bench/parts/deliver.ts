@@ -13,7 +13,10 @@ import { counted, RUBY } from '../workload.ts';
 /** Defaults of the bus: the workers of a worker process, and the deliveries in flight of a subscriber. */
 const WORKERS = 64;
 const LANE = 16;
-/** A backlog has at least this many times the batches in flight: the first ones leave before the measurement. */
+/**
+ * Minimum size of a backlog, in multiples of the batches in flight: the first ones are delivered before the
+ * measurement.
+ */
 const MIN_ROUNDS = 2;
 const FULL = { events: 200_000, audiences: [1, 100], sizes: [1, 10, 100, 1000], floorRequests: 20_000 };
 const QUICK: typeof FULL = { events: 500, audiences: [1, 5], sizes: [1, 10], floorRequests: 200 };
@@ -30,7 +33,7 @@ interface Parts {
   sinkPort: number;
 }
 
-/** A backlog, delivered as fast as it goes. */
+/** Delivers a backlog as fast as possible. */
 export const deliver: Part = {
   name: 'deliver',
   title: 'a backlog, in batches of 1 to 1,000, to one and to 100 subscribers; beside undici',

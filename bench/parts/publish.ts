@@ -42,7 +42,7 @@ interface Offered {
   pids: { web: number; redis?: number };
 }
 
-/** Single events, without a worker. */
+/** Publishes single events, without a worker. */
 export const publish: Part = {
   name: 'publish',
   title: 'single events: connections, Basic and Digest, subscribers; beside node:http and Express',

@@ -27,9 +27,9 @@ export interface OfferPlan {
 }
 
 export interface Offered {
-  /** POSTs that were sent. */
+  /** Number of POSTs that were sent. */
   sent: number;
-  /** POSTs that were due while every connection was busy, and were not sent. */
+  /** Number of POSTs that were due while all connections were busy. They were not sent. */
   held: number;
   /** The numbers of the POSTs that were accepted. */
   accepted: number[];

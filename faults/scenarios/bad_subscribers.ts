@@ -15,7 +15,7 @@ const ANOTHER = { topic: 'gadgets', perSecond: 10 };
 const GOOD = 20;
 const PER_SECOND = 30;
 const ROUNDS = { full: 3, quick: 1 };
-/** Maximum ratio of the good subscribers' p99 to their p99 without bad subscribers. */
+/** Maximum ratio of two p99 of the good subscribers: that beside bad subscribers, to that without them. */
 const BARS = { apart: 1.2, together: 2 };
 /** Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds. */
 const NOISE_MS = 500;
@@ -35,9 +35,9 @@ type Kind = keyof typeof KINDS;
 const ALL = Object.keys(KINDS) as Kind[];
 
 /**
- * One process that does nothing else measures all rounds. Another, of the lowest priority, serves the bad callbacks, which would
- * have machines of their own. The bus runs with its default limits: 64 workers, of which a hanging subscriber holds one for
- * 20 s.
+ * One process that does nothing else measures all rounds. Another process serves the bad callbacks. It has the lowest
+ * priority, because bad subscribers would have machines of their own. The bus runs with its default limits: 64
+ * workers, of which a hanging subscriber holds one for 20 s.
  */
 export const badSubscribers: Scenario = {
   name: 'bad-subscribers',

@@ -2,8 +2,8 @@ import { allAccept, allDeliver, CLUSTER_BUS, disturbCluster } from '../cluster_s
 import type { Scenario } from '../scenario.ts';
 
 /**
- * Maximum time until every topic is published to, from when the new master has a replica again: without one it takes no
- * publication. Quick runs, on busy machines, do not judge it.
+ * Maximum time until every topic accepts events again, counted from when the new master has a replica: without a
+ * replica it accepts none. Quick runs, on busy machines, do not judge it.
  */
 const GOES_ON_BAR_MS = 2000;
 /** Maximum time for which a master is without its replica before it dies. The replica lacks what it stores in that time. */

@@ -25,8 +25,9 @@ function lostBy({ log }: BusProcess): number {
 const FAILURES = ['nack', 'bury'];
 
 /**
- * A worker is stopped while all its deliveries are unanswered. Another takes them over and settles one half. Then the
- * first goes on, and its answers make it ack or nack all of them, both settled batches and those that the other holds.
+ * A worker is stopped while all its deliveries are unanswered. Another worker takes them over and settles one half.
+ * Then the first worker goes on. The answers make it ack or nack all of its deliveries: those that are settled, and
+ * those that the other worker holds.
  */
 export const frozenWorker: Scenario = {
   name: 'frozen-worker',

@@ -8,7 +8,7 @@ import type { Message } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
-/** Time for which a late call is held up: until after its lease, when another worker has taken over. */
+/** Time for which a late call is held back. It ends after the caller's lease, when another worker has taken over. */
 const LATE_MS = 2 * LEASE_MS;
 
 /**

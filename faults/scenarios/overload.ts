@@ -27,10 +27,10 @@ const MANY_CONNECTIONS = 3000;
 const PROBES = { perSecond: 50, connections: 200 };
 
 /**
- * First measures what the bus sustains: the events that come out at the other end. Then offers five times as many, whether or
- * not answers come. The load runs at the lowest priority (nice 19) so that it does not take the bus's CPU. It sees its answers
- * late, so a second process of normal priority sends a few such POSTs to measure refusals; times during which web was ready
- * to run and had no CPU are subtracted.
+ * First measures how many events a second the bus can take and deliver. Then offers five times as many, whether or
+ * not answers come. The load runs at the lowest priority (nice 19), so that it does not take the bus's CPU, and sees
+ * its answers late. So a second process of normal priority sends a few such POSTs, by which refusals are timed. Times
+ * during which web was ready to run but had no CPU are subtracted.
  */
 export const overload: Scenario = {
   name: 'overload',
