@@ -1,17 +1,17 @@
 /**
- * Limits how much work of one owner is under way at a time. The rest waits, in the order of the calls, and holds up nobody
- * else.
+ * Limits how much work of one owner runs at a time. The rest waits, in the order of the calls. Work of other owners
+ * does not wait for it.
  */
 export class OwnerLimit {
   readonly #max: number;
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
-  /** Each owner has at most `max` works under way. */
+  /** `max` is the maximum number of works that run at a time for one owner. */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Runs `work` as soon as fewer than the maximum of its owner are under way. Settles as it does. */
+  /** Runs `work` when fewer than the maximum of its owner are running. Settles as `work` does. */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     const line = this.#owners.get(owner) ?? { underWay: 0, waiting: [] };
     this.#owners.set(owner, line);

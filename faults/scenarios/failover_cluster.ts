@@ -27,7 +27,8 @@ export const failoverCluster: Scenario = {
         const killedMs = performance.now();
         await cluster.failsOver(tag, killed);
         const promotedMs = performance.now();
-        // As a supervisor would. Publishing waits for a replica of the new master, which has no other.
+        // The killed node is started again, as a supervisor would do. Publishing waits for a replica of the new
+        // master, which has no other.
         await killed.restart();
         await cluster.isFollowed(tag);
         const followedMs = performance.now();

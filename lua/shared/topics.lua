@@ -106,8 +106,9 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Ends the subscriptions of a subscriber to these topics, to all of which it is subscribed. Topics that live here and
--- are unused then are deleted, many with one command: a subscription has up to a thousand topics.
+-- Ends the subscriptions of a subscriber to these topics. The subscriber must be subscribed to all of them. Topics of
+-- this partition that are then unused are deleted, many with one command, because a subscriber can have up to a
+-- thousand topics.
 function topics.unsubscribe_from(call, token, names)
   local keys, unused, hashes = call.keys, {}, {}
   bulk.command('SREM', keys.subscriber_topics(token), names)

@@ -20,7 +20,7 @@ import type { DeathReason } from './settlement.ts';
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const SLICE = 100;
 
-/** Maximum letters that are read at a time. Each takes three commands. */
+/** Maximum dead letters that are read at a time. Reading one takes three commands. */
 const READ_SLICE = 50;
 
 /** Maximum dead letters that are looked at for a page with only those of one reason. */
@@ -220,7 +220,10 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
   return token !== null && ownerOf(token) === client ? token : client;
 }
 
-/** Reads something of each of these places, of READ_SLICE at a time, so that others are served meanwhile. */
+/**
+ * Calls `read` for each of these places, READ_SLICE at a time, so that other requests are served in between. Resolves
+ * with the results, in the same order.
+ */
 async function inSlices<T>(
   places: readonly FoundPlace[],
   read: (of: FoundPlace) => Promise<T>,

@@ -25,7 +25,7 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/** Yields the same pieces, each of which is made when `turn` calls the function that it is given. */
+/** Yields the given pieces. Each piece is made by a function that `turn` calls, so `turn` decides when. */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,

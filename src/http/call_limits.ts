@@ -12,8 +12,8 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client at the same time. A call counts until its answer is sent. */
 const MAX_AT_ONCE = 16;
 /**
- * Maximum calls of a client that are handled at a time. The others wait. Sixteen lists of 1,000 dead letters at a time made
- * a publish of another client wait for half a second.
+ * Maximum calls of a client that are handled at a time. Further ones wait. When sixteen lists of 1,000 dead letters
+ * were handled at a time, a publish of another client waited for half a second.
  */
 const MAX_HANDLED = 2;
 
@@ -71,8 +71,8 @@ export class CallLimits {
   }
 
   /**
-   * Handles a call of a client, or makes a piece of the answer, as soon as fewer than MAX_HANDLED others of the client are
-   * handled. Settles as `work` does.
+   * Runs `work`, which handles a call of a client or makes a piece of an answer. If MAX_HANDLED others of this client
+   * are running, it waits for one of them to end. Settles as `work` does.
    */
   inTurn<T>(client: string, work: () => Promise<T>): Promise<T> {
     return this.#clients.perSecond === 0 ? work() : this.#handled.run(client, work);

@@ -154,20 +154,23 @@ export class Pipeline {
     return this.#inTurn(route, caller, () => this.#handle(route, call));
   }
 
-  /** Calls the handler. Judges the credentials again before a call that changes something. */
+  /** Calls the handler of a route. If the call changes something, the credentials are checked again before. */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return route.handle(call);
   }
 
-  /** Does work for a caller. Of a client whose calls are counted, only some is done at a time. */
+  /**
+   * Runs `work` for a caller. If the rate of the caller is limited, the work waits while too much of the same caller
+   * is running.
+   */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
     const counted = route.isFrequent ? undefined : countedAs(caller);
     return counted !== undefined && callLimits ? callLimits.inTurn(counted, work) : work();
   }
 
-  /** Returns an answer whose pieces, if it has some, are each made in a turn of the caller. */
+  /** Returns the answer. If its body comes in pieces, each piece is made in a turn of the caller (see `#inTurn`). */
   #inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
     if (!isPieces(body)) return answer;

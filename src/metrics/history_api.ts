@@ -51,7 +51,7 @@ const HISTORY = z.object({
 });
 export type HistoryReport = z.infer<typeof HISTORY>;
 
-/** Number of calls that a history counts as: to read one takes ten times as long as most calls. */
+/** Number of calls by which reading a history counts in the rate limit. It takes ten times as long as most calls. */
 const CALLS = 5;
 
 interface HistoryParts {
