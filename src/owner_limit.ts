@@ -13,8 +13,11 @@ export class OwnerLimit {
 
   /** Runs `work` when fewer than the maximum of its owner are running. Settles as `work` does. */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
-    const line = this.#owners.get(owner) ?? { underWay: 0, waiting: [] };
-    this.#owners.set(owner, line);
+    let line = this.#owners.get(owner);
+    if (!line) {
+      line = { underWay: 0, waiting: [] };
+      this.#owners.set(owner, line);
+    }
     if (line.underWay < this.#max) line.underWay++;
     else await new Promise<void>((resolve) => line.waiting.push(resolve));
     try {

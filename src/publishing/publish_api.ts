@@ -25,6 +25,11 @@ import type { StorageGuard } from './storage_guard.ts';
  * publishes under way a process took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
+/**
+ * Maximum other publishes of a client that are parsed and stored at a time. With 400 of them at a time, of 100 connections, a
+ * publish of another client waited for the parsing of all of them, and for all of their answers.
+ */
+const MAX_SHORT_PUBLISHES = 64;
 
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
@@ -88,6 +93,7 @@ function handlers(parts: PublishParts) {
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
   const stored = { status: dialect.published };
   const longPublishes = new OwnerLimit(MAX_LONG_PUBLISHES);
+  const shortPublishes = new OwnerLimit(MAX_SHORT_PUBLISHES);
   return {
     /**
      * Refuses what can be refused before the body is read. Throws forbidden, rate_limited, bad_header or
@@ -102,7 +108,8 @@ function handlers(parts: PublishParts) {
 
     /** Publishes the events of a body. Resolves when they are in the batches of all subscribers of the topic. */
     async publish(call: PublishCall) {
-      return isLong(call) ? longPublishes.run(call.caller.token, () => store(call)) : store(call);
+      const limit = isLong(call) ? longPublishes : shortPublishes;
+      return limit.run(call.caller.token, () => store(call));
     },
   };
 

@@ -16,6 +16,21 @@ export function pipelineAsStranger(attacker: Attacker, signal: AbortSignal): Pro
   return pipeline(attacker, signal, attacker.request('GET', '/topics', { stranger: true }), 2000);
 }
 
+/** Publishes four events at a time on each of a hundred connections, as fast as they are accepted. */
+export async function floodPublishes(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const body = '{"type":"noop","url":"https://evil.example.com/1"}';
+  const request = attacker.request('POST', `/topics/${attacker.topic}`, { body });
+  const flood = async () => {
+    const connection = await attacker.connect();
+    for (let sent = 4; !signal.aborted; sent += 4) {
+      connection.write(request.repeat(4));
+      await connection.answered(sent, signal);
+    }
+    connection.close();
+  };
+  await Promise.all(Array.from({ length: 100 }, flood));
+}
+
 async function pipeline(attacker: Attacker, signal: AbortSignal, request: string, count: number) {
   while (!signal.aborted) {
     const connection = await attacker.connect();

@@ -1,6 +1,10 @@
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
-import { pipelineAsStranger, pipelineReads } from '../../../harness/fences/attacks/requests.ts';
+import {
+  floodPublishes,
+  pipelineAsStranger,
+  pipelineReads,
+} from '../../../harness/fences/attacks/requests.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
 import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { answer } from '../../../harness/http/receiver.ts';
@@ -21,6 +25,11 @@ async function atOnce(signal: AbortSignal, call: (line: number, turn: number) =>
 test('thousands of requests without credentials on one connection keep nobody waiting', async (t) => {
   const attacker = await Attacker.start(bus, t);
   await besideAttack(victim, (signal) => pipelineAsStranger(attacker, signal));
+});
+
+test('hundreds of publishes at a time, on many connections, keep nobody waiting', async (t) => {
+  const attacker = await Attacker.start(bus, t);
+  await besideAttack(victim, (signal) => floodPublishes(attacker, signal));
 });
 
 test('hundreds of readings of the figures on one connection keep nobody waiting', async (t) => {
