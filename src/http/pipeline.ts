@@ -12,7 +12,7 @@ import type { Audit, AuditedCall } from '../records/audit.ts';
 import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../route.ts';
 import { Admission } from './admission.ts';
 import { eachIn, isPieces, send, setBrowserHeaders } from './answers.ts';
-import { bodyRefusal, checkIsOpen, readBytes, textOf } from './body.ts';
+import { bodyRefusal, checkIsOpen, readBytes, textInSteps, textOf } from './body.ts';
 import type { CallLimits } from './call_limits.ts';
 import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { redirectToHttps } from './https.ts';
@@ -189,9 +189,8 @@ export class Pipeline {
     try {
       const chunks = await readBytes(request, maxBytes, reservation);
       reservation.startWork();
-      const turn = lengthOf(chunks) > LONG_BODY ? this.#budget.turn(holderOf(call)) : undefined;
-      if (turn) await turn;
-      call.text = textOf(chunks);
+      const isLong = lengthOf(chunks) > LONG_BODY;
+      call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
       call.body = route.form ? readForm(route, call) : readBody(route, call.text);
       if (route.refuseLate) await route.refuseLate(call);
       if (route.isFrequent && clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
@@ -201,6 +200,15 @@ export class Pipeline {
       return await this.#inTurn(route, call.caller, () => this.#handle(route, call));
     } finally {
       reservation.release();
+    }
+  }
+
+  async #textInTurns(chunks: readonly Buffer[], holder: string): Promise<string> {
+    const steps = textInSteps(chunks);
+    for (;;) {
+      await this.#budget.turn(holder);
+      const { done, value } = steps.next();
+      if (done) return value;
     }
   }
 
