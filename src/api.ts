@@ -3,6 +3,7 @@ import { Authentication } from './authentication/authentication.ts';
 import { Clients } from './authentication/client.ts';
 import { ClientDirectory } from './authentication/client_directory.ts';
 import { FailedLogins } from './authentication/failed_logins.ts';
+import { LastSeen } from './authentication/last_seen.ts';
 import { LoginLimiter, MAX_FAILURES } from './authentication/login_limiter.ts';
 import { NameKey } from './authentication/name_key.ts';
 import { NonceKeys } from './authentication/nonce_keys.ts';
@@ -79,7 +80,7 @@ export interface ApiParts {
 
 type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[] } & Pick<
   PipelineParts,
-  'authentication' | 'sessions' | 'callLimits' | 'proxies' | 'audit'
+  'authentication' | 'sessions' | 'callLimits' | 'proxies' | 'audit' | 'lastSeen'
 >;
 
 /**
@@ -87,7 +88,7 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[] } & Pick<
  */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
-  const { authentication, sessions, proxies, audit } = shared;
+  const { authentication, sessions, proxies, audit, lastSeen } = shared;
   const routesIn = (dialect: Dialect) => {
     const parts = { ...shared, dialect };
     const rows = [
@@ -120,6 +121,7 @@ export function buildApi(given: ApiParts): Built {
       sessions,
       proxies,
       audit,
+      lastSeen,
     },
     callLimits: new CallLimits(given.config, proxies),
   };
@@ -177,6 +179,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     ...{ partitions, limits, log, guard },
     ...{ clients, proxies, authentication },
     sessions: new Sessions(control, authentication),
+    lastSeen: new LastSeen(control, log),
     publicNames,
     audit: new Audit({ control, publicNames, config, log }),
     pages: new Pages(nameKey),

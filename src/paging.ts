@@ -112,7 +112,23 @@ export class Pages {
     return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
   }
 
-  /** Encrypts a place, for a link to the listing at `path`. */
+  /** Does the same with a list that is sorted by place, and looks at the page alone. */
+  async cutSorted<T>(
+    call: Pick<PagedCall, 'path' | 'query'>,
+    all: () => Promise<readonly T[]>,
+    placeOf: (entry: T) => string,
+  ): Promise<Page<T> | undefined> {
+    const { limit, after } = call.query;
+    if (limit === undefined && after === undefined) return undefined;
+    const place = after && (await this.open(call.path, 'after', after));
+    const list = await all();
+    const from = place === undefined ? 0 : firstAfter(list, (entry) => placeOf(entry) > place);
+    const some = list.slice(from, from + (limit ?? DEFAULT_LISTED) + 1);
+    const page = await this.cut(call, async () => some, placeOf);
+    return page && { ...page, calls: list.length / ENTRIES_PER_CALL };
+  }
+
+  /** Encrypts a place for the links of the listing at `path`. */
   async seal(path: string, place: string): Promise<string> {
     return encrypted(await this.#keyOf(path), place);
   }
@@ -130,6 +146,17 @@ export class Pages {
   async #keyOf(path: string): Promise<Buffer> {
     return hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
   }
+}
+
+/** Returns the index of the first entry for which `isAfter` is true, as it is for all behind it. */
+function firstAfter<T>(list: readonly T[], isAfter: (entry: T) => boolean): number {
+  let [from, to] = [0, list.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isAfter(list[middle] as T)) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }
 
 function encrypted(key: Buffer, place: string): string {

@@ -13,6 +13,6 @@ return function(call, args)
   if not sha256 and not md5 then return 'no_secret' end
   redis.call('HSET', former, 'ha1_sha256', sha256 or '', 'ha1_md5', md5 or '')
   redis.call('PEXPIRE', former, args.grace_ms)
-  redis.call('HSET', client, 'ha1_sha256', args.ha1_sha256, 'ha1_md5', args.ha1_md5)
+  redis.call('HSET', client, 'ha1_sha256', args.ha1_sha256, 'ha1_md5', args.ha1_md5, 'secret_at', call.now_ms)
   return 'ok'
 end

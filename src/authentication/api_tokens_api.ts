@@ -6,8 +6,15 @@ import { listed } from '../listing.ts';
 import { NAMED } from '../named_schemas.ts';
 import { PAGED, type PagedCall, type Pages } from '../paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
-import { byPlace, type Clients, placeOf } from './client.ts';
-import { CLIENT_WORDING, NAME_RULE, type NewClient, newClientInput } from './client_input.ts';
+import { type Clients, placeOf } from './client.ts';
+import {
+  CLIENT_WORDING,
+  type ClientLimits,
+  LIMITS_INPUT,
+  NAME_RULE,
+  type NewClient,
+  newClientInput,
+} from './client_input.ts';
 import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
 import type { PublicNames } from './public_names.ts';
 
@@ -39,6 +46,12 @@ const TOKEN_PARAMS: Input<{ token: string }> = {
 };
 const ROTATION: Input<{ grace: number }> = { schema: rotation, wording: CLIENT_WORDING };
 const CLIENT = z.object({ ...token, name: z.string(), ...scopes }).register(NAMED, { name: 'Client' });
+const ms = z.int().nullable();
+const LISTED_CLIENT = CLIENT.extend({
+  created_at: ms.describe('When it was made; null if not known.'),
+  secret_at: ms.describe('When its secret was made; null if it has none.'),
+  last_seen_at: ms.describe('When it called last, to a minute or two; null if never, or not known.'),
+});
 const MADE_CLIENT = CLIENT.extend({
   secret: z.string().optional().describe('Shown this once; missing if its token is its credential.'),
 });
@@ -64,13 +77,13 @@ interface ApiTokensParts extends HandlerParts {
 /** Headers of answers with a secret, which must not be cached. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
-/** `/api_tokens`: root lists, makes and removes clients, and rotates their secrets. Viewers list them. */
+/** `/api_tokens`: root lists, makes, limits and removes clients, and rotates their secrets. Viewers list them. */
 export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts): Route[] {
-  const { list, create, remove, rotate } = handlers(parts);
+  const { list, create, limit, remove, rotate } = handlers(parts);
   return [
     route('GET /api_tokens', WATCHERS, {
       ...PAGED,
-      answers: { 200: z.array(CLIENT), 204: null },
+      answers: { 200: z.array(LISTED_CLIENT), 204: null },
       handle: list,
     }),
     route('POST /api_tokens', ROOT, {
@@ -79,6 +92,14 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
       answers: { 201: MADE_CLIENT },
       errors: ['bad_client', 'client_has_secret', 'storage_full'],
       handle: create,
+    }),
+    route('PUT /api_tokens/:token', ROOT, {
+      action: 'client.limit',
+      params: TOKEN_PARAMS,
+      body: LIMITS_INPUT,
+      answers: { 200: CLIENT },
+      errors: ['bad_client', 'client_not_found', 'storage_full'],
+      handle: limit,
     }),
     route('DELETE /api_tokens/:token', ROOT, {
       action: 'client.delete',
@@ -113,10 +134,10 @@ function handlers(parts: HandlerParts) {
 
   return {
     async list(call: PagedCall) {
-      const names = await clients.names();
+      const names = await clients.sorted();
       if (names.length === 0) return NO_CONTENT;
-      const page = await pages.cut(call, async () => names, placeOf);
-      const list = await clients.read(page?.entries ?? names.sort(byPlace));
+      const page = await pages.cutSorted(call, async () => names, placeOf);
+      const list = await clients.read((page?.entries ?? names).map(([token]) => token));
       const shown = async (slice: readonly (typeof list)[number][]) => {
         const nameOf = await publicNames.seenBy(
           call.caller,
@@ -133,11 +154,20 @@ function handlers(parts: HandlerParts) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
       }
-      const scopes = { ...(publish && { publish }), ...(subscribe && { subscribe }) };
+      const scopes = definedScopes({ publish, subscribe });
       const made = secret
         ? await clients.create(name, scopes)
         : await register(name, token ?? credentialToken(name), scopes);
       return { status: 201, headers: SECRET, body: { ...made, ...scopes } } as const;
+    },
+
+    async limit({ params: { token }, body }: { params: { token: string }; body: ClientLimits }) {
+      checkChangeable(token, clients);
+      const scopes = definedScopes(body);
+      const limited = await clients.limit(token, scopes);
+      if (!limited) throw new BusError('client_not_found', 'no client has this token');
+      for (const join of limited.ended) await removeSubscriber(join);
+      return ok({ token, name: limited.name, ...scopes });
     },
 
     async rotate({
@@ -165,6 +195,10 @@ function handlers(parts: HandlerParts) {
       return NO_CONTENT;
     },
   };
+}
+
+function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
+  return { ...(publish && { publish }), ...(subscribe && { subscribe }) };
 }
 
 /**

@@ -1,13 +1,14 @@
 import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret } from '../ids.ts';
+import { KeptList } from '../kept_list.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
-import { readScopes, scopeFields } from './scope.ts';
+import { readScopes, scopeFields, scopeList } from './scope.ts';
 
 /** Maximum clients that one pipeline reads. */
 const LIST_SLICE = 500;
@@ -31,9 +32,18 @@ type TokenAndName = [token: string, name: string];
 
 /** Returns a client's place in listings. They are sorted by name, and then by token. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
-export const byPlace = (one: TokenAndName, other: TokenAndName) => (placeOf(one) < placeOf(other) ? -1 : 1);
 
-type ListedClient = { token: string; name: string } & Scopes;
+/** Times are in ms; null if they are not known. */
+type ListedClient = {
+  token: string;
+  name: string;
+  created_at: number | null;
+  secret_at: number | null;
+  last_seen_at: number | null;
+} & Scopes;
+
+/** The fields of a client's hash that a listing reads. */
+const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'];
 
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
@@ -47,11 +57,13 @@ export class Clients {
   readonly #control: Partition;
   readonly #others: readonly Partition[];
   readonly #fixed: ReadonlyMap<string, Client>;
+  readonly #list: KeptList<TokenAndName>;
 
   /** `others` are all partitions except `control`. Callers that change no client may leave them out. */
   constructor(control: Partition, fixedTokens: readonly string[], others: readonly Partition[] = []) {
     this.#control = control;
     this.#others = others;
+    this.#list = new KeptList({ count: () => this.#count(), read: () => this.names(), placeOf });
     this.#fixed = new Map(fixedTokens.map((token) => [token, { token, name: nameIn(token), ha1: null }]));
   }
 
@@ -68,8 +80,8 @@ export class Clients {
     await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
-    // Errors are ignored, because this answer is the only one that contains the secret. Where registering failed, a
-    // sweep registers the client.
+    this.#list.forget();
+    // Errors are ignored, because only the answer contains the secret. A sweep registers the client where this failed.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
@@ -82,14 +94,24 @@ export class Clients {
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
     const { outcome, ended } = await registerIn(this.#control, client);
+    this.#list.forget();
     if (outcome !== 'ok') return { outcome, ended };
     const copies = await Promise.all(this.#others.map((each) => registerIn(each, client)));
     return { outcome, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
   }
 
   /**
-   * Replaces the secret. The present secret stays valid for `graceMs`. The secret before that one becomes invalid.
+   * Gives a client these scopes instead of its present ones. It loses the subscriptions and joins that they do not permit;
+   * `ended` has the tokens of the joins. Resolves with undefined if there is no such client. A repeat is harmless.
    */
+  async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
+    const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });
+    if (name === undefined) return undefined;
+    const copies = await Promise.all(this.#others.map((each) => registerIn(each, { token, name, scopes })));
+    return { name, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
+  }
+
+  /** Replaces the secret. The present secret stays valid for `graceMs`; one from before it is no longer valid. */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#control.run('rotate_secret', {
@@ -118,22 +140,36 @@ export class Clients {
     return [...names];
   }
 
-  /** Returns the clients with these tokens and names, in this order. */
-  async read(names: readonly TokenAndName[]): Promise<ListedClient[]> {
-    const scopes: unknown[] = [];
-    for (let from = 0; from < names.length; from += LIST_SLICE)
-      scopes.push(...(await this.#scopesOf(names.slice(from, from + LIST_SLICE))));
-    return names.map(([token, name], index) => ({
-      ...{ token, name },
-      ...readScopes(...(scopes[index] as [Field, Field])),
-    }));
+  /** Returns the tokens and names of the clients in Redis, sorted for listings, as KeptList keeps them. */
+  sorted(): Promise<readonly TokenAndName[]> {
+    return this.#list.sorted();
   }
 
-  #scopesOf(names: readonly TokenAndName[]): Promise<unknown[]> {
-    return this.#control.command((redis, keys) => {
-      const reads = redis.pipeline();
-      for (const [token] of names) reads.hmget(keys.api_token(token), 'publish', 'subscribe');
-      return replies(reads);
+  #count(): Promise<number> {
+    return this.#control.command((redis, keys) => redis.hlen(keys.api_tokens()));
+  }
+
+  /** Returns the clients with these tokens, in this order, without those that do not exist. */
+  async read(tokens: readonly string[]): Promise<ListedClient[]> {
+    const clients: ListedClient[] = [];
+    for (let from = 0; from < tokens.length; from += LIST_SLICE)
+      clients.push(...(await this.#readSome(tokens.slice(from, from + LIST_SLICE))));
+    return clients;
+  }
+
+  async #readSome(tokens: readonly string[]): Promise<ListedClient[]> {
+    if (tokens.length === 0) return [];
+    const [names = [], ...hashes] = (await this.#control.command((redis, keys) =>
+      replies(
+        redis.pipeline([
+          ['hmget', keys.api_tokens(), ...tokens],
+          ...tokens.map((token) => ['hmget', keys.api_token(token), ...LISTED_FIELDS]),
+        ]),
+      ),
+    )) as Field[][];
+    return tokens.flatMap((token, index) => {
+      const name = names[index];
+      return typeof name === 'string' ? listedClient(token, name, hashes[index] ?? []) : [];
     });
   }
 
@@ -148,6 +184,7 @@ export class Clients {
   /** Removes a client and its triggers, even if Redis is full. Resolves with true if the client was in Redis. */
   async remove(token: string): Promise<boolean> {
     const removed = await this.#control.run('remove_client', { token });
+    this.#list.forget();
     await Promise.all(this.#others.map((each) => each.run('remove_client', { token })));
     return removed;
   }
@@ -186,3 +223,14 @@ export class Clients {
 }
 
 type Field = string | null;
+
+function listedClient(token: string, name: string, hash: readonly Field[]): ListedClient {
+  const [publish = null, subscribe = null, secret, created, rotated, seen] = hash;
+  const ms = (text: Field | undefined) => (text ? Number(text) : null);
+  return {
+    ...{ token, name, ...readScopes(publish, subscribe) },
+    created_at: ms(created),
+    secret_at: secret ? ms(rotated ?? created) : null,
+    last_seen_at: ms(seen),
+  };
+}

@@ -1,7 +1,7 @@
 import type { Scopes } from '../caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { readScopes, scopeFields } from './scope.ts';
+import { readScopes, scopeList } from './scope.ts';
 
 /** Number of clients that one call compares. 300 take Redis about 1 ms. */
 const SLICE = 300;
@@ -24,11 +24,7 @@ export function registerIn(
   partition: Partition,
   { token, name, scopes }: KnownClient,
 ): Promise<Reply<'register_client'>> {
-  const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
-  return partition.run('register_client', {
-    ...{ token, name },
-    scopes: fields.map(([of, patterns]) => ({ of, patterns })),
-  });
+  return partition.run('register_client', { token, name, scopes: scopeList(scopes) });
 }
 
 /**

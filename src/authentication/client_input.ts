@@ -20,6 +20,20 @@ export const CLIENT_WORDING: Wording = {
   unknown: (name) => `${name} is not a field here; use grace`,
 };
 
+const limits = z.strictObject({
+  publish: patterns.describe('Topics that it may publish to from now on; any, if left out.'),
+  subscribe: patterns.describe('Topics that it may subscribe to from now on; any, if left out.'),
+});
+export type ClientLimits = z.infer<typeof limits>;
+export const LIMITS_INPUT: Input<ClientLimits> = {
+  schema: limits,
+  wording: {
+    ...CLIENT_WORDING,
+    whole: 'send an object such as {"publish": ["invoices"]}',
+    unknown: (name) => `${name} is not a field here; use publish and subscribe`,
+  },
+};
+
 /** Returns the schema of a new client. Unknown fields are ignored, as clients of the Ruby Routemaster expect. */
 const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
   z

@@ -25,7 +25,13 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** Returns the scopes stored in these fields of a client. In a field, null means unlimited. */
+/** Returns the same for a script. */
+export function scopeList(scopes: Scopes): { of: 'publish' | 'subscribe'; patterns: string }[] {
+  const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
+  return fields.map(([of, patterns]) => ({ of, patterns }));
+}
+
+/** Returns the scopes stored in these fields; null means unlimited. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

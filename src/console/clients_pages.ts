@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
-import { html } from '../html.ts';
+import { type Content, type Html, html } from '../html.ts';
 import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { linesOf } from './fields.ts';
+import { ago } from './format.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
 
@@ -19,9 +20,11 @@ interface Client {
   name: string;
   publish?: string[];
   subscribe?: string[];
+  secret_at: number | null;
+  last_seen_at: number | null;
 }
 
-/** A page that lists the clients. Root can create and remove clients there, and replace their secrets. */
+/** A page of the clients, where root makes, limits, rotates and removes them. */
 export function clientsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {
@@ -30,9 +33,16 @@ export function clientsPages({ api }: { api: ApiCalls }): Route[] {
         const query = { limit: '100', ...call.query };
         const { body, next } = await api.call<Client[] | undefined>('GET /api_tokens', call, { query });
         const mayChange = api.allows('POST /api_tokens', call);
-        const acts = ({ name, token }: Client) => {
+        const nowMs = Date.now();
+        const acts = (client: Client) => {
+          const { name, token } = client;
           const own = `${PATH}/${encodeURIComponent(token)}`;
-          return html`${confirmed(call, 'New secret…', 'The old secret works for a day more.', {
+          return html`${confirmed(
+            call,
+            'Limit…',
+            'Subscriptions and joins that the limits do not permit end, and triggers pause.',
+            { action: `${own}/limit`, does: `Limit ${name}`, content: limitFields(client) },
+          )}${confirmed(call, 'New secret…', 'The old secret works for a day more.', {
             action: `${own}/rotate`,
             does: `Make a new secret for ${name}`,
             isDangerous: false,
@@ -53,6 +63,11 @@ export function clientsPages({ api }: { api: ApiCalls }): Route[] {
             { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
             { name: 'May publish to', cell: ({ publish }) => topics(publish) },
             { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
+            {
+              name: 'Secret',
+              cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
+            },
+            { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
             ...(mayChange ? [{ name: '', cell: (client: Client) => acts(client) }] : []),
           ],
           body ?? [],
@@ -78,6 +93,17 @@ export function clientsPages({ api }: { api: ApiCalls }): Route[] {
         };
         const made = await api.call<Client & { secret: string }>('POST /api_tokens', call, { body });
         return secretPage(made.body);
+      },
+    }),
+    action(`${PATH}/:token/limit`, ROOT, {
+      action: 'client.limit',
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { publish, subscribe } = call.body;
+        const body = { ...patterns('publish', publish), ...patterns('subscribe', subscribe) };
+        await api.call('PUT /api_tokens/:token', call, { params: call.params, body });
+        return PATH;
       },
     }),
     action(`${PATH}/:token/rotate`, ROOT, {
@@ -119,10 +145,23 @@ function topics(patterns: string[] | undefined) {
   return patterns.length === 0 ? html`<span class="none">none</span>` : patterns.join(', ');
 }
 
-/** Returns the scope that a form field gives: a list of topic patterns. An empty field sets no limit. */
+const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
+
+/** What a field of a scope has if no topic is permitted. It is no name of a topic. */
+const NO_TOPIC = '-';
+
+/** Returns the scope that is entered in a field: topic patterns. An empty field sets no limit. */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);
-  return list.length === 0 ? {} : { [field]: list };
+  return list.length === 0 ? {} : { [field]: list.filter((each) => each !== NO_TOPIC) };
+}
+
+function limitFields({ publish, subscribe }: Partial<Client>): Html {
+  const written = (list: string[] | undefined) => (list?.length === 0 ? NO_TOPIC : list?.join(', '));
+  const field = (name: string, label: string, list: string[] | undefined): Content =>
+    html`<label>${label} <input name="${name}" value="${written(list)}" placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`;
+  return html`${field('publish', 'May publish to', publish)}${field('subscribe', 'May subscribe to', subscribe)}
+<p class="hint">Topics such as <code>orders</code> or <code>shop_*</code>. Empty means any topic, <code>-</code> means none.</p>`;
 }
 
 function creation(call: Parameters<typeof form>[0]) {
@@ -130,8 +169,7 @@ function creation(call: Parameters<typeof form>[0]) {
     action: PATH,
     does: 'Make it',
     content: html`<label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label>
-<label>May publish to <input name="publish" placeholder="orders, shop_*" autocapitalize="none" spellcheck="false"></label>
-<label>May subscribe to <input name="subscribe" placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`,
+${limitFields({})}`,
   })}</div>`;
 }
 

@@ -9,6 +9,7 @@ import { deliveriesPages } from './deliveries_pages.ts';
 import { deliveryPage } from './delivery_page.ts';
 import { jobsPages } from './jobs_pages.ts';
 import { joinsPages } from './joins_pages.ts';
+import { LiveParts } from './live_parts.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
 import { subscriberPage } from './subscriber_page.ts';
@@ -23,8 +24,8 @@ type ConsoleParts = LoginParts & OverviewParts & BulkParts;
 /** Returns the routes of all pages of the console. The pages can do and show only what the API does and shows. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
   const api = new ApiCalls(routes);
-  return [
-    ...assetRoutes(),
+  const liveParts = new LiveParts();
+  const pages = [
     ...loginPages(parts),
     ...overviewPage({ ...parts, api }),
     ...subscribersPages({ api }),
@@ -41,4 +42,5 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...clientsPages({ api }),
     ...auditPage({ api }),
   ];
+  return [...assetRoutes(), ...pages.map((each) => liveParts.share(each))];
 }

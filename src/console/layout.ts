@@ -72,12 +72,16 @@ export interface Visitor {
   headers: IncomingHttpHeaders;
 }
 
+/** True if htmx asks for a page to refresh a part of it. */
+export function isRefresh(headers: IncomingHttpHeaders): boolean {
+  return headers['hx-request'] !== undefined;
+}
+
 /**
  * Returns a page as an answer. If htmx refreshes the page, the answer has only the part between header and footer.
  */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
-  const isRefresh = visitor.headers['hx-request'] !== undefined;
-  const { text } = isRefresh ? mainOf(page) : whole(visitor, page);
+  const { text } = isRefresh(visitor.headers) ? mainOf(page) : whole(visitor, page);
   const headers = { ...PAGE_HEADERS, ...page.headers };
   const status = page.status ?? 200;
   const accepts = String(visitor.headers['accept-encoding'] ?? '');
@@ -89,7 +93,7 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 export function answerError(error: BusError, { caller, path, headers }: PageCall): Answer {
   if (error.code === 'unauthenticated') {
     const login = `/console/login?to=${encodeURIComponent(path)}`;
-    if (headers['hx-request'] !== undefined) return { status: 401, headers: { 'HX-Redirect': login } };
+    if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };
     return { status: 303, headers: { Location: login } };
   }
   const page = {

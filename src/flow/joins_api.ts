@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { actingClient } from '../authentication/acting_client.ts';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller, ClientCaller } from '../caller.ts';
+import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf } from '../join_token.ts';
 import { listed } from '../listing.ts';
@@ -14,7 +15,7 @@ import {
   type Pages,
   QUERY_WORDING,
 } from '../paging.ts';
-import { ALL, BOTH, CLIENTS, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
 import { JOIN_REPORT, type JoinReport, type KeyPlace, OPEN_KEY } from './join_report.ts';
@@ -24,6 +25,7 @@ import { type Joins, placeOf } from './joins.ts';
 type Params = { name: string };
 type Whose = { client?: string | undefined };
 type KeysQuery = z.infer<typeof keysQuery>;
+type Change = { caller: Exclude<Caller, { role: 'viewer' }>; params: Params; query: Whose };
 
 const PARAMS: Input<Params> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the join.') }),
@@ -50,20 +52,18 @@ interface JoinsParts {
   removeJoin: (token: string) => Promise<boolean>;
 }
 
-/**
- * `/joins`: a client creates, sees and removes its own joins. Root and viewers see the joins of all clients, and root
- * may remove them.
- */
+/** `/joins`: a client makes, sees and removes its own, root those of all clients. Viewers see all of them. */
 export function joinsApi(parts: JoinsParts): Route[] {
   const { list, put, read, remove } = handlers(parts);
   return [
     route('GET /joins', ALL, { ...PAGED, answers: { 200: z.array(JOIN_REPORT) }, handle: list }),
-    route('PUT /joins/:name', CLIENTS, {
+    route('PUT /joins/:name', BOTH, {
       action: 'join.put',
       params: PARAMS,
+      query: WHOSE,
       body: RULES_INPUT,
       answers: { 200: JOIN_REPORT, 201: JOIN_REPORT },
-      errors: ['bad_join', 'topic_claimed', 'limit_reached', 'storage_full'],
+      errors: ['bad_join', 'bad_query', 'client_not_found', 'topic_claimed', 'limit_reached', 'storage_full'],
       handle: put,
     }),
     route('GET /joins/:name', ALL, {
@@ -125,11 +125,12 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
       return listed(reports, (slice) => shownTo(call.caller, slice), page);
     },
 
-    async put({ caller, params: { name }, body }: { caller: ClientCaller; params: Params; body: JoinRules }) {
-      const beyond = beyondScope(caller.scopes, body);
+    async put({ caller, params: { name }, query, body }: Change & { body: JoinRules }) {
+      const client = await actingClient(clients, caller, ownerOf(await meant(caller, name, query.client)));
+      const token = joinToken(name, client.token);
+      const beyond = beyondScope(client.scopes, body);
       if (beyond) throw beyond;
-      const token = joinToken(name, caller.token);
-      const { outcome, topic = '' } = await joins.put(caller.token, name, body);
+      const { outcome, topic = '' } = await joins.put(client.token, name, body);
       if (outcome !== 'created' && outcome !== 'changed') throw refused(outcome, topic, body);
       await undoUnlessPermitted(token, body);
       const report = await joins.find(token);
@@ -153,7 +154,7 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
       return { ...ok({ ...shown, keys }), headers };
     },
 
-    async remove({ caller, params: { name }, query }: { caller: Caller; params: Params; query: Whose }) {
+    async remove({ caller, params: { name }, query }: Change) {
       if (!(await removeJoin(await meant(caller, name, query.client)))) throw notFound(name);
       return NO_CONTENT;
     },

@@ -1,3 +1,5 @@
+import { actingClient } from '../authentication/acting_client.ts';
+import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { allows } from '../authentication/scope.ts';
 import type { Caller, ClientCaller } from '../caller.ts';
@@ -30,7 +32,7 @@ export interface TriggersParts {
   triggers: Triggers;
   pages: Pages;
   publicNames: PublicNames;
-  clients: { isFixed(token: string): boolean };
+  clients: Pick<Clients, 'find' | 'isFixed'>;
   publisher: Pick<Publisher, 'publish'>;
   guard: Pick<StorageGuard, 'checkTopic'>;
   rateLimit?: RateLimit | undefined;
@@ -43,7 +45,7 @@ export interface TriggersParts {
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 
-type Change = { caller: ClientCaller; params: TriggerParams };
+type Change = { caller: Exclude<Caller, { role: 'viewer' }>; params: TriggerParams; query: Whose };
 
 /** Returns the handlers of `/triggers`. */
 export function triggerCalls(parts: TriggersParts) {
@@ -75,6 +77,10 @@ export function triggerCalls(parts: TriggersParts) {
       });
   };
 
+  /** Resolves with the client in whose name a trigger is changed. */
+  const actor = async (caller: Change['caller'], query: Whose) =>
+    actingClient(clients, caller, (await owners.one(caller, query)).token ?? '');
+
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
       const { token, calls } = await owners.named(caller, query);
@@ -99,14 +105,15 @@ export function triggerCalls(parts: TriggersParts) {
       return { ...ok({ ...report, preview: preview.times }), calls: calls + preview.calls };
     },
 
-    async put({ caller, params: { name }, body }: Change & { body: TriggerBody }) {
-      refuseBeyondScope(caller, body.topic);
+    async put({ caller, params: { name }, query, body }: Change & { body: TriggerBody }) {
+      const client = await actor(caller, query);
+      refuseBeyondScope(client, body.topic);
       await guard.checkTopic(body.topic);
       const event = readTriggerEvent(body.event, rules);
-      await budget.turn(caller.token);
-      const trigger = { client: caller.token, name };
+      await budget.turn(client.token);
+      const trigger = { client: client.token, name };
       const computing = new Computing();
-      const outcome = await triggers.put(trigger, clients.isFixed(caller.token), (stored, nowMs) =>
+      const outcome = await triggers.put(trigger, clients.isFixed(client.token), (stored, nowMs) =>
         wanted(body, event, stored, nowMs, computing),
       );
       const refusal = putRefusal(outcome, body.topic);
@@ -116,25 +123,18 @@ export function triggerCalls(parts: TriggersParts) {
       return { status, body: await shown(caller, stored), calls: computing.calls } as const;
     },
 
-    async remove({
-      caller,
-      params: { name },
-      query,
-    }: {
-      caller: Caller;
-      params: TriggerParams;
-      query: Whose;
-    }) {
+    async remove({ caller, params: { name }, query }: Change) {
       const { token } = await owners.one(caller, query);
       if (token === null || !(await triggers.remove({ client: token, name }))) throw notFound(name);
       return NO_CONTENT;
     },
 
-    async fire({ caller, params: { name } }: Change) {
-      const client = caller.token;
+    async fire({ caller, params: { name }, query }: Change) {
+      const acting = await actor(caller, query);
+      const client = acting.token;
       const { nowMs, stored } = await find({ client, name });
       const { topic } = readDefinition(stored.text);
-      refuseBeyondScope(caller, topic);
+      refuseBeyondScope(acting, topic);
       await guard.checkTopic(topic);
       const id = eventId();
       const text = eventNow(stored.text, id, nowMs);

@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import { MAX_CHARACTERS_PER_BYTE } from '../json.ts';
-import { ALL, BOTH, CLIENTS, MAX_BODY_BYTES, NOTHING, type Route, route } from '../route.ts';
+import { ALL, BOTH, MAX_BODY_BYTES, NOTHING, type Route, route } from '../route.ts';
 import { type TriggersParts, triggerCalls } from './trigger_calls.ts';
 import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
 
-/**
- * `/triggers`. A client sees and changes its own triggers. Root sees and deletes those of all clients, and viewers
- * see them.
- */
+/** The errors of a change that root makes in the name of a client. */
+const WHOSE_ERRORS = ['bad_query', 'client_not_found'] as const;
+
+/** `/triggers`. A client sees and changes its own, root those of all clients, viewers see all. */
 export function triggersApi(parts: TriggersParts): Route[] {
   const { list, read, put, remove, fire } = triggerCalls(parts);
   const { maxEventDataBytes } = parts.limits;
@@ -29,13 +29,21 @@ export function triggersApi(parts: TriggersParts): Route[] {
       errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
       handle: read,
     }),
-    route('PUT /triggers/:name', CLIENTS, {
+    route('PUT /triggers/:name', BOTH, {
       action: 'trigger.put',
       params: TRIGGER_PARAMS,
+      query: WHOSE,
       body: TRIGGER_BODY,
       maxBodyBytes: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + MAX_BODY_BYTES,
       answers: { 200: TRIGGER_REPORT, 201: TRIGGER_REPORT },
-      errors: ['bad_trigger', 'topic_claimed', 'limit_reached', 'trigger_not_found', 'storage_full'],
+      errors: [
+        ...WHOSE_ERRORS,
+        'bad_trigger',
+        'topic_claimed',
+        'limit_reached',
+        'trigger_not_found',
+        'storage_full',
+      ],
       handle: put,
     }),
     route('DELETE /triggers/:name', BOTH, {
@@ -46,11 +54,13 @@ export function triggersApi(parts: TriggersParts): Route[] {
       errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
       handle: remove,
     }),
-    route('POST /triggers/:name/fire', CLIENTS, {
+    route('POST /triggers/:name/fire', BOTH, {
       action: 'trigger.fire',
       params: TRIGGER_PARAMS,
+      query: WHOSE,
       answers: { 200: z.object({ id: z.string() }) },
       errors: [
+        ...WHOSE_ERRORS,
         'bad_trigger',
         'trigger_not_found',
         'topic_claimed',

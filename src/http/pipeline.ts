@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
+import type { LastSeen } from '../authentication/last_seen.ts';
 import type { Session, Sessions } from '../authentication/sessions.ts';
 import type { Caller } from '../caller.ts';
 import { clock } from '../clock.ts';
@@ -47,6 +48,8 @@ export interface PipelineParts {
   callLimits?: CallLimits;
   /** Records the calls that change something. If absent, nothing is recorded. */
   audit?: Audit;
+  /** If absent, nobody is told when a client called last. */
+  lastSeen?: Pick<LastSeen, 'note'>;
 }
 
 interface Arrival {
@@ -87,6 +90,7 @@ export class Pipeline {
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
       const caller = await this.#callerOf(route, request, session);
+      if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) callLimits?.begin(counted, response);
       const record = caller && this.#record(route, request, caller);

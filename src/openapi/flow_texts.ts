@@ -52,7 +52,7 @@ export const FLOW_TEXTS: Record<string, RouteText> = {
     chapter: 'Joins',
     summary: 'Make or change a join',
     description:
-      "It publishes an event when each of its sources has had its number of events with the same key. 201 if it is new. The topics that it publishes to become the client's.",
+      "It publishes an event when each of its sources has had its number of events with the same key. 201 if it is new. The topics that it publishes to become the client's. Root gives `client`.",
     body: JOIN_RULES,
     answer: JOIN,
   },
@@ -78,7 +78,7 @@ export const FLOW_TEXTS: Record<string, RouteText> = {
     chapter: 'Triggers',
     summary: 'Make or change a trigger',
     description:
-      "It publishes an event at each time of its schedule. 201 if it is new. Its topic becomes the client's. A field that is left out has its default; only `start` stays as it was. Each due time fires once; `id` is the name of the trigger, `@` and the due time, and `t` is the due time.",
+      "It publishes an event at each time of its schedule. 201 if it is new. Its topic becomes the client's. A field that is left out has its default; only `start` stays as it was. Each due time fires once; `id` is the name of the trigger, `@` and the due time, and `t` is the due time. Root gives `client`.",
     body: TRIGGER_RULES,
     answer: TRIGGER,
   },
@@ -96,7 +96,7 @@ export const FLOW_TEXTS: Record<string, RouteText> = {
   'POST /triggers/:name/fire': {
     chapter: 'Triggers',
     summary: 'Publish the event of a trigger now',
-    description: 'The schedule stays as it is.',
+    description: 'The schedule stays as it is. Root gives `client`.',
     answer: { id: 'V1StGXR8_Z5jdHi6' },
   },
 };

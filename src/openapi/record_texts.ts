@@ -97,7 +97,12 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     chapter: 'Clients',
     summary: 'List clients',
     description: `${PAGED} 204 if there are none.`,
-    answer: [{ token: SHOP, name: 'shop', publish: ['products', 'orders_*'] }],
+    answer: [
+      {
+        ...{ token: SHOP, name: 'shop', publish: ['products', 'orders_*'] },
+        ...{ created_at: 1_795_171_531_418, secret_at: 1_795_171_531_418, last_seen_at: 1_795_172_000_000 },
+      },
+    ],
   },
   'POST /api_tokens': {
     chapter: 'Clients',
@@ -111,6 +116,14 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
       publish: ['products', 'orders_*'],
       secret: 'mA0fJd5cXnJ4yq1vRtZ2Lw7eKxU9bHgP',
     },
+  },
+  'PUT /api_tokens/:token': {
+    chapter: 'Clients',
+    summary: 'Limit a client',
+    description:
+      'It may publish and subscribe to these topics from now on; a limit that is left out ends. It loses the subscriptions and joins that the limits do not permit, and its triggers that they do not permit are paused. Every process knows within a second.',
+    body: { publish: ['products', 'orders_*'], subscribe: [] },
+    answer: { token: SHOP, name: 'shop', publish: ['products', 'orders_*'], subscribe: [] },
   },
   'POST /api_tokens/:token/secret': {
     chapter: 'Clients',

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import type { Config } from '../config.ts';
 import { NAMED } from '../named_schemas.ts';
-import type { Keyspace } from '../store/keys.ts';
-import type { Commands } from '../store/partition.ts';
+import type { Partition } from '../store/partition.ts';
 import { PAUSERS, pauserOf } from '../store/pause.ts';
 import {
   DEFAULT_MAX_BYTES,
@@ -11,7 +10,7 @@ import {
   PERFECT_HEALTH,
 } from '../subscription_defaults.ts';
 import { splitCallback } from './callback_url.ts';
-import { readDropNotice } from './drop_notice.ts';
+import { fieldsOf, readDropNotice } from './drop_notice.ts';
 
 /** Defaults for the settings of a subscriber, and the operator's maximum of `max_in_flight`. */
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
@@ -85,60 +84,35 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** The replies to the commands that `commandsFor` returns. */
-type Replies = [
-  hash: Record<string, string>,
-  topics: string[],
-  queued: string | null,
-  oldest: string[],
+/** What the script `read_subscribers` returns of a subscriber. It encodes an empty list as an object. */
+type Row = [
+  token: string,
+  hash: string[],
+  topics: string[] | object,
+  queued: string | false,
+  oldestUs: string | false,
   deadBatches: number,
-  deadEvents: string | null,
-  dropped: Record<string, string>,
-  untold: string | null,
-  telling: string | null,
+  deadEvents: string | false,
+  dropped: string[] | object,
+  untold: string | false,
+  telling: string | false,
 ];
 
-function commandsFor(keys: Keyspace, token: string): string[][] {
-  return [
-    ['hgetall', keys.subscriber(token)],
-    ['smembers', keys.subscriber_topics(token)],
-    ['hget', keys.gauge_events(), token],
-    ['zrange', keys.batches_queued(token), '0', '0', 'WITHSCORES'],
-    ['zcard', keys.dead_letters_of(token)],
-    ['hget', keys.dead_letters_events(), token],
-    ['hgetall', keys.dropped(token)],
-    ['hget', keys.drop_notice(token), 'events'],
-    ['hget', keys.drop_notice_carried(token), 'events'],
-  ];
-}
-
-/**
- * Returns the reports of subscribers in one partition. Those that do not exist are left out. A single pipeline reads
- * all of them, which takes this process half as long as separate calls.
- */
+/** Returns the reports of subscribers of one partition, without those that do not exist. */
 export async function readReports(
-  redis: Commands,
-  keys: Keyspace,
+  partition: Partition,
   tokens: readonly string[],
   defaults: SubscriptionDefaults,
 ): Promise<SubscriberReport[]> {
-  const commands = tokens.flatMap((token) => commandsFor(keys, token));
-  const replies = ((await redis.pipeline(commands).exec()) ?? []).map(([error, reply]) => {
-    if (error) throw error;
-    return reply;
-  });
-  const each = commands.length / tokens.length;
-  return tokens.flatMap((token, index) => {
-    const its = replies.slice(index * each, (index + 1) * each) as Replies;
-    return reportOf(token, its, defaults) ?? [];
-  });
+  const rows = await partition.run('read_subscribers', { tokens });
+  return rows.flatMap((row) => reportOf(JSON.parse(row), defaults) ?? []);
 }
 
 function reportOf(
-  token: string,
-  [hash, topics, queued, oldest, deadBatches, deadEvents, dropped, untold, telling]: Replies,
+  [token, flat, topics, queued, oldestUs, deadBatches, deadEvents, dropped, untold, telling]: Row,
   defaults: SubscriptionDefaults,
 ): SubscriberReport | undefined {
+  const hash: Partial<Record<string, string>> = fieldsOf(flat);
   if (hash.callback === undefined) return undefined;
   return {
     subscriber: token,
@@ -152,22 +126,26 @@ function reportOf(
     max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
     max_age: Number(hash.max_age ?? defaults.maxAgeMs),
     signing: scheme(hash.signing),
-    topics: topics.sort(),
+    topics: listIn(topics).sort(),
     health_points: Number(hash.health_points ?? PERFECT_HEALTH),
     last_attempted_at: time(hash.last_attempted_at),
     paused_at: time(hash.paused_at),
     paused_by: pauserOf(hash.paused_at, hash.paused_by),
     events: {
       sent: Number(hash.sent ?? 0),
-      queued: Number(queued ?? 0),
-      oldest: oldest[1] === undefined ? null : Math.floor(Number(oldest[1]) / 1000),
+      queued: Number(queued || 0),
+      oldest: oldestUs === false ? null : Math.floor(Number(oldestUs) / 1000),
     },
-    dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
-    dropped: dropsReport(dropped, Number(untold ?? 0) + Number(telling ?? 0)),
+    dead_letters: { batches: deadBatches, events: Number(deadEvents || 0) },
+    dropped: dropsReport(fieldsOf(listIn(dropped)), Number(untold || 0) + Number(telling || 0)),
   };
 }
 
-/** Returns the signature scheme of a subscriber's newest key, which comes first in the text. */
+function listIn(list: string[] | object): string[] {
+  return Array.isArray(list) ? list : [];
+}
+
+/** Returns the signature scheme of the newest key, which comes first in the text. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';

@@ -1,10 +1,12 @@
 import { z } from 'zod';
+import { KeptList } from '../kept_list.ts';
 import { seriesOf } from '../metrics/series.ts';
 import { NAMED } from '../named_schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { replies } from '../store/replies.ts';
 import type { Flushing } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
@@ -52,11 +54,17 @@ interface TopicSubscribers {
 export class Topics {
   readonly #partitions: Partitions;
   readonly #outbox: Flushing | undefined;
+  readonly #list: KeptList<string>;
 
   /** `outbox` moves events between partitions. With several partitions it is needed to remove topics. */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;
+    this.#list = new KeptList({
+      count: () => this.#count(),
+      read: () => this.#names(),
+      placeOf: (name) => name,
+    });
   }
 
   /** Returns true if the topic exists. */
@@ -69,18 +77,30 @@ export class Topics {
 
   /** Returns all topics, sorted by name. */
   async list(): Promise<Topic[]> {
-    return this.read(await this.names());
+    return this.read(await this.#names());
+  }
+
+  /** Returns the names of all topics, sorted, as KeptList keeps them. */
+  names(): Promise<readonly string[]> {
+    return this.#list.sorted();
+  }
+
+  async #count(): Promise<number> {
+    const counts = this.#partitions.all.map((partition) =>
+      partition.command((redis, keys) => redis.scard(keys.topics())),
+    );
+    return (await Promise.all(counts)).reduce((sum, each) => sum + each, 0);
   }
 
   /** Returns the names of all topics, in any order. */
-  async names(): Promise<string[]> {
+  async #names(): Promise<string[]> {
     const names = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.smembers(keys.topics())),
     );
     return (await Promise.all(names)).flat();
   }
 
-  /** Returns these topics, sorted by name. */
+  /** Returns these topics, sorted by name, without those that do not exist. */
   async read(names: readonly string[]): Promise<Topic[]> {
     const parts = [...Map.groupBy(names, (name) => this.#partitions.ofTopic(name))];
     const topics = await Promise.all(parts.map(([partition, names]) => readTopics(partition, names)));
@@ -116,6 +136,7 @@ export class Topics {
     const series = seriesOf({ topic: name });
     const home = this.#partitions.ofTopic(name);
     const { partitions, ...reply } = await home.run('remove_topic', { topic: name, client, series });
+    this.#list.forget();
     for (const index of partitions) await this.#outbox?.flush(home, this.#partitions.all[index] as Partition);
     return reply;
   }
@@ -136,17 +157,20 @@ const FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropp
 async function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
   const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
-    const hashes: (string | null)[][] = [];
-    // The topics are read by pipelines. 10,000 separate commands would delay other requests by 150 ms.
+    const topics: Topic[] = [];
+    // In pipelines, because 10,000 single commands would delay other requests by 150 ms.
     for (let from = 0; from < names.length; from += SLICE) {
       const slice = names.slice(from, from + SLICE);
-      const pipeline = redis.pipeline(slice.map((name) => ['hmget', keys.topic(name), ...FIELDS]));
-      for (const [error, hash] of (await pipeline.exec()) ?? []) {
-        if (error) throw error;
-        hashes.push(hash as (string | null)[]);
-      }
+      const [exist, ...hashes] = (await replies(
+        redis.pipeline([
+          ['smismember', keys.topics(), ...slice],
+          ...slice.map((name) => ['hmget', keys.topic(name), ...FIELDS]),
+        ]),
+      )) as [number[], ...(string | null)[][]];
+      for (const [index, name] of slice.entries())
+        if (exist[index] === 1) topics.push(topicOf(name, hashes[index] ?? [], delayed.get(name) ?? 0));
     }
-    return names.map((name, index) => topicOf(name, hashes[index] ?? [], delayed.get(name) ?? 0));
+    return topics;
   });
 }
 

@@ -78,7 +78,6 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
   };
 
   const listing = new SharedReading(() => topics.list());
-  const names = new SharedReading(() => topics.names());
 
   /**
    * Returns topics as the caller may see them. A publisher's token can be a credential, so only root and the
@@ -92,9 +91,9 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
 
   return {
     async list(call: PagedCall) {
-      const page = await pages.cut(
+      const page = await pages.cutSorted(
         call,
-        () => names.get(),
+        () => topics.names(),
         (name) => name,
       );
       const list = await (page ? topics.read(page.entries) : listing.get());

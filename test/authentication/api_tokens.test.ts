@@ -86,8 +86,8 @@ describe('/api_tokens', () => {
     assert.deepEqual(Object.keys(made.body), ['token', 'name', 'secret']);
     assert.equal(made.body.name, 'billing');
     assert.equal(made.headers.get('cache-control'), 'no-store');
-    const { body } = await call('GET', '/api_tokens');
-    assert.deepEqual(body, [{ token: made.body.token, name: 'billing' }]);
+    const [listed] = (await call('GET', '/api_tokens')).body;
+    assert.deepEqual([listed.token, listed.name, listed.secret], [made.body.token, 'billing', undefined]);
   });
 
   test('the token and secret in the answer of POST work at once', async () => {
@@ -101,8 +101,24 @@ describe('/api_tokens', () => {
     assert.deepEqual([made.status, made.body], [201, { token: 'other--0001', name: 'other' }]);
     const renamed = await post({ name: 'other_two', token: 'other--0001' });
     assert.deepEqual([renamed.status, renamed.body], [201, { token: 'other--0001', name: 'other_two' }]);
-    const { status, body } = await call('GET', '/api_tokens');
-    assert.deepEqual([status, body], [200, [{ token: 'other--0001', name: 'other_two' }]]);
+    const { body } = await call('GET', '/api_tokens');
+    const [{ created_at: _, ...listed }, ...more] = body;
+    const times = { secret_at: null, last_seen_at: null };
+    assert.deepEqual([listed, more], [{ token: 'other--0001', name: 'other_two', ...times }, []]);
+  });
+
+  test('GET says when a client and its secret were made, and when it called last', async () => {
+    const { token } = (await post({ name: 'billing' })).body;
+    const times = async () => (await call('GET', '/api_tokens')).body[0];
+    const made = await times();
+    assert.deepEqual([made.secret_at, made.last_seen_at], [made.created_at, null]);
+    await redis.store.redis.hset(redis.store.keys.api_token(token), 'created_at', 1);
+    assert.deepEqual([(await times()).created_at, (await times()).secret_at], [1, 1]);
+    await call('POST', `/api_tokens/${token}/secret`, '{}');
+    await redis.store.run('note_seen', { tokens: [token, 'nobody'] });
+    const { created_at, secret_at, last_seen_at } = await times();
+    assert.ok(created_at === 1 && secret_at >= made.created_at && last_seen_at >= secret_at);
+    assert.equal(await redis.store.redis.exists(redis.store.keys.api_token('nobody')), 0);
   });
 
   test("a token in Routemaster's form, and one of 64 characters, is taken", async () => {
@@ -205,7 +221,7 @@ describe('/api_tokens', () => {
     const put = await call('PUT', '/api_tokens');
     assert.deepEqual([put.status, put.headers.get('allow')], [405, 'GET, POST']);
     const get = await call('GET', '/api_tokens/x');
-    assert.deepEqual([get.status, get.headers.get('allow')], [405, 'DELETE']);
+    assert.deepEqual([get.status, get.headers.get('allow')], [405, 'PUT, DELETE']);
     assert.equal((await call('GET', '/api_tokens/')).status, 404);
     assert.equal((await call('GET', '/API_tokens')).status, 404);
   });

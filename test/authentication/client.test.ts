@@ -5,7 +5,7 @@ import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
-import { byPlace, Clients } from '../../src/authentication/client.ts';
+import { Clients } from '../../src/authentication/client.ts';
 import { repairCopies } from '../../src/authentication/client_copies.ts';
 import { ha1 } from '../../src/authentication/digests.ts';
 import { StorageFull, StorageUnavailable } from '../../src/errors.ts';
@@ -16,7 +16,10 @@ const redis = new TestStore();
 const ruby = 'legacy--0123456789abcdef0123456789abcdef';
 
 const clients = (fixed: string[] = []) => new Clients(redis.store, fixed);
-const listed = async (fixed?: string[]) => clients(fixed).read((await clients(fixed).names()).sort(byPlace));
+const listed = async (fixed?: string[]) => {
+  const all = await clients(fixed).read((await clients(fixed).sorted()).map(([token]) => token));
+  return all.map(({ created_at: _, secret_at: __, last_seen_at: ___, ...client }) => client);
+};
 const stored = (key: string) => redis.store.redis.hgetall(key);
 
 beforeEach(() => redis.flush());

@@ -257,6 +257,63 @@ describe('root', () => {
     );
   });
 
+  test('limits a client, and sees when it called last', async () => {
+    const client = await bus.client('limited_here');
+    await client.publish('by_limited', { url: 'https://shop.example.com/3' });
+    const path = `/console/clients/${client.token}/limit`;
+    const visit = await as(root, '/console/clients');
+    const limit = async (publish: string, subscribe: string) => {
+      await visit.page.evaluate(`{
+        const form = document.querySelector('form[action="${path}"]');
+        form.closest('details').open = true;
+        form.elements.publish.value = '${publish}';
+        form.elements.subscribe.value = '${subscribe}';
+      }`);
+      await visit.submit(`form[action="${path}"] button`);
+    };
+    await limit('orders, shop_*', '-');
+    assert.match(await visit.text('main'), /limited_here\S+orders, shop_\*none[\d.]+ \w+ ago/);
+    const read = () =>
+      visit.page.evaluate(`document.querySelector('form[action="${path}"]').elements.subscribe.value`);
+    assert.equal(await read(), '-');
+    await until(() =>
+      client.publish('by_limited', { url: 'https://shop.example.com/3' }).then(
+        () => false,
+        () => true,
+      ),
+    );
+    await limit('', '');
+    await until(async () => {
+      await visit.page.goto(`${bus.url}/console/clients`);
+      return /limited_here\S+any topicany topic[\d.]+ \w+ ago[\d.]+ \w+ ago/.test(await visit.text('main'));
+    });
+  });
+
+  test('makes and changes a trigger and a join of a client', async () => {
+    const client = await bus.client('ruled');
+    for (const kind of ['triggers', 'joins'] as const) {
+      const visit = await as(root, `/console/${kind}`);
+      await visit.page.click('details.wide summary');
+      await visit.page.type('[name=client]', client.token);
+      await visit.page.type('[name=name]', 'of_root');
+      await visit.page.evaluate(`{
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('"reports"', '"rooted"').replace('"orders_ready"', '"rooted_too"');
+      }`);
+      await visit.submit(`form[action="/console/${kind}"] button`);
+      assert.ok(visit.page.url().endsWith(`/console/${kind}/of_root?client=${client.token}`));
+      await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+      await visit.submit(`form[action="/console/${kind}"] button`);
+      assert.equal(await visit.text('h1'), 'of_root');
+      await client.call('GET', `/${kind}/of_root`);
+      if (kind === 'joins') continue;
+      await visit.submit('form[action$="/pause"] button');
+      assert.match(await visit.text('main'), /Statepaused/);
+      await visit.submit('form[action$="/fire"] button');
+      assert.match(await visit.text('main'), /Statepaused/);
+    }
+  });
+
   test('makes a client, and sees its secret once', async () => {
     const visit = await as(root, '/console/clients');
     await visit.page.type('[name=name]', 'made_here');
@@ -336,6 +393,7 @@ describe('a viewer', () => {
       '/console/dead_letters/selected',
       '/console/clients',
       `/console/clients/${scene.publisher.token}/rotate`,
+      `/console/clients/${scene.publisher.token}/limit`,
       '/console/dead_letters/bulk',
       '/console/dead_letters/bulk/confirm',
     ]) {
@@ -444,6 +502,7 @@ describe('a client', () => {
     for (const path of [
       ...['/console/clients', `/console/clients/${scene.publisher.token}/rotate`],
       `/console/clients/${scene.publisher.token}/remove`,
+      `/console/clients/${scene.publisher.token}/limit`,
       `/console/topics/${scene.topic}/publish`,
       `/console/topics/${scene.topic}/take_back`,
       ...['pause', 'resume', 'test', 'settings', 'remove'].map(

@@ -16,7 +16,7 @@ import {
 } from './operating.ts';
 import { publish } from './publishing.ts';
 import { addSubscription, deleteSubscription, listSubscriptions } from './subscriptions.ts';
-import { addToken, deleteToken, listTokens } from './tokens.ts';
+import { addToken, deleteToken, limitToken, listTokens } from './tokens.ts';
 import { top } from './top.ts';
 import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
@@ -42,6 +42,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
 };
 
 const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
+const LIMIT: Option = { type: 'string', value: 'TOPICS', help: 'topics, such as orders,shop_*' };
 const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
 
 /** All commands. The help, the README and the shell completion are made from this table. */
@@ -51,6 +52,13 @@ export const COMMANDS: readonly Command[] = [
     args: ['SERVICE [TOKEN]'],
     help: 'create a client, and print its token; its secret is shown on stderr (root)',
     run: addToken,
+  },
+  {
+    name: 'token limit',
+    args: ['TOKEN'],
+    options: { publish: LIMIT, subscribe: LIMIT },
+    help: 'limit a client to these topics; without an option it may use any (root)',
+    run: limitToken,
   },
   { name: 'token del', args: ['TOKEN'], help: 'remove a client (root)', run: deleteToken },
   { name: 'token list', args: [''], help: 'list the clients: token, tab, name (root)', run: listTokens },
@@ -135,6 +143,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'trigger fire',
     args: ['NAME'],
+    options: { client: { type: 'string', value: 'TOKEN', help: 'whose trigger (root)' } },
     help: 'publish the event of a trigger of the client now, and print the id of the event',
     run: fireTrigger,
   },

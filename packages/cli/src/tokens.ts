@@ -10,6 +10,18 @@ export async function addToken(call: Call): Promise<void> {
   }
 }
 
+export async function limitToken(call: Call): Promise<void> {
+  const [token = ''] = call.args;
+  const { publish, subscribe } = call.options;
+  const limits = { publish: topicsIn(publish), subscribe: topicsIn(subscribe) };
+  call.print(await call.connect().limitClient(token, limits), []);
+}
+
+/** Returns the topics of an option, between which are commas; undefined if the option is left out. */
+function topicsIn(option: unknown): string[] | undefined {
+  return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
+}
+
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   await call.connect().removeClient(token);

@@ -17,7 +17,9 @@ export async function listTriggers(call: Call): Promise<void> {
 /** Publishes the event of a trigger now, and prints the id of the event. */
 export async function fireTrigger(call: Call): Promise<void> {
   const [name = ''] = call.args;
-  const answer = await call.connect().fireTrigger(name);
+  const { client } = call.options;
+  const options = typeof client === 'string' ? { client } : {};
+  const answer = await call.connect().fireTrigger(name, options);
   call.print(answer, [answer.id]);
 }
 

@@ -47,11 +47,8 @@ interface Whose {
   join?: string | undefined;
 }
 
-/**
- * Names the client that owns a join. Only root and viewers give it. A client leaves it out, because it reaches only
- * its own joins.
- */
-interface JoinOf {
+/** Names the owner of a join or trigger, for root and viewers. Clients leave it out: they reach only their own. */
+interface Owner {
   client?: string | undefined;
 }
 
@@ -147,8 +144,12 @@ export abstract class Api {
   }
 
   /** Makes a join, or changes it. */
-  putJoin(name: string, rules: CallInput<'PUT /joins/:name'>['body'], options?: CallOptions) {
-    return this.call('PUT /joins/:name', { params: { name }, body: rules }, options);
+  putJoin(
+    name: string,
+    rules: CallInput<'PUT /joins/:name'>['body'],
+    { client, ...options }: Owner & CallOptions = {},
+  ) {
+    return this.call('PUT /joins/:name', { params: { name }, query: { client }, body: rules }, options);
   }
 
   joins(options: ListOptions<'GET /joins'> = {}) {
@@ -158,12 +159,12 @@ export abstract class Api {
   /** Resolves with a join and those of its open keys that were opened first: up to `limit` keys, by default 100. */
   join(
     name: string,
-    { client, limit, ...options }: JoinOf & { limit?: number | undefined } & CallOptions = {},
+    { client, limit, ...options }: Owner & { limit?: number | undefined } & CallOptions = {},
   ) {
     return this.call('GET /joins/:name', { params: { name }, query: { client, limit } }, options);
   }
 
-  removeJoin(name: string, { client, ...options }: JoinOf & CallOptions = {}) {
+  removeJoin(name: string, { client, ...options }: Owner & CallOptions = {}) {
     return this.call('DELETE /joins/:name', { params: { name }, query: { client } }, options);
   }
 
@@ -200,17 +201,21 @@ export abstract class Api {
   }
 
   /** Creates or replaces a trigger. */
-  putTrigger(name: string, trigger: CallInput<'PUT /triggers/:name'>['body'], options?: CallOptions) {
-    return this.call('PUT /triggers/:name', { params: { name }, body: trigger }, options);
+  putTrigger(
+    name: string,
+    trigger: CallInput<'PUT /triggers/:name'>['body'],
+    { client, ...options }: Owner & CallOptions = {},
+  ) {
+    return this.call('PUT /triggers/:name', { params: { name }, query: { client }, body: trigger }, options);
   }
 
-  removeTrigger(name: string, { client, ...options }: { client?: string | undefined } & CallOptions = {}) {
+  removeTrigger(name: string, { client, ...options }: Owner & CallOptions = {}) {
     return this.call('DELETE /triggers/:name', { params: { name }, query: { client } }, options);
   }
 
   /** Publishes the event of a trigger now. */
-  fireTrigger(name: string, options?: CallOptions) {
-    return this.call('POST /triggers/:name/fire', { params: { name } }, options);
+  fireTrigger(name: string, { client, ...options }: Owner & CallOptions = {}) {
+    return this.call('POST /triggers/:name/fire', { params: { name }, query: { client } }, options);
   }
 
   /** Lists what became of each batch, the newest first. Without `subscriber`, root and viewers get all batches. */
@@ -263,7 +268,12 @@ export abstract class Api {
     return this.call('POST /api_tokens', { body: client }, options);
   }
 
-  /** Makes a new secret for a client. The old secret works for another `grace` ms, by default for a day. */
+  /** Limits a client to these topics from now on. A limit that is left out ends. */
+  limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
+    return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
+  }
+
+  /** Makes a new secret. `grace`: how many ms the old secret still works; a day unless set. */
   rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
   }

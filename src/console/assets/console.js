@@ -37,6 +37,12 @@ document.addEventListener('htmx:before:request', ({ target }) => {
 });
 document.addEventListener('htmx:finally:request', ({ target }) => underWay.delete(target));
 
+// Refreshed parts are shared by all sessions, so their forms come without the token of this one.
+document.addEventListener('submit', ({ target }) => {
+  const field = target.elements.form_token;
+  if (field?.value === '') field.value = document.querySelector('header [name=form_token]').value;
+});
+
 // Shows the buttons that need this script.
 document.documentElement.classList.add('js');
 

@@ -1,5 +1,7 @@
 import type { Contract } from '../contract.ts';
 
+const SCOPES = [{ of: 'publish|subscribe', patterns: 'text' }] as const;
+
 export const authenticationContracts = {
   begin_session: {
     arguments: { owner: 'text', digest: 'text', session: 'text', lifetimeMs: 'number', max: 'number' },
@@ -22,8 +24,16 @@ export const authenticationContracts = {
     },
     reply: ['consumed|repeated|replaced|old|too_many_nonces'],
   },
+  limit_client: {
+    arguments: { token: 'text', scopes: SCOPES },
+    reply: { outcome: 'ok|client_not_found', name: 'text?', ended: ['text'] },
+  },
+  note_seen: {
+    arguments: { tokens: ['text'] },
+    reply: 'flag',
+  },
   register_client: {
-    arguments: { token: 'text', name: 'text', scopes: [{ of: 'publish|subscribe', patterns: 'text' }] },
+    arguments: { token: 'text', name: 'text', scopes: SCOPES },
     reply: { outcome: 'ok|has_secret', ended: ['text'] },
   },
   remove_client: {

@@ -8,6 +8,10 @@ import { series as counter } from './metrics.ts';
 const series = [counter] as const;
 
 export const subscribingContracts = {
+  read_subscribers: {
+    arguments: { tokens: ['text'] },
+    reply: ['text'],
+  },
   subscribe: {
     arguments: {
       token: 'text',

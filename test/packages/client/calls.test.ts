@@ -75,6 +75,7 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /api_tokens': (bus) => drain(bus.clients()),
   'POST /api_tokens': (bus) => bus.createClient({ name: 'shop' }),
   'POST /api_tokens/:token/secret': (bus) => bus.rotateSecret('TOKEN'),
+  'PUT /api_tokens/:token': (bus) => bus.limitClient('TOKEN', { publish: ['a'] }),
   'DELETE /api_tokens/:token': (bus) => bus.removeClient('TOKEN'),
   'GET /audit': (bus) => drain(bus.audit({ since: 1 })),
   'GET /jobs': (bus) => drain(bus.jobs({ queue: 'main' })),

@@ -8,7 +8,15 @@ export interface Calls {
     query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
     answer:
-      | { token: string; name: string; publish?: string[] | undefined; subscribe?: string[] | undefined }[]
+      | {
+          token: string;
+          name: string;
+          publish?: string[] | undefined;
+          subscribe?: string[] | undefined;
+          created_at: number | null;
+          secret_at: number | null;
+          last_seen_at: number | null;
+        }[]
       | undefined;
   };
   'POST /api_tokens': {
@@ -32,6 +40,11 @@ export interface Calls {
     query: undefined;
     body: undefined;
     answer: undefined;
+  };
+  'PUT /api_tokens/:token': {
+    query: undefined;
+    body: { publish?: string[] | undefined; subscribe?: string[] | undefined };
+    answer: { token: string; name: string; publish?: string[] | undefined; subscribe?: string[] | undefined };
   };
   'POST /api_tokens/:token/secret': {
     query: undefined;
@@ -333,7 +346,7 @@ export interface Calls {
     };
   };
   'PUT /joins/:name': {
-    query: undefined;
+    query: { client?: string | undefined };
     body: {
       sources: { topic: string; count?: number | undefined }[];
       by: string;
@@ -702,7 +715,7 @@ export interface Calls {
     };
   };
   'PUT /triggers/:name': {
-    query: undefined;
+    query: { client?: string | undefined };
     body: {
       topic: string;
       event?:
@@ -740,7 +753,7 @@ export interface Calls {
     };
   };
   'POST /triggers/:name/fire': {
-    query: undefined;
+    query: { client?: string | undefined };
     body: undefined;
     answer: { id: string };
   };

@@ -1,0 +1,14 @@
+#!lua
+--[[
+limit_client: limit an existing client to other topics (limits.lua), whether it has a secret or not.
+
+`ended` has the tokens of the joins that ended; the caller deletes their batches and dead letters next. `name` is the
+client's. If there is no such client, nothing changes and the outcome is `client_not_found`.
+]]
+local limits = include('limits')
+
+return function(call, args)
+  local name = redis.call('HGET', call.keys.api_tokens(), args.token)
+  if not name then return { outcome = 'client_not_found', ended = {} } end
+  return { outcome = 'ok', name = name, ended = limits.set(call, args.token, args.scopes) }
+end

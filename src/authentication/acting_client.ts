@@ -1,0 +1,19 @@
+import type { Caller, ClientCaller } from '../caller.ts';
+import { BusError } from '../errors.ts';
+import type { Clients } from './client.ts';
+
+/**
+ * Returns the client in whose name a call changes something: the caller itself, or for root the client with this token.
+ * Throws client_not_found if root names nobody.
+ */
+export async function actingClient(
+  clients: Pick<Clients, 'find'>,
+  caller: Exclude<Caller, { role: 'viewer' }>,
+  token: string,
+): Promise<ClientCaller> {
+  if (caller.role === 'client') return caller;
+  const client = await clients.find(token);
+  if (!client) throw new BusError('client_not_found', 'no client has this token');
+  const { name, scopes } = client;
+  return scopes ? { role: 'client', token, name, scopes } : { role: 'client', token, name };
+}

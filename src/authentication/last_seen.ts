@@ -1,0 +1,46 @@
+import { clock } from '../clock.ts';
+import type { Log } from '../log.ts';
+import type { Partition } from '../store/partition.ts';
+
+/** A process stores that a client has called at most once in this time. */
+const STORED_EVERY_MS = 60_000;
+/** Time for which clients are gathered, so that one call of Redis stores many. */
+const GATHERED_MS = 5000;
+/** Maximum clients of one script call, which takes Redis a quarter of a ms. */
+const SLICE = 250;
+const MAX_KNOWN = 10_000;
+
+/** Stores when clients called last, for listings. It is lost if the process ends before it is stored. */
+export class LastSeen {
+  readonly #control: Partition;
+  readonly #log: Log;
+  /** When each client was noted, by the monotonic clock. */
+  readonly #notedMs = new Map<string, number>();
+  #waiting: string[] = [];
+
+  constructor(control: Partition, log: Log) {
+    this.#control = control;
+    this.#log = log;
+  }
+
+  /** Notes that a client calls now. Costs a look into a map, unless the client was not noted for a minute. */
+  note(token: string): void {
+    const nowMs = clock.monotonicMs();
+    if (nowMs - (this.#notedMs.get(token) ?? Number.NEGATIVE_INFINITY) < STORED_EVERY_MS) return;
+    if (this.#notedMs.size >= MAX_KNOWN) this.#notedMs.clear();
+    this.#notedMs.set(token, nowMs);
+    if (this.#waiting.push(token) === 1) setTimeout(() => this.#store(), GATHERED_MS).unref();
+  }
+
+  async #store(): Promise<void> {
+    const tokens = this.#waiting;
+    this.#waiting = [];
+    try {
+      for (let from = 0; from < tokens.length; from += SLICE)
+        await this.#control.run('note_seen', { tokens: tokens.slice(from, from + SLICE) });
+    } catch (error) {
+      // The clients are noted again a minute later.
+      this.#log.debug({ err: error }, 'could not store which clients have called');
+    }
+  }
+}

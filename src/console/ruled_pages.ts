@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import { BusError, type ErrorCode } from '../errors.ts';
+import { type Content, type Html, html } from '../html.ts';
+import { ALL, BOTH, type Input, type Route } from '../route.ts';
+import type { ApiCalls, Visit } from './api_calls.ts';
+import { jsonOf } from './fields.ts';
+import { live } from './layout.ts';
+import { action, page } from './page.ts';
+import {
+  ANY_FIELDS,
+  ANY_QUERY,
+  type Column,
+  confirmed,
+  form,
+  nextPage,
+  pathWith,
+  table,
+  typeIt,
+} from './parts.ts';
+
+/** What a client makes by rules that it writes as JSON, triggers and joins, and how their pages show it. */
+export interface Ruled<Listed, Whole> {
+  path: '/console/triggers' | '/console/joins';
+  what: 'trigger' | 'join';
+  title: 'Triggers' | 'Joins';
+  notFound: ErrorCode;
+  /** Rules that the form for a new one shows. */
+  example: object;
+  columns(nowMs: number): Column<Listed>[];
+  /** The part of an entry of the listing that `columns` needs, if not all of it. */
+  keep?: (entry: never) => Listed;
+  /** The query of the call for one, apart from its client. */
+  query?: Record<string, string>;
+  /** Returns the part that a form may change. */
+  rulesOf(one: Whole): object;
+  /** Returns the part of its page that is refreshed. `acts` are its forms. */
+  shown(one: Whole, acts: Content): Content;
+  /** Returns the forms that do something with it. `own` has the fields that they need. */
+  acts?(visit: Visit, path: string, one: Whole, own: Html): Content;
+  /** Says what its removal does. */
+  warning(one: Whole): string;
+}
+
+/** The parameter and the fields of pages and forms about one trigger or join. */
+export function nameOf({
+  what,
+  notFound,
+}: Pick<Ruled<never, never>, 'what' | 'notFound'>): Input<{ name: string }> {
+  return {
+    schema: z.object({ name: z.string() }),
+    wording: { code: notFound, whole: `there is no such ${what}` },
+  };
+}
+
+/** Returns the path of the page of a trigger or join. */
+export function pathOf(path: string, name: string, client: string | string[] | undefined): string {
+  return pathWith(`${path}/${encodeURIComponent(name)}`, {
+    client: client === undefined ? client : String(client),
+  });
+}
+
+/** Returns the query by which root says in a form whose trigger or join it means. Others send none. */
+export function whose({ client }: Record<string, string | string[]>): { client: string } {
+  return { client: String(client ?? '') };
+}
+
+/** Returns the pages of triggers or joins: the listing and one for each, with forms to make, change and remove them. */
+export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
+  const { path, what, title } = ruled;
+  const params = nameOf(ruled);
+  const [list, read, put, remove] = [
+    `GET /${what}s`,
+    ...['GET', 'PUT', 'DELETE'].map((does) => `${does} /${what}s/:name`),
+  ];
+  return [
+    page(path, ALL, {
+      query: ANY_QUERY,
+      async show(call) {
+        const query = { limit: '100', ...call.query };
+        const { keep } = ruled;
+        const { body, next } = await api.call<Listed[]>(list as string, call, {
+          query,
+          ...(keep && { keep }),
+        });
+        const empty = html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`;
+        return {
+          title,
+          current: path,
+          body: live(`${what}s`, pathWith(path, call.query), [
+            html`<h1>${title}</h1>`,
+            table(ruled.columns(Date.now()), body, empty),
+            nextPage(path, next),
+            api.allows(put as string, call) && rulesForm(call, ruled, ruled.example, naming(call)),
+          ]),
+        };
+      },
+    }),
+    page(`${path}/:name`, ALL, {
+      params,
+      query: ANY_QUERY,
+      async show(call) {
+        const { name } = call.params;
+        const { client } = call.query;
+        const { body } = await api.call<Whole>(read as string, call, {
+          params: { name },
+          query: { client, ...ruled.query },
+        });
+        const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
+        const mayChange = api.allows(put as string, call);
+        const ownPath = `${path}/${encodeURIComponent(name)}`;
+        const acts = mayChange && ruled.acts?.(call, ownPath, body, own);
+        return {
+          title: name,
+          current: path,
+          body: [
+            live(what, pathOf(path, name, client), ruled.shown(body, acts)),
+            mayChange && rulesForm(call, ruled, ruled.rulesOf(body), own, name),
+            api.allows(remove as string, call) &&
+              confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
+                action: `${ownPath}/remove`,
+                does: `Remove ${name}`,
+                content: [typeIt(name), own],
+              }),
+          ],
+        };
+      },
+    }),
+    action(path, BOTH, {
+      action: `${what}.put`,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name, rules } = call.body;
+        const query = whose(call.body);
+        await api.call(put as string, call, { params: { name: String(name) }, query, body: jsonOf(rules) });
+        return pathOf(path, String(name), query.client);
+      },
+    }),
+    action(`${path}/:name/remove`, BOTH, {
+      action: `${what}.delete`,
+      params,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name } = call.params;
+        if (call.body.confirm !== name)
+          throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`);
+        await api.call(remove as string, call, { params: { name }, query: whose(call.body) });
+        return path;
+      },
+    }),
+  ];
+}
+
+/** Returns the fields that name a new trigger or join. Root says whose it is. */
+function naming({ caller }: Visit): Html {
+  const owner =
+    caller?.role === 'root' &&
+    html`<label>Token of its client <input name="client" required autocapitalize="none" spellcheck="false"></label>`;
+  return html`${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" autocapitalize="none" spellcheck="false"></label>`;
+}
+
+function rulesForm(
+  visit: Visit,
+  { path, what }: Pick<Ruled<never, never>, 'path' | 'what'>,
+  rules: object,
+  fields: Html,
+  name?: string,
+): Html {
+  const text = JSON.stringify(rules, null, 2);
+  const content = html`${fields}<label>Rules, as JSON <textarea name="rules" rows="${text.split('\n').length + 1}" cols="72" spellcheck="false" required>${text}</textarea></label>
+<p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
+  const does = name === undefined ? 'Make it' : `Change ${name}`;
+  const summary = name === undefined ? `New ${what}…` : `Change this ${what}…`;
+  return html`<details class="confirm wide"><summary>${summary}</summary><div class="card">${form(visit, { action: path, does, content })}</div></details>`;
+}
