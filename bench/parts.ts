@@ -14,6 +14,7 @@ import { memory } from './parts/memory.ts';
 import { partitions } from './parts/partitions.ts';
 import { publish } from './parts/publish.ts';
 import { receiver } from './parts/receiver.ts';
+import { retryAll } from './parts/retry_all.ts';
 import { rivals } from './parts/rivals.ts';
 
 /** The suite, in the order in which it runs. */
@@ -33,5 +34,6 @@ export const PARTS: readonly Part[] = [
   consolePart,
   partitions,
   consoleTabs,
+  retryAll,
   rivals,
 ];

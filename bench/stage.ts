@@ -16,6 +16,8 @@ export interface Running {
   /** Resolves with the next line that contains this text. */
   said: (text: string) => Promise<string>;
   stop: () => Promise<void>;
+  /** Ends the process as a crash does, by SIGKILL. */
+  kill: () => Promise<void>;
 }
 
 /** The processes of one part of the benchmark. They end with the stage, and with this process, however it ends. */
@@ -24,7 +26,7 @@ export class Stage {
   readonly lost: Promise<never>;
   readonly #profile: string | undefined;
   readonly #aof: boolean;
-  readonly #running = new Map<ChildProcess, () => Promise<void>>();
+  readonly #running = new Map<ChildProcess, (signal: NodeJS.Signals) => Promise<void>>();
   readonly #redis: PrivateRedis[] = [];
   #lose!: (error: Error) => void;
   #closing: Promise<void> | undefined;
@@ -67,8 +69,13 @@ export class Stage {
     const lines = new Lines(child);
     const release = child.pid ? keep(child.pid, 'KILL') : () => {};
     child.once('exit', release);
-    const stop = this.#own(child, args.join(' '), () => lines.last());
-    return { pid: child.pid ?? 0, said: (text) => lines.said(text), stop };
+    const end = this.#own(child, args.join(' '), () => lines.last());
+    return {
+      pid: child.pid ?? 0,
+      said: (text) => lines.said(text),
+      stop: () => end('SIGTERM'),
+      kill: () => end('SIGKILL'),
+    };
   }
 
   /** Starts a process of `bench/processes/` that takes calls; it ends with the channel to it. */
@@ -90,27 +97,27 @@ export class Stage {
   }
 
   async #end(): Promise<void> {
-    await Promise.all([...this.#running.values()].map((stop) => stop()));
+    await Promise.all([...this.#running.values()].map((end) => end('SIGTERM')));
     await Promise.all(this.#redis.map((redis) => redis.stop()));
   }
 
-  /** Returns the function that stops the process. */
-  #own(child: ChildProcess, name: string, last: () => string): () => Promise<void> {
+  /** Returns the function that ends the process. */
+  #own(child: ChildProcess, name: string, last: () => string): (signal: NodeJS.Signals) => Promise<void> {
     let told = false;
     const gone = once(child, 'exit').catch((error: Error) => [error.message]);
-    const stop = async () => {
+    const end = async (signal: NodeJS.Signals) => {
       told = true;
-      child.kill('SIGTERM');
+      child.kill(signal);
       const limit = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
       await gone;
       clearTimeout(limit);
     };
-    this.#running.set(child, stop);
+    this.#running.set(child, end);
     void gone.then(([code, signal]) => {
       this.#running.delete(child);
       if (!told && !this.#closing) this.#lose(new Error(`${name} ended (${signal ?? code}):\n${last()}`));
     });
-    return stop;
+    return end;
   }
 }
 

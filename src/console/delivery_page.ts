@@ -5,13 +5,14 @@ import type { Delivery } from '../records/delivery.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, Visit } from './api_calls.ts';
-import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
+import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { curlOf, type WholeDelivery } from './delivery_curl.ts';
 import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
 import { ANY_FIELDS, boxes, copyable, form } from './parts.ts';
+import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
 
@@ -48,7 +49,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
             html`<h1>Delivery <span class="mono">${id}</span></h1>`,
             live('delivery', `${PATH}/${id}`, [
               figures(delivery),
-              html`<div class="acts">${retrying(call, delivery)}</div>`,
+              html`<div class="acts">${retrying(call, delivery)}</div><h2>Its story</h2>`,
+              timeline(delivery, Date.now()),
               story(delivery),
             ]),
             subscriber && repeating(delivery, subscriber),
@@ -136,7 +138,7 @@ function story(delivery: WholeDelivery): Html {
   return html`<dl class="settings card"><dt>Subscriber</dt><dd>${linkToQueue(queue)}</dd>
 ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 <dt>Topics</dt><dd>${parts?.map(([topic, n]) => html`<span class="tag mono">${topic} × ${n}</span> `) ?? html`<span class="none">not known</span>`}</dd></dl>
-<h2>Attempts</h2>${attemptsTable(delivery.attempts, Date.now())}`;
+`;
 }
 
 /** Returns a shell command that sends the events of a batch to its subscriber again. */

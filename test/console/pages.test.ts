@@ -218,6 +218,9 @@ describe('root', () => {
     await visit.page.goto(visit.page.url());
     await visit.submit(retry);
     await until(async () => (await newest(own)).state === 'taken');
+    await visit.page.waitForFunction(
+      `/Opened.*Closed.*Attempt 1: 500.*Attempt 2: 2/.test(document.querySelector('.steps').textContent)`,
+    );
     await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
   });
 

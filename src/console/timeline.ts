@@ -1,0 +1,95 @@
+import { type Content, type Html, html } from '../html.ts';
+import type { Delivery } from '../records/delivery.ts';
+import { ago, count, duration } from './format.ts';
+
+/** Length of the drawn line. A window stretches it, so it has no unit and no text. */
+const LENGTH = 1000;
+/** Minimum length of an attempt on the line, which would otherwise not be seen. */
+const MIN_LENGTH = 8;
+
+type Tone = 'good' | 'bad' | 'dim';
+
+/** Something that happened to a batch, at a time in ms. */
+interface Step {
+  atMs: number;
+  tone: Tone;
+  name: string;
+  told?: Content;
+}
+
+/** Returns the story of a batch: a line on which time runs to the right, and a list of its steps, the first one on top. */
+export function timeline(delivery: Delivery, nowMs: number): Html {
+  const { opened_at: opened, ended_at: ended } = delivery;
+  const endMs = Math.max(ended ?? nowMs, opened + 1);
+  const shown = stepsOf(delivery).map(
+    ({ atMs, tone, name, told }) =>
+      html`<li class="${tone}"><b>${name}</b> ${ago(atMs, nowMs)}${atMs > opened && html` <span class="none">${duration(atMs - opened)} after it was opened</span>`}${told && html`<div>${told}</div>`}</li>`,
+  );
+  return html`<figure class="card story">${drawn(delivery, endMs)}<figcaption><span>opened</span><span>${duration(endMs - opened)}</span><span>${ended === null ? 'now' : 'ended'}</span></figcaption></figure>
+<ol class="steps card">${shown}</ol>`;
+}
+
+/** Draws when the batch was open, when it waited, and its attempts. The list of steps tells the same in words. */
+function drawn(delivery: Delivery, endMs: number): Html {
+  const { opened_at: opened, attempts } = delivery;
+  const place = (atMs: number) =>
+    Math.max(0, Math.min(LENGTH, ((atMs - opened) / (endMs - opened)) * LENGTH));
+  const bar = (tone: string, fromMs: number, toMs: number, y: number, height: number) => {
+    const length = Math.max(MIN_LENGTH, place(toMs) - place(fromMs));
+    const x = Math.min(place(fromMs), LENGTH - length);
+    return html`<rect class="${tone}" x="${x.toFixed(1)}" y="${y}" width="${length.toFixed(1)}" height="${height}"/>`;
+  };
+  const openUntil = delivery.closed_at ?? endMs;
+  return html`<svg viewBox="0 0 ${LENGTH} 40" preserveAspectRatio="none" role="img" aria-label="The time line of the batch">${bar('wait', opened, endMs, 18, 4)}${bar('open', opened, openUntil, 14, 12)}${attempts.map(({ at, duration_ms, reason }) => bar(reason === null ? 'good' : 'bad', at, at + duration_ms, 4, 32))}</svg>`;
+}
+
+const ENDINGS: Partial<Record<Delivery['state'], [name: string, tone: Tone]>> = {
+  dead: ['Became a dead letter', 'bad'],
+  dropped: ['Dropped', 'bad'],
+};
+
+function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }: Delivery): Step[] {
+  const { attempts, attempt_count, first_attempt_at, last_attempt_at } = delivery;
+  const steps: Step[] = [{ atMs: opened_at, tone: 'dim', name: 'Opened' }];
+  if (closed_at !== null)
+    steps.push({ atMs: closed_at, tone: 'dim', name: 'Closed', told: 'It takes no more events.' });
+  const isUnderWay = state === 'in_flight';
+  const ended = attempt_count - Number(isUnderWay);
+  const unknown = ended - attempts.length;
+  const hasFirst = attempts[0]?.at === first_attempt_at;
+  const left: Step = {
+    ...{ atMs: first_attempt_at ?? opened_at, tone: 'dim' },
+    name: `${count(unknown, 'attempt')} not kept`,
+    told: 'The bus keeps the first and the last ones.',
+  };
+  if (unknown > 0 && !hasFirst) steps.push(left);
+  for (const [index, attempt] of attempts.entries()) {
+    const isFirst = index === 0 && hasFirst;
+    steps.push(attemptStep(attempt, isFirst ? 1 : unknown + index + 1));
+    if (isFirst && unknown > 0) steps.push(left);
+  }
+  if (isUnderWay && last_attempt_at !== null)
+    steps.push({
+      atMs: last_attempt_at,
+      tone: 'dim',
+      name: `Attempt ${attempt_count}`,
+      told: 'It is under way.',
+    });
+  const ending = ENDINGS[state];
+  if (ending && ended_at !== null)
+    steps.push({ atMs: ended_at, tone: ending[1], name: ending[0], told: reason });
+  return steps;
+}
+
+function attemptStep(
+  { at, status, duration_ms, reason, answer }: Delivery['attempts'][number],
+  number: number,
+): Step {
+  const outcome = reason === null ? 'Taken' : reason;
+  return {
+    atMs: at,
+    tone: reason === null ? 'good' : 'bad',
+    name: `Attempt ${number}: ${status ?? 'no answer'}`,
+    told: html`${outcome}, after ${duration(duration_ms)}${answer && html`<pre tabindex="0">${answer}</pre>`}`,
+  };
+}
