@@ -1,6 +1,6 @@
 import { clock } from './clock.ts';
 
-/** Time for which a list is kept. A bus of 10,000 clients or topics reads and sorts them in 10 ms or more. */
+/** Time for which a list is kept. To read and sort 10,000 clients takes web 30 ms of CPU and Redis 14; topics take 9 and 5. */
 const KEPT_MS = 10_000;
 
 interface Source<T> {

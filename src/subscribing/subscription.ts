@@ -7,7 +7,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
-/** Maximum subscribers that one script call reads. Each takes nine commands; 50 take Redis half a ms. */
+/** Maximum subscribers that one script call reads. Each takes nine commands; 50 take Redis 2 ms. */
 const LIST_SLICE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROP_SLICE = 500;
