@@ -70,7 +70,10 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
-    const own = new Map(known?.subscribers.map((each) => [each.token, each]));
+    // A map of all 10,000 subscribers would take 3 ms.
+    const own = new Map(
+      known?.subscribers.filter(({ token }) => reports.has(token)).map((each) => [each.token, each]),
+    );
     return order.flatMap((token) => {
       const [report, standing] = [reports.get(token), own.get(token)];
       if (!report) return [];
