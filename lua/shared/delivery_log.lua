@@ -190,9 +190,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns when a batch that is about to be dropped was closed (ms, as text): now, if it is still open. Returns false if
--- it was closed when it was opened. The open batch of each subscriber is looked up once, and so is whether there are any
--- times of closing.
+-- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the
+-- batch is still open. Returns false if the batch was closed when it was opened. In one script call, the open batch
+-- of each subscriber is looked up once. So is whether there are any times of closing.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

@@ -24,7 +24,10 @@ const WORKERS_PER_SPARE = 3;
  * thread sends fewer commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
-/** The same for all workers if there are several partitions. More would exceed the lease, as asking is the heartbeat. */
+/**
+ * Number of ticks after which all idle workers ask for jobs, if there are several partitions. With more ticks the
+ * leases would end, because asking is also the heartbeat.
+ */
 const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**
  * Minimum workers that a thread has for a partition. One subscriber may occupy a quarter of them, which must be at

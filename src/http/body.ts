@@ -56,7 +56,10 @@ export function textOf(chunks: readonly Buffer[]): string {
   return bytes.toString('utf8');
 }
 
-/** Does what `textOf` does, but yields after each chunk. Decoded at once, 5 MiB take up to 10 ms. */
+/**
+ * Returns the text of a body that was read, as `textOf` does, but yields after each chunk. Decoding 5 MiB at once
+ * takes up to 10 ms.
+ */
 export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string> {
   let text = '';
   let rest: Buffer = Buffer.alloc(0);
@@ -70,7 +73,7 @@ export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string>
   return text + textOf([rest]);
 }
 
-/** Returns how many bytes at the end begin a character of UTF-8 whose other bytes are missing. */
+/** Returns the number of bytes at the end of a chunk that are an incomplete character of UTF-8. */
 function unfinishedBytes(bytes: Buffer): number {
   for (let count = 1; count <= Math.min(3, bytes.length); count++) {
     const byte = bytes[bytes.length - count] as number;

@@ -26,8 +26,8 @@ import type { StorageGuard } from './storage_guard.ts';
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
- * Maximum other publishes of a client that are parsed and stored at a time. With 400 of them at a time, of 100 connections, a
- * publish of another client waited for the parsing of all of them, and for all of their answers.
+ * Maximum other publishes of a client that are parsed and stored at a time. Without this limit, 100 connections
+ * brought 400 at a time. A publish of another client then waited until all of them were parsed and answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 

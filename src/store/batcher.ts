@@ -24,8 +24,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * Shared by Batchers whose items come together, such as the publishes to each partition. If many items wait in all of
-   * them, few in this one are no reason to hurry. By default a Batcher counts its own.
+   * The crowd of several Batchers whose items come together, such as the publishes to each partition. If many items
+   * wait in all of these Batchers, a Batcher with few items waits for more. By default a Batcher counts only its own
+   * items.
    */
   crowd?: Crowd;
 }

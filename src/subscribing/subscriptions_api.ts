@@ -24,7 +24,9 @@ import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
  */
 const BYTES_PER_TOPIC = 128;
 
-/** Number of topics of a subscription that count as one more call. A thousand take Redis some 5 ms. */
+/**
+ * Number of topics of a subscription that count as one more call in the rate limit. A thousand take Redis some 5 ms.
+ */
 const TOPICS_PER_CALL = 100;
 
 /** The schema of the answer to a request for which the bus has made a signing key. */
