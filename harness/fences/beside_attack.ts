@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { constants, getPriority } from 'node:os';
+import { constants, getPriority, setPriority } from 'node:os';
 import { sleep } from '../../src/clock.ts';
-import { setNice } from '../processes/priority.ts';
 import type { Findings, Victim } from './victim.ts';
 
 const ROUNDS = 3;
@@ -95,11 +94,15 @@ async function ends(attacking: Promise<unknown>): Promise<void> {
 }
 
 /**
- * Lowers the priority of this process, since a real attacker uses the CPU of another machine. Returns a function that
- * restores it, if the user is root.
+ * Lowers the priority of this process, as a real attacker would use the CPU of another machine. Returns a
+ * function that restores it, if the user is root.
  */
 function lowerPriority(): () => void {
   const before = getPriority();
-  setNice(0, Math.max(before, constants.priority.PRIORITY_BELOW_NORMAL));
-  return () => setNice(0, before);
+  setPriority(Math.max(before, constants.priority.PRIORITY_BELOW_NORMAL));
+  return () => {
+    try {
+      setPriority(before);
+    } catch {}
+  };
 }

@@ -1,7 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { constants } from 'node:os';
-import { setNice } from '../processes/priority.ts';
+import { constants, setPriority } from 'node:os';
 import type { Owner } from '../processes/running_bus.ts';
 
 /** The calls that a helper process serves. Arguments and answers are copied between the processes. */
@@ -58,7 +57,7 @@ export class HelperProcess<C extends Calls> {
   /** With `last`, the process runs only when no other process wants the CPU. */
   constructor(owner: Owner, file: URL, { last = false } = {}) {
     const child = fork(file, { serialization: 'advanced', detached: true });
-    if (last && child.pid) setNice(child.pid, constants.priority.PRIORITY_LOW);
+    if (last && child.pid) setPriority(child.pid, constants.priority.PRIORITY_LOW);
     this.#helper = new Helper(child);
     const gone = once(child, 'exit');
     this.#lost = gone.then(([code, signal]) => {
