@@ -33,7 +33,6 @@ export const retryAll: Part = {
       title: 'retry-all: from the page',
       notes: ['a worker is killed when a tenth is done; seconds from the confirmation to the end'],
       cases: [{ row, measure: () => measure(bus, letters, !options.quick) }],
-      targets: [{ text: `${row}: ≤ 60 s`, bars: [{ row, metric: 'seconds' as const, max: 60 }] }],
     };
     return measureInTurn('retry-all', [plan], options);
   },

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { until } from '../../harness/until.ts';
+import { as, bus, ends, HARMLESS, newest, PATHS, post, scene, VIEWER_KEY } from './visits.ts';
+
+describe('a viewer', () => {
+  test('sees every page, and no form but the log-out', async () => {
+    const visit = await as({ user: 'viewer', password: VIEWER_KEY });
+    for (const path of PATHS) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 200, path);
+      assert.deepEqual(await visit.page.$$eval('main form[method=post]', (forms) => forms.length), 0, path);
+    }
+  });
+
+  test('is refused by the server, whatever form it makes', async () => {
+    const visit = await as({ user: 'viewer', password: VIEWER_KEY });
+    const subscriber = `/console/subscribers/${scene.subscriber.token}`;
+    for (const path of [
+      ...['remove', 'publish', 'take_back'].map((does) => `/console/topics/${scene.topic}/${does}`),
+      ...['remove', 'pause', 'resume', 'test', 'settings'].map((does) => `${subscriber}/${does}`),
+      '/console/deliveries/A96w5uKHOM8kSsHw----/retry',
+      ...['fire', 'pause', 'resume', 'remove'].map((does) => `/console/triggers/nightly/${does}`),
+      ...['/console/triggers', '/console/joins', '/console/joins/ready/remove'],
+      '/console/jobs/main-x/run',
+      `/console/clients/${scene.publisher.token}/remove`,
+      '/console/dead_letters/selected',
+      '/console/clients',
+      `/console/clients/${scene.publisher.token}/rotate`,
+      `/console/clients/${scene.publisher.token}/limit`,
+      '/console/dead_letters/bulk',
+      '/console/dead_letters/bulk/confirm',
+    ]) {
+      assert.equal(await post(visit, path), 403, path);
+    }
+  });
+});
+
+describe('a client', () => {
+  test('publishes a test event, takes a delayed one back, and removes its topic', async () => {
+    const own = await bus.scene({ after: (end) => ends.push(end) });
+    const { topic, publisher, receiver } = own;
+    await publisher.publish(topic, { url: 'https://shop.example.com/9', delay: 3_600_000 });
+    const path = `/console/topics/${topic}`;
+    const visit = await as({ user: publisher.token, password: publisher.secret }, path);
+    assert.match(await visit.text('main'), /Subscribers1.*Waiting for their time1.*shop\.example\.com\/9/);
+    await visit.assertSound();
+    await visit.page.type('[name=data]', '{"tried": 12345678901234567890}');
+    await visit.submit(`form[action="${path}/publish"] button`);
+    assert.match(await visit.text('.notice'), /was published/);
+    await until(() => receiver.deliveries.length > 0);
+    assert.match(receiver.deliveries[0]?.body ?? '', /"data":\{"tried":12345678901234567890\}/);
+    await visit.submit(`form[action="${path}/take_back"] button`);
+    assert.match(await visit.text('main'), /Waiting for their time0/);
+    await visit.page.evaluate(
+      `document.querySelector('form[action$="/remove"]').closest('details').open = true`,
+    );
+    await visit.page.type('[name=confirm]', topic);
+    await visit.submit(`form[action="${path}/remove"] button`);
+    assert.ok(!(await visit.text('main')).includes(topic));
+  });
+
+  test('changes its subscription, which keeps its uuid', async () => {
+    const { subscriber, receiver, publisher } = await bus.scene({ after: (end) => ends.push(end) });
+    const path = `/console/subscribers/${subscriber.token}`;
+    const visit = await as({ user: subscriber.token, password: subscriber.secret }, path);
+    await visit.assertSound();
+    await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+    await visit.page.evaluate(`document.querySelector('[name=topics]').value = 'a_topic b_topic'`);
+    await visit.page.evaluate(`document.querySelector('[name=max]').value = '7'`);
+    const before = await subscriber.report();
+    await visit.submit(`form[action="${path}/settings"] button`);
+    const { uuid, topics, max_events, max_attempts } = await subscriber.report();
+    assert.deepEqual([topics, max_events, max_attempts], [['a_topic', 'b_topic'], 7, before.max_attempts]);
+    assert.equal(uuid, before.uuid);
+    await publisher.publish('a_topic', { url: 'https://shop.example.com/10' });
+    await until(() => receiver.deliveries.length > 0);
+  });
+
+  test('makes and changes a trigger and a join', async () => {
+    const client = await bus.client('ruler');
+    const visit = await as({ user: client.token, password: client.secret }, '/console/triggers');
+    for (const [kind, change] of [
+      ['triggers', ['Europe/London', 'Europe/Paris']],
+      ['joins', ['86400000', '3600000']],
+    ] as const) {
+      const path = `/console/${kind}`;
+      await visit.page.goto(bus.url + path);
+      await visit.page.click('details.wide summary');
+      await visit.assertSound();
+      await visit.page.type('[name=name]', 'made_here');
+      await visit.page.evaluate(`{
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('"reports"', '"ruled"');
+      }`);
+      await visit.submit(`form[action="${path}"] button`);
+      await visit.page.evaluate(`{
+        document.querySelector('details.wide').open = true;
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('${change[0]}', '${change[1]}');
+      }`);
+      await visit.submit(`form[action="${path}"] button`);
+      const made = await client.call('GET', `/${kind}/made_here`);
+      assert.ok(JSON.stringify(made).includes(change[1]), kind);
+      await visit.page.evaluate(`document.querySelector('[name=rules]').value = '{'`);
+      await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+      await visit.submit(`form[action="${path}"] button`);
+      assert.match(await visit.text('main'), /this is no JSON/);
+    }
+  });
+
+  test('pauses, resumes and removes a trigger', async () => {
+    const { token, secret } = scene.publisher;
+    const path = '/console/triggers/nightly';
+    const visit = await as({ user: token, password: secret }, path);
+    await visit.submit(`form[action="${path}/pause"] button`);
+    assert.match(await visit.text('main'), /Statepaused/);
+    await visit.submit(`form[action="${path}/resume"] button`);
+    assert.match(await visit.text('main'), /Staterunning/);
+    await visit.page.evaluate(`document.querySelector('details.confirm:not(.wide)').open = true`);
+    await visit.page.type('[name=confirm]', 'nightly');
+    await visit.submit(`form[action="${path}/remove"] button`);
+    assert.match(await visit.text('main'), /There is no trigger yet/);
+  });
+
+  test('sees its own, and is refused the rest', async () => {
+    const { token, secret } = scene.subscriber;
+    const visit = await as({ user: token, password: secret });
+    await visit.page.goto(`${bus.url}/console/subscribers`);
+    assert.match(await visit.text('main'), new RegExp(token));
+    for (const path of ['/console/clients', '/console/audit']) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 403, path);
+    }
+    await visit.page.goto(`${bus.url}/console`);
+    assert.equal(await post(visit, `/console/topics/${scene.topic}/remove`, { confirm: scene.topic }), 403);
+    for (const path of [
+      ...['/console/clients', `/console/clients/${scene.publisher.token}/rotate`],
+      `/console/clients/${scene.publisher.token}/remove`,
+      `/console/clients/${scene.publisher.token}/limit`,
+      `/console/topics/${scene.topic}/publish`,
+      `/console/topics/${scene.topic}/take_back`,
+      ...['pause', 'resume', 'test', 'settings', 'remove'].map(
+        (does) => `/console/subscribers/${scene.publisher.token}/${does}`,
+      ),
+      '/console/jobs/main-x/run',
+    ])
+      assert.equal(await post(visit, path, HARMLESS), 403, path);
+    const strangers = await bus.scene({ after: (end) => ends.push(end) }, { timeout: 3_600_000, max: 9 });
+    await strangers.publisher.publish(strangers.topic, { url: 'https://shop.example.com/6' });
+    const { id } = await newest(strangers);
+    assert.equal(await post(visit, `/console/deliveries/${id}/retry`), 404);
+  });
+});

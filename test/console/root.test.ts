@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { answer } from '../../harness/http/receiver.ts';
+import { until } from '../../harness/until.ts';
+import { as, bus, ends, newest, root, scene } from './visits.ts';
+
+describe('root', () => {
+  test('pauses a subscriber, and resumes it', async () => {
+    const path = `/console/subscribers/${scene.subscriber.token}`;
+    const visit = await as(root, path);
+    await visit.submit(`form[action="${path}/pause"] button`);
+    assert.equal((await scene.subscriber.report()).paused_by, 'operator');
+    assert.match(await visit.text('main'), /Statepaused.*ago by the operator/);
+    await visit.page.goto(`${bus.url}/console`);
+    await visit.page.waitForFunction(
+      `/1 subscriber is paused/.test(document.querySelector('main').textContent)`,
+    );
+    await visit.page.goto(bus.url + path);
+    await visit.submit(`form[action="${path}/resume"] button`);
+    assert.equal((await scene.subscriber.report()).paused_by, null);
+  });
+
+  test('has a scheduled job run now', async () => {
+    const late = await bus.scene({ after: (end) => ends.push(end) }, { timeout: 3_600_000, max: 100 });
+    await late.publisher.publish(late.topic, { url: 'https://shop.example.com/5' });
+    const visit = await as(root, '/console/jobs?state=scheduled');
+    await visit.submit('main form[action$="/run"] button');
+    await until(async () => (await late.subscriber.report()).events.sent === 1);
+  });
+
+  test('sends a test event to one subscriber, and sees it arrive', async () => {
+    const { subscriber, receiver } = await bus.scene({ after: (end) => ends.push(end) });
+    const path = `/console/subscribers/${subscriber.token}`;
+    const visit = await as(root, path);
+    await visit.submit(`form[action="${path}/test"] button`);
+    await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+    const [delivery] = receiver.deliveries;
+    const { id: _, t: __, ...event } = delivery?.events[0] ?? {};
+    const url = 'https://routemaster.invalid/test';
+    assert.deepEqual(event, { topic: 'routemaster_test', type: 'noop', url });
+    assert.ok(visit.page.url().endsWith(`/console/deliveries/${delivery?.headers['webhook-id']}`));
+  });
+
+  test('has a batch tried now that waits, and repeats it by curl', async () => {
+    const own = await bus.scene({ after: (end) => ends.push(end) });
+    own.receiver.answers(answer.status(500, { 'retry-after': '3600' }));
+    await own.publisher.publish(own.topic, { url: "https://shop.example.com/it's", data: { at: 2 ** 53 } });
+    await until(async () => (await newest(own)).state === 'retrying');
+    const { id } = await newest(own);
+    const visit = await as(root, `/console/subscribers/${own.subscriber.token}`);
+    const retry = `form[action="/console/deliveries/${id}/retry"] button`;
+    assert.match(await visit.text('main'), /To be tried again/);
+    await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
+    await visit.assertSound();
+    await visit.page.click('details.confirm summary');
+    const command = await visit.page.$eval('.copyable pre', ({ textContent }) => textContent ?? '');
+    await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, DELIVERY_UUID: 'me' } });
+    const [first, repeated] = own.receiver.deliveries;
+    assert.deepEqual(repeated?.events, first?.events);
+    assert.equal(repeated?.headers['webhook-id'], id);
+    await visit.page.goto(visit.page.url());
+    await visit.submit(retry);
+    await until(async () => (await newest(own)).state === 'taken');
+    await visit.page.waitForFunction(
+      `/Opened.*Closed.*Attempt 1: 500.*Attempt 2: 2/.test(document.querySelector('.steps').textContent)`,
+    );
+    await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+  });
+
+  test('stops the live tail, copies an event, and goes on', async () => {
+    const visit = await as(root, '/console/tail');
+    const publish = () => scene.publisher.publish('tailed', { url: 'https://shop.example.com/7' });
+    const shows = (count: number) =>
+      visit.page.waitForFunction(`document.querySelectorAll('#tail tbody tr').length === ${count}`);
+    // Watching begins with the first look.
+    await until(async () => {
+      await publish();
+      return (await visit.page.$$('#tail tbody tr')).length > 0;
+    });
+    await visit.page.click('[data-pause]');
+    const { length } = await visit.page.$$('#tail tbody tr');
+    await visit.page.click('#tail summary');
+    await visit.page.evaluate(
+      `Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => { window.copied = text; } } })`,
+    );
+    await visit.page.click('#tail details[open] [data-copy]');
+    await visit.page.waitForFunction(`JSON.parse(window.copied ?? '{}').topic === 'tailed'`);
+    await publish();
+    await visit.page.click('#tail summary');
+    await shows(length);
+    await visit.page.click('[data-pause]');
+    await visit.page.waitForFunction(`document.querySelectorAll('#tail tbody tr').length > ${length}`);
+    await visit.assertSound();
+  });
+
+  test('sees that jobs wait for a paused subscriber', async () => {
+    const { subscriber, publisher, topic } = await bus.scene({ after: (end) => ends.push(end) });
+    await subscriber.call('POST', '/subscriber/pause');
+    await publisher.publish(topic, { url: 'https://shop.example.com/8' });
+    const visit = await as(root, '/console/jobs?state=waiting');
+    await visit.page.waitForFunction(
+      `/Its subscriber is paused/.test(document.querySelector('main').textContent)`,
+    );
+  });
+
+  test('limits a client, and sees when it called last', async () => {
+    const client = await bus.client('limited_here');
+    await client.publish('by_limited', { url: 'https://shop.example.com/3' });
+    const path = `/console/clients/${client.token}/limit`;
+    const visit = await as(root, '/console/clients');
+    const limit = async (publish: string, subscribe: string) => {
+      await visit.page.evaluate(`{
+        const form = document.querySelector('form[action="${path}"]');
+        form.closest('details').open = true;
+        form.elements.publish.value = '${publish}';
+        form.elements.subscribe.value = '${subscribe}';
+      }`);
+      await visit.submit(`form[action="${path}"] button`);
+    };
+    await limit('orders, shop_*', '-');
+    assert.match(await visit.text('main'), /limited_here\S+orders, shop_\*none[\d.]+ \w+ ago/);
+    const read = () =>
+      visit.page.evaluate(`document.querySelector('form[action="${path}"]').elements.subscribe.value`);
+    assert.equal(await read(), '-');
+    await until(() =>
+      client.publish('by_limited', { url: 'https://shop.example.com/3' }).then(
+        () => false,
+        () => true,
+      ),
+    );
+    await limit('', '');
+    await until(async () => {
+      await visit.page.goto(`${bus.url}/console/clients`);
+      return /limited_here\S+any topicany topic[\d.]+ \w+ ago[\d.]+ \w+ ago/.test(await visit.text('main'));
+    });
+  });
+
+  test('makes and changes a trigger and a join of a client', async () => {
+    const client = await bus.client('ruled');
+    for (const kind of ['triggers', 'joins'] as const) {
+      const visit = await as(root, `/console/${kind}`);
+      await visit.page.click('details.wide summary');
+      await visit.page.type('[name=client]', client.token);
+      await visit.page.type('[name=name]', 'of_root');
+      await visit.page.evaluate(`{
+        const rules = document.querySelector('[name=rules]');
+        rules.value = rules.value.replace('"reports"', '"rooted"').replace('"orders_ready"', '"rooted_too"');
+      }`);
+      await visit.submit(`form[action="/console/${kind}"] button`);
+      assert.ok(visit.page.url().endsWith(`/console/${kind}/of_root?client=${client.token}`));
+      await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+      await visit.submit(`form[action="/console/${kind}"] button`);
+      assert.equal(await visit.text('h1'), 'of_root');
+      await client.call('GET', `/${kind}/of_root`);
+      if (kind === 'joins') continue;
+      await visit.submit('form[action$="/pause"] button');
+      assert.match(await visit.text('main'), /Statepaused/);
+      await visit.submit('form[action$="/fire"] button');
+      assert.match(await visit.text('main'), /Statepaused/);
+    }
+  });
+
+  test('makes a client, and sees its secret once', async () => {
+    const visit = await as(root, '/console/clients');
+    await visit.page.type('[name=name]', 'made_here');
+    await visit.submit('main form[action="/console/clients"] button');
+    const secret = await visit.text('dd:last-of-type');
+    const token = await visit.text('dd');
+    assert.match(token, /^made_here--/);
+    await bus.clientOf(token, secret).publish('by_made_here', { url: 'https://shop.example.com/3' });
+    await visit.submit('a.button');
+    assert.ok(!(await visit.text('main')).includes(secret));
+  });
+
+  test('retries a dead letter', async () => {
+    const visit = await as(root, '/console/dead_letters');
+    await visit.page.click('input[type=checkbox]');
+    await visit.submit('button[value=retry]');
+    await until(async () => (await scene.subscriber.report()).events.sent === 1);
+  });
+
+  test('retries all dead letters that match, after it has seen their number', async () => {
+    const visit = await as(root, '/console/dead_letters?reason=max_age');
+    assert.match(await visit.text('main'), /None match/);
+    await visit.page.select('[name=reason]', 'max_attempts');
+    await visit.submit('.filter button');
+    await visit.submit('form[action$="/bulk"] button[value=retry]');
+    await visit.page.waitForSelector('form[action$="/confirm"]');
+    assert.equal(await visit.text('h1'), '1 dead letter matches');
+    await visit.submit('form[action$="/confirm"] button');
+    await visit.page.waitForFunction(
+      `/Retried 1 dead letter/.test(document.querySelector('h1').textContent)`,
+    );
+    assert.equal((await scene.subscriber.report()).dead_letters.batches, 0);
+    await visit.page.goto(`${bus.url}/console/dead_letters`);
+    assert.match(await visit.text('main'), /Retried 1 dead letter.*Nothing has died/);
+    await until(async () => (await scene.subscriber.report()).events.sent === 2);
+    await visit.assertSound();
+  });
+
+  test('removes a topic whose name it types, and nothing by a slip', async () => {
+    const topic = 'topic_to_remove';
+    await scene.publisher.publish(topic, { url: 'https://shop.example.com/4' });
+    const visit = await as(root, '/console/topics');
+    const form = `form[action="/console/topics/${topic}/remove"]`;
+    const remove = async (typed: string) => {
+      await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+      await visit.page.type(`${form} [name=confirm]`, typed);
+      await visit.submit(`${form} button`);
+    };
+    await remove('something_else');
+    assert.match(await visit.text('main'), /nothing was changed/);
+    await visit.page.goto(`${bus.url}/console/topics`);
+    await remove(topic);
+    assert.ok(!(await visit.text('main')).includes(topic));
+  });
+});

@@ -1,0 +1,91 @@
+import { after, before } from 'node:test';
+import { TestBrowser, type TestPage } from '../../harness/browser/browser.ts';
+import { answer } from '../../harness/http/receiver.ts';
+import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
+import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
+import { until } from '../../harness/until.ts';
+
+export const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
+export const HOSTILE = `<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e`;
+export const bus = RunningBus.forTests({
+  env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY, ROUTEMASTER_MAX_ATTEMPTS: '2' },
+});
+export const browser = TestBrowser.forTests();
+export const root = { user: 'root', password: ROOT_KEY };
+export let scene: Scene;
+
+export const PATHS = [
+  '',
+  ...[
+    'subscribers',
+    'dead_letters',
+    'topics',
+    'deliveries',
+    'tail',
+    'triggers',
+    'joins',
+    'jobs',
+    'clients',
+    'audit',
+  ].map((each) => `/${each}`),
+].map((path) => `/console${path}`);
+
+before(async () => {
+  await bus.works;
+  bus.announceError(/gave up on a batch/);
+  scene = await bus.scene({ after: (end) => ends.push(end) });
+  const { publisher, topic, receiver, subscriber } = scene;
+  await publisher.call('PUT', '/triggers/nightly', {
+    topic: 'reports',
+    event: { type: 'noop', url: 'https://shop.example.com/report' },
+    schedule: { cron: '0 3 * * *', timezone: 'Europe/London' },
+  });
+  await subscriber.call('PUT', '/joins/ready', {
+    sources: [{ topic: 'paid' }, { topic: 'packed', count: 2 }],
+    by: 'url',
+    then: { topic: 'ready' },
+  });
+  for (const letters of [1, 2]) {
+    receiver.answers(answer.status(500, { 'x-hostile': '1' }), answer.status(500));
+    await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
+    await until(async () => (await subscriber.report()).dead_letters.batches === letters);
+  }
+});
+/** Fields of forms, such as might be taken. */
+export const HARMLESS = {
+  ...{ name: 'mine', confirm: 'x', id: 'e1', type: 'noop', url: 'https://shop.example.com' },
+  ...{ topics: '', callback: 'https://shop.example.com' },
+};
+export const ends: (() => unknown)[] = [];
+after(() => Promise.all(ends.map((end) => end())));
+
+export async function as(
+  login: { user: string; password: string },
+  path = '/console',
+  options = {},
+): Promise<TestPage> {
+  const visit = await browser.page(options);
+  await visit.login(bus.url, { ...login, path });
+  return visit;
+}
+
+/** The newest batch of a scene's subscriber. */
+export async function newest({ subscriber }: Scene): Promise<{ id: string; state: string }> {
+  const batches = (await subscriber.call('GET', '/deliveries?limit=1')) as { id: string; state: string }[];
+  return batches[0] ?? { id: '', state: '' };
+}
+
+export async function letterId(): Promise<string> {
+  const letters = (await bus.root.call('GET', '/dead_letters')) as { id: string }[];
+  return letters[0]?.id ?? '';
+}
+
+/** Sends a form that the page does not offer. Resolves with the status. */
+export function post({ page }: TestPage, path: string, fields: Record<string, string> = {}): Promise<number> {
+  const script = `(async () => {
+    const form_token = document.querySelector('[name=form_token]')?.value ?? '';
+    const body = new URLSearchParams({ form_token, ...${JSON.stringify(fields)} });
+    return (await fetch(${JSON.stringify(path)}, { method: 'POST', body, redirect: 'manual' })).status;
+  })()`;
+  return page.evaluate(script) as Promise<number>;
+}
