@@ -14,12 +14,7 @@ import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 import type { Turns } from './turns.ts';
 
 /** Interval of looking for suspects (see Quarantine). It is needed because an announcement may be lost. */
-const LOOK_EVERY_MS = 10_000;
-/**
- * The interval of looking for suspects if the bus has several partitions. It is longer, so that an idle process sends
- * fewer commands.
- */
-const LOOK_IN_EACH_EVERY_MS = 30_000;
+const LOOK_EVERY_MS = 30_000;
 
 /**
  * Time without a suspect after which a quarantine ends. A suspect whose delivery fails comes back within about a
@@ -95,7 +90,7 @@ export class Quarantine {
         const suspects = await this.#count();
         this.#backoff.reset();
         if (suspects === 0) {
-          await this.#bell.wait(this.#isAlone ? LOOK_EVERY_MS : LOOK_IN_EACH_EVERY_MS);
+          await this.#bell.wait(LOOK_EVERY_MS);
           continue;
         }
         const died = await turns.take(() => this.#deliver());

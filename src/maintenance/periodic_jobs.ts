@@ -42,7 +42,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Makes due jobs instant if the scheduler, which normally does that, cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    { name: 'scrub', everyMs: isAlone ? config.leaseMs / 3 : config.leaseMs, run: () => scrubDead(parts) },
+    { name: 'scrub', everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs, run: () => scrubDead(parts) },
     // The sweep of a big bus takes minutes, so it ends at once when the process stops. The next sweep checks
     // everything again.
     {

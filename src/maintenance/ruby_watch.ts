@@ -1,7 +1,7 @@
 import { failureOf, type Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-const EVERY_MS = 5000;
+const EVERY_MS = 10_000;
 
 const STOP_IT = 'stop it, as docs/migrating.md says';
 
