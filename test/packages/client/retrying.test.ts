@@ -86,7 +86,7 @@ test('a call waits for a bus that is away', async () => {
 
 test('an attempt without an answer is given up and made again', async () => {
   const web = await ScriptedWeb.start();
-  const bus = web.client({ attemptTimeoutMs: 100 });
+  const bus = web.client({ attemptTimeoutMs: 500 });
   web.answers(hang);
   await bus.updated('orders', URL);
   assert.equal(web.requests.length, 2);

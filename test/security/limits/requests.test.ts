@@ -87,8 +87,8 @@ describe('other methods', () => {
   const paths = [
     ...['/topics', '/topics/widgets', '/topic/widgets', '/subscription', '/subscriptions', '/subscriber'],
     ...['/subscriber/topics/widgets', '/subscribers', '/subscribers/x', '/dead_letters', '/dead_letters/x'],
-    ...['/dead_letters/x/retry', '/dead_letters/retry', '/api_tokens', '/api_tokens/x', '/pulse'],
-    ...['/pulse/scaling', '/metrics', '/health', '/health/ping'],
+    ...['/dead_letters/x/retry', '/dead_letters/retry', '/api_tokens', '/api_tokens/x/secret'],
+    ...['/pulse', '/pulse/scaling', '/metrics', '/health', '/health/ping'],
   ];
   for (const method of ['PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE', 'M-SEARCH', 'QUERY']) {
     test(`${method} is answered 405 with Allow, to strangers too`, async () => {
