@@ -7,7 +7,7 @@ import type { Figures } from '../result.ts';
 import type { Stage } from '../stage.ts';
 import { counted } from '../workload.ts';
 
-const FULL = { queued: 1_000_000, records: 0, subscribers: 10_000, deadLetters: 10, calls: 100 };
+const FULL = { queued: 1_000_000, records: 0, subscribers: 10_000, deadLetters: 10, calls: 500 };
 const QUICK: typeof FULL = { queued: 2_000, records: 0, subscribers: 5, deadLetters: 2, calls: 3 };
 const MAX_MS = 50;
 

@@ -23,7 +23,7 @@ local MIN_CHUNK, MAX_CHUNK = 4, 128
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
-    ranges = {}, part = 1,
+    ranges = {}, readers = {}, part = 1,
     newest_record = math.min(bounds.place or math.huge, bounds.before),
     oldest_record = math.max(bounds.since, call.now_ms - delivery_log.KEPT_MS),
   }
@@ -74,20 +74,34 @@ local function read_index(listing, index, scale, read)
   end
 end
 
+local function open_index(source)
+  return read_index(source.listing, source.index, source.scale, source.read)
+end
+
+-- Returns a source: the entries of an index. A listing may have a source for each subscriber, so sources share their
+-- functions.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
   local first = redis.call('ZRANGE', index, upper, lower, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   if not first then return end
-  return { place = first / scale, open = function() return read_index(listing, index, scale, read) end }
+  return { place = first / scale, open = open_index, listing = listing, index = index, scale = scale, read = read }
+end
+
+-- Returns a function that reads a batch as an entry of the listing. If `state` is given, the function returns nothing for
+-- batches in another state.
+local function batch_reader(call, listing, state)
+  local name = state or 'any'
+  listing.readers[name] = listing.readers[name] or function(bid)
+    local entry = delivery_states.batch(call, listing.seen, bid)
+    return entry and (not state or entry.state == state) and entry or nil
+  end
+  return listing.readers[name]
 end
 
 -- Returns a source of a listing: the batches in an index. If `state` is given, only batches in that state are listed.
 function delivery_sources.batches(call, listing, index, scale, state)
-  return index_source(listing, index, scale, function(bid)
-    local entry = delivery_states.batch(call, listing.seen, bid)
-    return entry and (not state or entry.state == state) and entry or nil
-  end)
+  return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
 
 function delivery_sources.dead_letters(call, listing, index)

@@ -77,16 +77,17 @@ function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do
     local place = source.place
-    if not at_place[place] then
-      at_place[place] = {}
-      places[#places + 1] = place
-    end
-    at_place[place][#at_place[place] + 1] = source
+    if not at_place[place] then places[#places + 1] = place end
+    at_place[place], source.same_place = source, at_place[place]
   end
   table.sort(places)
   return function()
     while #places > 0 and not (heap[1] and heap[1].entry.place > places[#places]) do
-      for _, source in ipairs(at_place[table.remove(places)]) do push(heap, source) end
+      local source = at_place[table.remove(places)]
+      while source do
+        push(heap, source)
+        source = source.same_place
+      end
     end
     return pop(heap)
   end
