@@ -19,9 +19,9 @@ export interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. For a client that is the caller itself. Root may name a
- * client; undefined means all clients. Throws bad_query if a client names one. `what` names the listed things in the
- * error message.
+ * Returns the token of the client that the call is about. If the caller is a client, this is always the caller's own
+ * token. Root may name a client in `subscriber`; undefined means all clients. Throws bad_query if a client names a
+ * subscriber. `what` names the listed things in the error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -51,8 +51,8 @@ export async function queuesOf(
 
 /**
  * Returns the subscribers that the caller asks about, and the number of calls by which finding them counts in the
- * caller's rate limit. Undefined means all subscribers. The list is empty if a viewer gave a name that nobody has.
- * Throws bad_query.
+ * caller's rate limit. If `queues` is undefined, all subscribers are meant. `queues` is empty if a viewer gave a name
+ * that nobody has. Throws bad_query if a parameter is not allowed.
  */
 export async function queuesAsked(
   parts: AskedQueuesParts,
@@ -80,8 +80,8 @@ async function named(
 }
 
 /**
- * Returns entries of a listing as the caller may see them. An entry of a join shows the join, with its client as the
- * subscriber.
+ * Returns entries of a listing as the caller may see them. A join has its own queue. An entry of such a queue is
+ * returned with the client that owns the join as `subscriber`, and with the name of the join as `join`.
  */
 export async function shownTo<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedQueuesParts, 'publicNames'>,

@@ -30,8 +30,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True if a call failed, but may have been applied by Redis. The worker may then hold its next job already, and
-   * must ask for it.
+   * True if a call failed, but may have been applied by Redis. The worker may then hold its next job already without
+   * knowing it, and must ask Redis for a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;

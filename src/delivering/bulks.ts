@@ -12,7 +12,7 @@ export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelle
 export type BulkState = (typeof BULK_STATES)[number];
 
 export interface BulkFilter {
-  /** Only dead letters of these subscribers match. Undefined means those of all subscribers. */
+  /** Only dead letters of these subscribers match. Undefined stands for all subscribers. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;
   /** Only letters that died between `fromMs` and `untilMs` match. An undefined value sets no limit on that side. */
@@ -36,9 +36,9 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and everybody who has the root
- * key is one owner together. Each partition has a part of a bulk, for the letters in that partition, and a job for
- * that part.
+ * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and everybody who has the root key
+ * is one owner together. In each partition, a job of that partition retries or purges the letters there, and a record
+ * has the progress of that job.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -107,7 +107,7 @@ export class Bulks {
   }
 }
 
-/** Reads a partition's record of its part of a bulk. Returns undefined if the partition has none. */
+/** Reads the record that a partition keeps of its part of a bulk. Returns undefined if the partition has none. */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;
   if (id === undefined || queues === undefined) return undefined;

@@ -65,8 +65,8 @@ export interface Period {
 }
 
 /**
- * Returns the `count` newest places in an index of dead letters, newest first. Letters of the same millisecond are
- * sorted by descending ids.
+ * Returns the places (time of death and id) of the `count` newest dead letters in an index, newest first. Letters of
+ * the same millisecond are sorted by descending ids.
  */
 export async function newest(
   redis: Commands,
@@ -79,7 +79,8 @@ export async function newest(
 }
 
 /**
- * Returns up to `count` places that follow the given one. The dead letter at the given place may have been deleted.
+ * Returns the places of up to `count` dead letters that follow the given place. The dead letter at the given place may
+ * have been deleted.
  */
 export async function following(
   redis: Commands,

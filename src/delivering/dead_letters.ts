@@ -23,7 +23,7 @@ const SLICE = 100;
 /** Maximum dead letters that are read at a time. Reading one takes three commands. */
 const READ_SLICE = 50;
 
-/** Maximum dead letters that are looked at for a page with only those of one reason. */
+/** Maximum dead letters that one page of the listing looks at, if it shows only the letters of one reason. */
 const LOOKED = 500;
 
 export interface LetterFilter extends Period {
@@ -60,9 +60,10 @@ export class DeadLetters {
   }
 
   /**
-   * Returns up to `limit` dead letters, newest first, of these subscribers or of all. `after` is the place of the
-   * last letter of the previous page. `next` is the place after which the next page begins, or undefined on the last
-   * page. If only letters with one `reason` are wanted, a bounded number is looked at, so the page may be short.
+   * Returns up to `limit` dead letters, newest first, of these subscribers or of all. `after` is the place (time of
+   * death and id) of the last letter of the previous page. `next` is the place after which the next page begins, or
+   * undefined on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are looked at, so
+   * the page may be short.
    */
   async list(
     subscribers: readonly string[] | undefined,
@@ -107,7 +108,7 @@ export class DeadLetters {
     return found.flat().sort((one, other) => newestFirst(one.place, other.place));
   }
 
-  /** Returns one dead letter with the history of its attempts, or undefined if there is none. */
+  /** Returns one dead letter with the history of its attempts, or undefined if it does not exist. */
   async find(id: string, client?: string): Promise<(DeadLetter & { history: AttemptReport[] }) | undefined> {
     for (const partition of this.#partitions.holding(client)) {
       const [letter, history] = await partition.command((redis, keys) =>
@@ -152,7 +153,7 @@ export class DeadLetters {
     });
   }
 
-  /** Deletes a dead letter. Returns false if there is none. */
+  /** Deletes a dead letter. Returns false if it does not exist. */
   async purge(id: string, client?: string): Promise<boolean> {
     for (const partition of this.#partitions.holding(client))
       if ((await this.#purge(partition, await queueOf(partition, id, client), [id])) === 1) return true;
@@ -180,8 +181,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns when the newest dead letter of a subscriber died. Retrying all letters leaves out those that die after
-   * this time, because a retried letter may die again.
+   * Returns the time at which the newest dead letter of a subscriber died. Retrying all letters leaves out those that
+   * die after this time, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -221,8 +222,8 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
 }
 
 /**
- * Calls `read` for each of these places, READ_SLICE at a time, so that other requests are served in between. Resolves
- * with the results, in the same order.
+ * Calls `read` for each of these places of dead letters, READ_SLICE at a time, so that other requests are served in
+ * between. Resolves with the results, in the order of the places.
  */
 async function inSlices<T>(
   places: readonly FoundPlace[],

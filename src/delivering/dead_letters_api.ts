@@ -21,7 +21,10 @@ import { wholeJson } from './whole_dead_letter.ts';
 /** The word for what these routes list, in error messages. */
 const WHAT = 'dead letters';
 
-/** Number of queues (of a client and its joins) whose reading counts as one call in the caller's rate limit. */
+/**
+ * Number of queues whose reading counts as one call in the caller's rate limit. A client has one queue, and each of its
+ * joins another.
+ */
 const QUEUES_PER_CALL = 20;
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;

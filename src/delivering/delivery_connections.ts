@@ -7,8 +7,8 @@ import type { DispatcherTo } from './callback_hosts.ts';
 const MAX_HEADER_BYTES = 16 * 1024;
 
 /**
- * Time for which an idle connection is kept. It is also the longest time that a subscriber can ask for with
- * `Keep-Alive`.
+ * Time for which an idle connection is kept, unless the subscriber asks for another time with `Keep-Alive`. It may ask
+ * for MAX_KEPT_MS at most.
  */
 const KEPT_MS = 4000;
 const MAX_KEPT_MS = 10_000;
@@ -39,7 +39,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     keepAliveTimeout: KEPT_MS,
     keepAliveMaxTimeout: MAX_KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // HTTP/2 is off: the limits above are tested for HTTP/1.1 only.
+    // HTTP/2 is off, because the limits above are tested for HTTP/1.1 only.
     allowH2: false,
   };
   const tls = {

@@ -6,8 +6,8 @@ import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.t
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
- * Maximum informational responses (1xx) before an answer. Reading them costs the bus more than sending them costs the
- * sender.
+ * Maximum informational responses (1xx) before an answer. Reading such a response costs the bus more than sending it
+ * costs the callback.
  */
 const MAX_INFORMATIONAL = 100;
 
@@ -27,7 +27,7 @@ export interface FailedDelivery {
   status?: number;
   answer?: string;
   retryAfterMs?: number | undefined;
-  /** True if this process ended the delivery. It then does not count as a failure of the subscriber. */
+  /** True if this process ended the delivery. An aborted delivery does not count as a failure of the subscriber. */
   aborted?: boolean;
 }
 

@@ -32,8 +32,8 @@ export interface Subscriber {
   /** The keys that sign its deliveries, as the text that Redis holds. */
   signing?: string;
   /**
-   * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. An answer 410 pauses the subscriber
-   * only if it has not subscribed again since.
+   * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. An answer 410 (Gone) pauses the
+   * subscriber only if it has not subscribed again since this time.
    */
   subscribedAt: string;
   /** 0 to 100. */

@@ -17,8 +17,8 @@ export class HeldJobs {
   }
 
   /**
-   * Runs a job, and calls `ended` once Redis has the outcome. `isIdle` is false if the worker got its next job in the
-   * same call that reported the outcome. `inDoubt` is true if a failed call may have given it one.
+   * Runs a job, and calls `ended` once Redis has the outcome. `isIdle` is false if the call that reported the outcome
+   * has already given the worker its next job. `inDoubt` is true if a failed call may have given the worker a job.
    */
   begin(grant: Grant, ended: (isIdle: boolean, inDoubt: boolean) => void): void {
     const assignment = new Assignment(grant, this.#parts);
@@ -37,7 +37,10 @@ export class HeldJobs {
     for (const assignment of this.#assignments.values()) assignment.abort();
   }
 
-  /** Renews the leases and aborts jobs whose lease has run out. Never rejects: the next tick tries again. */
+  /**
+   * Renews the leases and aborts jobs whose lease has run out. Never rejects, because leases are renewed again at the
+   * next tick (see WorkersSettings).
+   */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;
     const { queue, log } = this.#parts;

@@ -11,9 +11,9 @@ const ID_LENGTH = 16;
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * Returns the JSON text of a stored piece. The bus stores events as JSON text, and a piece may be several events
- * joined with commas. Such a piece is returned unchanged. A legacy event, which a Ruby Routemaster or layout 1 has
- * stored, is decoded. Throws RangeError if that fails.
+ * Returns the JSON text of a stored piece. The bus stores events as JSON text, and a piece may be several events joined
+ * with commas. Such a piece is returned unchanged. A legacy event, which a Ruby Routemaster or layout 1 has stored, is
+ * decoded. Throws RangeError if it cannot be decoded.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));

@@ -13,17 +13,20 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 import type { Turns } from './turns.ts';
 
-/** Interval of looking for suspects (see Quarantine). It is needed because an announcement may be lost. */
+/**
+ * Interval of looking for suspects, which are batches that may have killed their workers. The interval is needed
+ * because the announcement of a suspect may be lost.
+ */
 const LOOK_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. A suspect whose delivery fails comes back within about a
- * minute, while the quarantine still runs.
+ * A quarantine (the process that delivers suspects) ends after this time without a suspect. If the delivery of a
+ * suspect fails, its next attempt is due within about a minute, while the process still runs.
  */
 const IDLE_MS = 60_000;
 /**
- * Time without a suspect after which a quarantine ends, if the bus has several partitions. It is shorter, because
- * quarantines of other partitions may wait to start.
+ * The same time, if the bus has several partitions. It is shorter, because quarantines of other partitions may wait to
+ * start.
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -35,16 +38,16 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Lets only one quarantine of this process run at a time, because each is a process of its own. */
+  /** Lets only one quarantine of this process run at a time, because each quarantine is a process of its own. */
   turns: Turns;
   log: Log;
 }
 
 /**
- * Delivers the suspects of a partition: batches that two workers held when they died. A separate process delivers
- * them, one at a time, as long as there are any. If that process dies, only the batch that it held can be the cause,
- * so that batch becomes a dead letter. But if the process that started it dies too, somebody may have killed both.
- * That proves nothing, so the batch stays.
+ * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died. A separate process
+ * delivers them, one at a time, as long as there are any. If that process dies, only the batch that it held can be the
+ * cause, so that batch becomes a dead letter. But if the process that started it dies too, somebody may have killed
+ * both. The death of both proves nothing, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -65,15 +68,15 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** Looks for suspects. Call it when there may be one. */
+  /** Looks for suspects. Call this method when there may be a suspect. */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 
   /**
-   * Gives the process of the quarantine `graceMs` to finish its delivery. After that the process gives the job back.
-   * Resolves when the process has ended.
+   * Gives the process of the quarantine `graceMs` to finish its delivery. After `graceMs` the process gives the job
+   * back. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -138,8 +141,8 @@ export class Quarantine {
   }
 
   /**
-   * Makes a dead letter of the batch that the worker of a dead quarantine held. Returns false if this must be tried
-   * again, because Redis did not answer and the process is not stopping.
+   * Makes a dead letter of the batch that the worker of a dead quarantine held. Returns false if the call must be
+   * repeated, because Redis did not answer and the process is not stopping.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;
@@ -158,7 +161,7 @@ export class Quarantine {
     }
   }
 
-  /** Does nothing if the process has ended; the loop notices that. */
+  /** Sends nothing if the process of the quarantine has ended: `#deliver` waits for its exit. */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

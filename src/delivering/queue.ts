@@ -10,8 +10,8 @@ import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
 /**
- * A delivery that takes longer than this makes its subscriber slow. The subscriber stays slow until it accepts a
- * batch in less time.
+ * A subscriber is marked as slow when a delivery to it takes longer than this. It stays slow until it accepts a batch
+ * in less time.
  */
 export const SLOW_MS = 1000;
 
@@ -64,7 +64,7 @@ export class Queue {
     return this.#partition.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
-  /** Returns a job to the queue. Changes nothing if the worker does not hold the job. */
+  /** Returns a job to the queue. Changes nothing if the worker does not hold the job any more. */
   async nack(
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
@@ -81,7 +81,7 @@ export class Queue {
     });
   }
 
-  /** Makes a dead letter of the job's batch. Changes nothing if the worker does not hold the job. */
+  /** Makes a dead letter of the job's batch. Changes nothing if the worker does not hold the job any more. */
   async bury(grant: Grant, { damage, throttleMs, attempt, reason }: Burial): Promise<Reply<'bury'>> {
     return this.#partition.run('bury', {
       ...this.#held(grant),
@@ -93,7 +93,7 @@ export class Queue {
     });
   }
 
-  /** Renews the leases. Returns the workers that have lost theirs. */
+  /** Renews the leases of the held jobs. Returns the workers that have lost their leases. */
   async heartbeat(held: readonly Grant[]): Promise<string[]> {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
@@ -123,8 +123,8 @@ export class Queue {
 
 /**
  * Returns the arguments for a finished job. The bytes of the job are left out if the script can make them from the id
- * of the batch, as it can for every batch that this bus stored. Sending them would take 7 % of a worker's CPU at one
- * event a batch.
+ * of the batch, and it can for every batch that this bus stored. Sending the bytes would take 7 % of a worker's CPU at
+ * one event a batch.
  */
 function finishedArguments({
   grant,
@@ -154,8 +154,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries of the agenda. The agenda is everything without a job that waits for its time: delayed events,
- * triggers, and open keys of joins. The main thread of a worker process publishes what is due.
+ * The kinds of entries of the agenda: delayed events, triggers, and open join keys. The agenda holds everything that
+ * waits for its time without being a job. The main thread of a worker process publishes what is due.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];

@@ -9,7 +9,7 @@ import type { Grant } from './grant.ts';
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The function has already told Redis the outcome. `held` is false if the worker did not hold the job any more. */
+  /** The function has already told Redis the outcome. `held` is false if the worker no longer held the job. */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
@@ -30,7 +30,10 @@ export interface Success {
 export interface Penalty {
   /** Health points that the subscriber loses. A whole number, because reports show `health_points` as one. */
   damage: number;
-  /** Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is on trial afterwards. */
+  /**
+   * Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is on trial afterwards: it
+   * gets one delivery at a time until it accepts one.
+   */
   throttleMs: number;
 }
 
@@ -70,7 +73,7 @@ export interface Finished extends Success {
 }
 
 export interface Acknowledged {
-  /** False if the worker did not hold the job. Nothing was changed then. */
+  /** False if the worker no longer held the job. In that case nothing was changed. */
   held: boolean;
   /** Number of events that the deleted batch held. */
   removed: number;
@@ -78,10 +81,10 @@ export interface Acknowledged {
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };
 
-/** Gives the job back to the queue, for any worker. It does not count as an attempt. */
+/** Gives the job back to the queue, for any worker. The current attempt is not counted. */
 export const GIVEN_BACK = triedAgainIn(0);
 
-/** Returns a settlement that runs the job again after this many ms. It does not count as an attempt. */
+/** Returns a settlement that runs the job again after this many ms. The current attempt is not counted. */
 export function triedAgainIn(delayMs: number): Settlement {
   return { end: 'retry', retry: { delayMs, damage: 0, throttleMs: 0, isUncounted: true } };
 }

@@ -26,7 +26,7 @@ const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 /** Maximum subscribers whose imported keys are cached. */
 const MAX_SUBSCRIBERS = 1000;
 
-/** Signs `{id}.{timestamp}.{body}`. */
+/** Returns the signature of `{id}.{timestamp}.{body}`. `head` is the part before the body. */
 type Signer = (head: string, body: Buffer) => string;
 
 interface Entry {
@@ -37,7 +37,7 @@ interface Entry {
 
 /**
  * Imported keys, by the text `signing` that Redis has for a subscriber. Importing a key takes 11 µs, and signing a
- * short body 6 µs. With ed25519 it is 260 and 110 µs.
+ * short body 6 µs. With ed25519, importing takes 260 µs and signing 110 µs.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
@@ -100,7 +100,9 @@ function ed25519(seed: Buffer): KeyObject {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: 'der', type: 'pkcs8' });
 }
 
-/** Returns the bytes that follow the prefix. Returns undefined if they are not in standard Base64. */
+/**
+ * Returns the bytes that the text has in Base64 after the prefix. Returns undefined if they are not in standard Base64.
+ */
 function decoded(text: string, prefix: string): Buffer | undefined {
   const base64 = text.slice(prefix.length);
   const bytes = Buffer.from(base64, 'base64');

@@ -1,8 +1,8 @@
 import { clock } from '../clock.ts';
 
 /**
- * Busy workers stand still if no job has begun or ended for this time. It is longer than the pauses between quick
- * deliveries. It is still short, because other deliveries wait meanwhile.
+ * Busy workers stand still if no job has begun or ended for this time. The time is longer than the pauses between quick
+ * deliveries. But it is short, because other deliveries wait during a standstill.
  */
 const AFTER_MS = 10;
 
@@ -17,12 +17,12 @@ export class Standstill {
   #holds = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** The function `begins` is called when a standstill begins. */
+  /** Calls the function `begins` when a standstill begins. */
   constructor(begins: () => void) {
     this.#begins = begins;
   }
 
-  /** True while the workers stand still. The standstill ends when one of them ends its job. */
+  /** True while the workers stand still. A standstill ends when one of the workers ends its job. */
   get holds(): boolean {
     return this.#holds;
   }

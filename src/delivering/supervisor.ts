@@ -31,7 +31,7 @@ export class Supervisor {
 
   /**
    * Makes a thread ask for jobs of a partition. If all workers of all threads are busy, does nothing, because each
-   * asks when it has finished its job.
+   * worker asks when it has finished its job.
    */
   wake(partition: number): void {
     const index = this.#idleWorkers.mostIdleThread(partition);

@@ -1,8 +1,8 @@
 import type { Batch } from './batch.ts';
 
 /**
- * Limits on the batches whose events are counted by topic. In a larger batch, counting would take more than 1 % of
- * the CPU of its delivery.
+ * Limits on a batch whose events are counted by topic in its record. In a larger batch, counting would take more than 1
+ * % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
@@ -28,8 +28,9 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log. The times at which the batch was accepted and closed are
- * missing: the script puts them in front (lua/shared/delivery_log.lua). A legacy event counts with its size in Redis.
+ * Returns the record of an accepted batch for the delivery log. The times at which the batch was accepted and closed
+ * are missing: the script puts them in front (lua/shared/delivery_log.lua). A legacy event counts with the size that it
+ * has in Redis.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

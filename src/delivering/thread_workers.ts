@@ -12,32 +12,38 @@ interface ThreadParts extends Omit<WorkersParts, 'queue' | 'mayAsk'> {
 }
 
 interface ThreadSettings extends QueueSettings {
-  /** Number of workers, not counting the spare ones. */
+  /**
+   * Number of workers, not counting the spare workers. Spare workers work only while all other workers of a thread
+   * hang.
+   */
   workers: number;
   acquireTimeoutMs: number;
 }
 
-/** Number of regular workers for which a thread has one spare worker. */
+/**
+ * Number of regular workers for which a thread has one spare worker. Spare workers deliver only while all regular
+ * workers hang.
+ */
 const WORKERS_PER_SPARE = 3;
 /**
- * Number of ticks after which idle spare workers ask for jobs. They ask less often than others, so that an idle
- * thread sends fewer commands.
+ * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs. They ask less often than
+ * others, so that an idle thread sends fewer commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Number of ticks after which all idle workers ask for jobs, if there are several partitions. With more ticks the
- * leases would end, because asking is also the heartbeat.
+ * Number of ticks after which all idle workers ask for jobs, if there are several partitions. With more ticks Redis
+ * would count idle workers as dead, because asking is also their heartbeat.
  */
 const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**
- * Minimum workers that a thread has for a partition. One subscriber may occupy a quarter of them, which must be at
- * least one.
+ * Minimum workers that a thread has for a partition. One subscriber may occupy a quarter of them, and a quarter must be
+ * at least one worker.
  */
 const MIN_WORKERS = 4;
 
 /**
- * Returns the number of workers that a thread has for each partition. If there are several, the configured
- * number is divided among them and rounded up, but each gets at least MIN_WORKERS.
+ * Returns the number of workers that a thread has for each partition. If the bus has several partitions, the configured
+ * number is divided among them and rounded up. But each partition gets at least MIN_WORKERS.
  */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,
@@ -65,8 +71,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // The spare workers are woken for jobs that became ready before the standstill, since nobody was woken for
-      // these.
+      // The spare workers are woken for jobs that became ready before the standstill. No spare worker was woken for
+      // those jobs at that time.
       this.#spare.wake();
     });
     this.#regular = new Workers(

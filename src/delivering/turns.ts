@@ -2,7 +2,7 @@
 export class Turns {
   #last: Promise<void> = Promise.resolve();
 
-  /** Runs `work` when all earlier work has ended. Settles as `work` does. */
+  /** Runs `work` when all earlier work has ended. Settles with the result or the error of `work`. */
   async take<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();

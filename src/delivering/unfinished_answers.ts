@@ -1,4 +1,4 @@
-/** Maximum unfinished answers in a thread: those of one subscriber, and those of all. */
+/** Maximum unfinished answers that a thread keeps: of one subscriber, and of all subscribers. */
 const MAX_OF_SUBSCRIBER = 16;
 const MAX = 256;
 
@@ -11,8 +11,8 @@ export interface UnfinishedAnswer {
 }
 
 /**
- * Limits the number of connections with unfinished answers, by cutting the oldest. The worker of such a delivery is
- * already free for others. So without a limit one subscriber could hold any number of connections.
+ * Limits the number of connections with unfinished answers, by cutting the oldest. A worker takes its next job before
+ * the rest of an answer has arrived. So without a limit one subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
   /** The unfinished answers in the order of arrival. */
@@ -28,7 +28,7 @@ export class UnfinishedAnswers {
     else if (this.#answers.size > MAX) this.#cut(() => true);
   }
 
-  /** It is not an error if the answer has ended before, or never began. */
+  /** Forgets an answer. It is not an error if the answer has ended before, or never began. */
   end(answer: UnfinishedAnswer): void {
     if (!this.#answers.delete(answer)) return;
     const { subscriber } = answer;

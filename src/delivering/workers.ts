@@ -23,16 +23,19 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
 interface WorkersSettings {
   /** The ids of the workers. */
   ids: readonly string[];
-  /** Interval of ticks. At each tick, the workers renew their leases. */
+  /** Interval of ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs after this many ticks (by default 1), in case they missed an announcement. Asking is
-   * also their heartbeat.
+   * Idle workers ask for jobs after this many ticks (by default 1), in case they missed an announcement. Asking for
+   * jobs is also the heartbeat of an idle worker.
    */
   ticksPerAsk?: number;
 }
 
-/** Returns the interval of ticks: at most a third of the lease, so that a worker may miss two heartbeats. */
+/**
+ * Returns the interval of ticks. At a tick, busy workers renew their leases, and idle workers ask for jobs as a sign of
+ * life. The interval is at most a third of the lease, so that a worker may miss two ticks.
+ */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
   return Math.min(acquireTimeoutMs, leaseMs / 3);
 }
@@ -50,12 +53,12 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. As many idle workers ask for a job in the next call. */
+  /** Number of jobs that are probably ready. The next call asks for jobs for the same number of idle workers. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask in the next call. That is so after a tick, because asking is their heartbeat.
-   * It is also so after a failed call: Redis may have assigned jobs to them, and a worker that asks is given again
-   * the job that it holds.
+   * True if all idle workers must ask in the next call. After a tick all must ask, because asking is their heartbeat.
+   * After a failed call too: Redis may have assigned jobs to them, and a worker that asks is given again the job that
+   * it holds.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
