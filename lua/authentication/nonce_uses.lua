@@ -15,13 +15,15 @@ need a further step is `old`.
 local client_quota = include('client_quota')
 local digest_keys = include('digest_keys')
 
--- Maximum count of a nonce. The bit set of a nonce then takes at most 20 KB of Redis.
+-- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce takes at most 20 KB of
+-- Redis.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce grows at a time. A count that is more than one step ahead of the set
--- is refused. Counts arrive out of order if a client uses one nonce on many connections: by one for each connection.
+-- Number of bits by which the bit set of a nonce's uses grows at a time. A count that is more than this number ahead of
+-- the set is refused. Counts arrive out of order if a client uses one nonce on many connections, but only by one for
+-- each connection.
 local STEP = 512
 
--- Makes the bit set of a nonce larger. Returns the reason if the use must be refused, and nothing if the set has
+-- Makes the bit set of a nonce's uses larger. Returns the reason if the use must be refused, and nothing if the set has
 -- grown.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)

@@ -60,8 +60,9 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns more than 0 if a worker is new to Redis. Then all are added to the set of workers of their queue.
-  -- The number of those that deliver (`main`) determines the size of the shares.
+  -- HSET returns more than 0 if a worker is new to Redis. Then all these workers are added to the set of workers of
+  -- their queue. The size of the set of `main` determines how many workers each kind of subscriber may hold (the shares
+  -- of lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -100,7 +101,7 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- Other workers are woken if jobs came back to the queue and these workers did not take all jobs that are ready.
+  -- Other workers are woken if waiting jobs became instant and these workers did not take all jobs that are ready.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

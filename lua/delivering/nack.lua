@@ -26,7 +26,8 @@ local function is_gone(call, token, gone)
   return callback and (subscribed_at or '0') == gone
 end
 
--- Stores the failed attempt in the history of the batch, and its consequences in the hash of the subscriber.
+-- Stores the failed attempt in the history of the batch, and the consequences of the failure in the hash of the
+-- subscriber.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

@@ -88,9 +88,9 @@ local function judge_room(held, later, args)
 end
 
 -- Decides whether the events in `later` may wait in Redis. Returns the reason for a refusal, with the index of the
--- event if one event is the reason. Returns nothing if they may wait. If there is no room for them, only the event
--- that is due last is compared with the delayed events. That is cheap, and it still detects a repeated publication:
--- while any of its events waits, the last one does.
+-- event if one event is the reason. Returns nothing if they may wait. If there is no room for them, only the event that
+-- is due last is compared with the delayed events. That is cheap, and it still detects a repeated publication: while
+-- any event of that publication waits, its last event waits too.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

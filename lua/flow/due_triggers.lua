@@ -17,7 +17,7 @@ local MAX_BYTES = 1000000
 -- client may have by default. Looking at 2,000 takes Redis 1 ms.
 local MAX_LOOKED = 2000
 
--- Returns three values: the definition of a trigger, the time at which it is due next, and the bytes of the
+-- Reads a trigger. Returns three values: its definition, the time at which it is due next, and the bytes of the
 -- definition. The time is nil if the trigger is paused or has no further time. Returns nil alone if the trigger is
 -- missing or unreadable.
 local function read(call, client, name)

@@ -13,10 +13,10 @@ published.
 local join_work = include('join_work')
 local open_keys = include('open_keys')
 
--- Pause before expired keys are looked at again, if older events of the join are still to be counted.
+-- Pause before expired join keys are looked at again, if older events of the join are not counted yet.
 local LOOK_AGAIN_MS = 250
 
--- Returns a time (ms). The join has counted all of its events that were accepted before this time.
+-- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.
 local function counted_until(call, token)
   local oldest = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'WITHSCORES')[2]
   return math.min(call.now_ms, oldest and math.floor(oldest / 1000) or math.huge)

@@ -29,7 +29,7 @@ local key_records = include('key_records')
 local leases = include('leases')
 local open_keys = include('open_keys')
 
--- Maximum keys that a script call closes early because the keys of a join take too many bytes.
+-- Maximum join keys that a script call closes early because the open keys of a join take too many bytes.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)
@@ -38,8 +38,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open keys of a join while it has more than `max_keys`, or while its keys take too many bytes. All
--- joins of a client may take `max_bytes` together, and each join an equal part of that.
+-- Closes the oldest open keys of a join while it has more than `max_keys`, or while its open keys take too many bytes.
+-- All joins of a client together may take `max_bytes`, and each join an equal part of them.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -53,7 +53,7 @@ local function make_room(call, work, args)
   end
 end
 
--- Counts one event for the key of the join that the event belongs to.
+-- Counts one event for the join key that the event belongs to.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -69,8 +69,8 @@ local function count(call, work, args, event)
   if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
 end
 
--- Counts events of a batch until the script call has published its maximum of copies. Returns how many events it
--- counted, and how many of them had no key.
+-- Counts events of a batch until the script call has published its maximum of copies (an event for one subscriber is a
+-- copy). Returns how many events it counted, and how many of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do
@@ -93,8 +93,8 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the counted events from their batch. If no event is left, deletes the batch and its job. Returns true if
--- the job is deleted.
+-- Removes the counted events from their batch. If no event is left, deletes the batch and the job that delivers it.
+-- Returns true if the job is deleted.
 local function take_from_batch(call, args, taken)
   if taken < args.left then
     batches.drop_first(call, args.bid, args.token, taken)

@@ -12,7 +12,8 @@ local topics = include('topics')
 -- Number of events that one Redis command reads.
 local CHUNK = 20
 
--- Returns the rank, in a sorted set, of the first entry after the given time and place.
+-- Returns the rank, in a topic's sorted set of delayed events, of the first entry after the given due time and place
+-- (the number by which events that are due at the same time are sorted).
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)

@@ -67,7 +67,7 @@ local function begin_work(call, progress, client, topic)
 end
 
 -- Takes events, due by `until_ms`, of the topic that a client publishes to next. Stops when the script call has done
--- its maximum of work, or when the client has used its part of it. Returns false if the maximum is reached.
+-- its maximum of work, or when the client has used its part of that work. Returns false if the maximum is reached.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -87,8 +87,8 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Returns the client whose next event is due first, and the time before which no other client has an event. Skips
--- clients that have used their part of the work. If all have, each gets another part. Returns nothing if no event is
--- due.
+-- clients that have used their part of the work. If all clients have used their parts, each gets another part. Returns
+-- nothing if no event is due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

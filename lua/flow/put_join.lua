@@ -30,7 +30,8 @@ local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262
 -- Maximum joins of one client that may have the same topic as a source.
 local MAX_OF_TOPIC = 16
 
--- Returns a source that too many other joins of the client have already. Returns nothing if there is no such source.
+-- Returns a source topic of this join that is already a source of too many other joins of the client. Returns nothing
+-- if there is no such topic.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -45,8 +46,9 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns a source through which the events of this join would come back to it: a loop. Returns nothing if there is
--- no loop. The search goes from each source to the join that publishes to it, then to that join's sources, and so on.
+-- Returns a source topic through which the events of this join would come back to the join: a loop. Returns nothing if
+-- there is no loop. The search goes from each source topic to the join that publishes to it, then to the source topics
+-- of that join, and so on.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -56,7 +58,7 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- The topics that the join published to before this change are ignored, because the new ones replace them.
+      -- The topics that the join published to before this change are ignored, because the new topics replace them.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -70,15 +72,15 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- A join of another client does not count. It cannot publish to this topic any more, because the topic was
-    -- deleted since.
+    -- A join of another client does not count. It can no longer publish to this topic, because the topic was deleted
+    -- since then.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)
 end
 
--- Returns three lists: the sources that live in this partition, the outlets that live here, and the sources of other
--- partitions.
+-- Returns three lists: the source topics that live in this partition, the outlets (topics that the join publishes to)
+-- that live here, and the source topics of other partitions.
 local function by_home(args)
   local is_foreign, here = {}, { sources = {}, outlets = {}, foreign_sources = {} }
   for _, topic in ipairs(args.foreign) do is_foreign[topic] = true end
@@ -89,8 +91,8 @@ local function by_home(args)
   return here
 end
 
--- Decides whether the join may be made. Returns the reason for a refusal and the topic that it is about, or nothing
--- if the join is allowed.
+-- Decides whether the join may be made. Returns the reason for a refusal and the topic that causes it, or nothing if
+-- the join is allowed.
 local function judge(call, args, taken)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then

@@ -45,7 +45,8 @@ local function set_apart(call, bid, found)
   findings.add(found, 'batch_malformed', bid)
 end
 
--- Removes an entry from an index. If the entry was still there, it is reported as a finding.
+-- Removes an entry from an index. If the entry was still there, it is reported as a finding (an inconsistency that the
+-- sweep has repaired).
 local function remove(command, index, bid, found, kind)
   if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
@@ -57,7 +58,8 @@ local function may_be_open(call, bid, owner)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- True if a worker holds the job of the batch. The first call in a script reads all jobs that workers hold.
+-- True if a worker holds the job of the batch. The first call in a script reads all jobs that workers hold, for all
+-- later calls.
 local function is_in_flight(call, bid)
   call.jobs_held = call.jobs_held or drops.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
@@ -157,7 +159,7 @@ function check.batches_room(call, token, found)
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
 end
 
--- Forgets when a batch was closed that no longer exists.
+-- Deletes the time at which a batch was closed if the batch no longer exists.
 function check.batches_closed(call, bid, found)
   if bid == '' or exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')

@@ -14,11 +14,11 @@ local batches = include('batches')
 local findings = include('findings')
 local open_batches = include('open_batches')
 
--- Number of batches after which a call starts no further slice. This bounds the time for which a call blocks
--- Redis.
+-- Number of batches after which a script call begins no further slice. This limit bounds the time for which a call
+-- blocks Redis.
 local MAX_LISTS = 2000
--- Number of batches in a slice of an index. A slice has more only if several batches have the same score as its last
--- one.
+-- Number of batches in a slice of an index. A slice has more batches only if several have the same score as the last
+-- one of the slice.
 local SLICE = 200
 -- Stands for the number of members of a slice that contains an open batch. It equals no real number, so the next call
 -- counts the slice again.
@@ -50,9 +50,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the batches of an index in slices. A slice that was counted before is counted again only if its number of
--- members has changed. Returns all slices, the sum of their events, and the score of the last member. The sum is
--- false if the script call reached MAX_LISTS before the end of the index.
+-- Counts the batches of an index in slices (parts of about SLICE batches). A slice that was counted before is counted
+-- again only if its number of batches has changed. Returns all slices, the sum of their events, and the score of the
+-- last member. The sum is false if the script call reached MAX_LISTS before the end of the index.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -47,8 +47,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list. `times` is the number of copies in this list, and `places` the number
--- of copies found elsewhere so far. One copy stays if `places` is 0, otherwise none. Returns the sum of both numbers.
+-- Removes surplus copies of a job from a list. `times` is the number of copies of the job in this list, and `places`
+-- the number of copies found elsewhere so far. One copy stays if `places` is 0, otherwise none. Returns the sum of both
+-- numbers.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -88,8 +89,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a job that was in no state instant. While Ruby workers run, delivery jobs wait for a share instead: those
--- workers would take an instant job and lose it, but they do not know the lists of the shares.
+-- Makes a job that was in no state instant. While Ruby workers run, delivery jobs wait in the list of a share instead.
+-- A share is the part of the workers that one kind of subscriber may hold. Ruby workers would take an instant job and
+-- lose it, but they do not know the lists of the shares.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -106,7 +108,8 @@ local function check(call, args, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- A job that delivers no batch, and is gone from the index and all places, has run since the caller saw it.
+  -- A job that delivers no batch, and is in neither the index nor any list or sorted set of jobs, has run since the
+  -- caller saw it.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then

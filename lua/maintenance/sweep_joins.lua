@@ -20,8 +20,8 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Corrects the entry of a join in `joins:expiring`: a join with open keys must have one, and a join without must have
--- none.
+-- Corrects the entry of a join in `joins:expiring`. A join with open join keys must have an entry there, and a join
+-- without open join keys must have none.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end
@@ -75,8 +75,7 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time since when a key of a join is open, by the record of the key. Returns nothing if there is no
--- readable record.
+-- Returns the time since when a join key is open, as its record tells. Returns nothing if there is no readable record.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

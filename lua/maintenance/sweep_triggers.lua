@@ -9,8 +9,7 @@ alone, without an entry, until its client replaces or deletes it. The names are 
 local findings = include('findings')
 local triggers = include('triggers')
 
--- Returns the score that a trigger must have in `triggers:due`, and a word for what is wrong with the trigger, if
--- anything is.
+-- Returns the score that a trigger must have in `triggers:due`, and a word for the fault of the trigger, if it has one.
 local function judge(call, client, name)
   local keys = call.keys
   local definition = redis.pcall('HGET', keys.triggers_of(client), name)

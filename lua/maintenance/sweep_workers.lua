@@ -14,7 +14,8 @@ local jobs = include('jobs')
 local lanes = include('lanes')
 local waiting = include('waiting')
 
--- True if the worker holds a job of the queue. If the index of such workers lacks this worker, the worker is added.
+-- True if the worker holds a job of the queue. If the index of workers that hold jobs lacks this worker, the worker is
+-- added to it.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
@@ -22,7 +23,7 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from the lane of its subscriber, and brings back a waiting job of that lane. Returns true if the
+-- Removes the worker from the lane of its subscriber, and makes a waiting job of that lane instant. Returns true if the
 -- worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)

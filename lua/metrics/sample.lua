@@ -24,8 +24,9 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends the figures to one history, which keeps `kept` entries. Returns 1 if it appended them, and 0 if not. With
--- `may_skip`, it does not append figures that equal the last ones.
+-- Appends the figures to one history of a subject, which keeps `kept` entries. `slot` is the number of the present step
+-- of time since the Unix epoch. Returns 1 if it appended the figures, and 0 if not. With `may_skip`, it does not append
+-- figures that equal the last ones.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

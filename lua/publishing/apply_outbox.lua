@@ -22,8 +22,8 @@ local function slice_of(events)
   return { list = events, first = 1, last = #events }
 end
 
--- Stores events, which the other partition has accepted for one of its topics, for the subscribers of that topic in
--- this partition.
+-- Stores events for the subscribers that a topic has in this partition. The topic lives in the other partition, which
+-- has accepted these events.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(call, state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
@@ -65,7 +65,7 @@ local function published(taken)
   return found
 end
 
--- Sets the clock of the script call to the time of an outbox entry, which is the entry's number.
+-- Sets the clock of the script call to the time of an outbox entry. The number of an entry is its time in µs.
 local function go_back_to(call, number)
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)
@@ -77,8 +77,8 @@ local function names_in(set)
   return names
 end
 
--- Does the work of the outbox entries of one other partition, except those that were done before. Returns the number
--- of the last entry that is done.
+-- Does the work of the outbox entries of one other partition, but leaves out entries that were done before. Returns the
+-- number of the last entry that is done.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     local number = outboxes.number_of(entry)

@@ -20,8 +20,8 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- The field is deleted with the last entry. While a partition has this field, it must not apply newer entries,
-  -- which are in `outbox`.
+  -- The field is deleted with the last entry that is set aside for the partition. While the field exists, the partition
+  -- must not apply newer entries, which are in `outbox`.
   if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
     redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
   end

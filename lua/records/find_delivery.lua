@@ -9,7 +9,7 @@ The record of a batch that has ended is searched in the logs; `looked` is the nu
 local delivery_log = include('delivery_log')
 local delivery_states = include('delivery_states')
 
--- Maximum failed attempts in the reply: all that the bus keeps of a batch (attempts.lua).
+-- Maximum failed attempts in the reply. It is the maximum that the bus keeps of a batch (attempts.lua).
 local MAX_ATTEMPTS = 20
 
 -- Searches a delivery log for the record of a batch. Returns the entry for the reply and the number of records in the

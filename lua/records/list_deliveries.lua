@@ -20,7 +20,7 @@ local open_batches = include('open_batches')
 
 -- Maximum batches that a call looks at. 2,000 take Redis some 5 ms.
 local MAX_LOOKED = 2000
--- Maximum failed attempts that an entry of the reply shows. The latest ones are shown.
+-- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_ATTEMPTS = 3
 -- Number of indexes whose existence one EXISTS command checks.
 local CHUNK = 50
@@ -94,7 +94,7 @@ local function add_dead(call, listing, sources, clients)
   end
 end
 
--- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), only the logs of
+-- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), adds only the logs of
 -- batches that ended in this way.
 local function add_logs(call, listing, sources, clients, wanted)
   for _, ending in ipairs(#clients == 0 and delivery_log.ENDINGS or {}) do

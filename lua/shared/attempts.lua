@@ -6,8 +6,8 @@ local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- Text that only the note of a worker's death contains. An answer of a subscriber cannot contain it, because JSON
--- escapes the quotes.
+-- Text that only the note of a worker's death in the history of a batch contains. An answer of a subscriber cannot
+-- contain it, because JSON escapes the quotes.
 local DEATH = '"reason":"its worker died"'
 -- Number of deaths after which a batch is a suspect: it may have killed these workers itself. One death says little,
 -- because every batch of a killed process gets a note.
@@ -22,8 +22,8 @@ function attempts.note(call, bid, attempt)
   end
 end
 
--- Notes that the worker died while it held the batch. Must be called before the worker's lease is deleted, because
--- the number of the lease is the time at which the attempt began.
+-- Notes in the history of a batch that the worker died while it held the batch. Must be called before the worker's
+-- lease is deleted, because the number of the lease is the time at which the attempt began.
 function attempts.note_death(call, bid, worker)
   local at_us = tonumber(redis.call('HGET', call.keys.leases(), worker)) or call.now_us
   local at_ms = math.floor(at_us / 1000)

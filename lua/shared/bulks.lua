@@ -12,8 +12,8 @@ local bulks = {}
 -- Time after which Redis deletes the record of a bulk that has not changed.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the record of a bulk (the retry or purge of many dead letters). Returns nothing if the bulk is in another
--- state, or if another caller has moved it beyond the queue `args.queue`.
+-- Returns the record of a bulk (the retry or purge of many dead letters). Returns nothing if the bulk is not in the
+-- state `state`, or if another caller has already gone on to a later queue than `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -30,8 +30,8 @@ local function follows(one, other)
   return false
 end
 
--- Returns up to `args.max` dead letters that follow the last one that the bulk has looked at, as lists of UID and
--- time. Also returns whether further ones follow.
+-- Returns up to `args.max` dead letters that follow the last one that the bulk has looked at, as lists of UID and time.
+-- Also returns whether there are more after these.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
@@ -49,8 +49,8 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk. Returns the UIDs of those that match, the number looked at, and the new
--- state: `going` if this queue has further letters, `next` if another queue follows, `over` after the last queue.
+-- Looks at the next dead letters of a bulk. Returns the UIDs of the letters that match, the number looked at, and the
+-- new state: `going` if this queue has further letters, `next` if another queue follows, `over` after the last queue.
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)

@@ -18,10 +18,11 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried.
--- `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of
--- suspects. `sharing` has, for each share, the number of jobs that waited for room when the call began. Each job
--- taken reduces that number. Jobs that begin to wait during the call are not in it, so the call does not take them.
+-- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind`
+-- is the kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of suspects. A share
+-- is the part of the workers that one kind of subscriber may hold. `sharing` has, for each share, the number of jobs
+-- that waited for room when the call began. Each job taken reduces that number. Jobs that begin to wait during the call
+-- are not in it, so the call does not take them.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -42,8 +43,9 @@ local function start_of_stray(call, bid)
   return choosing.start_of(call, bid)
 end
 
--- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, if the
--- share has room now. Without room they would only have to wait again.
+-- Returns the next job to try, or nothing if none is left. A share is the part of the workers that one kind of
+-- subscriber may hold. Jobs that wait for room in a share come first if the share has room now, and are not tried
+-- otherwise.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -60,10 +62,10 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Makes the job of a suspect wait for the quarantine. A suspect is a batch that two workers held when they died, and
--- the quarantine is the process that delivers suspects one at a time. Returns true if the job must wait. Returns
--- false if the batch is no suspect, or if the quarantine itself asks. The history of a batch without an attempt
--- (`begun` is '0') is not read.
+-- Makes the job of a suspect wait for the quarantine. A suspect is a batch that two workers held when they died. The
+-- quarantine is the process that delivers suspects one at a time. Returns true if the job must wait. Returns false if
+-- the batch is no suspect, or if the quarantine itself asks. The history of a batch without an attempt (`begun` is '0')
+-- is not read.
 local function set_aside(call, choice, job, bid, begun)
   if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)
@@ -71,8 +73,8 @@ local function set_aside(call, choice, job, bid, begun)
 end
 
 -- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. The job is then
--- pending with the worker. Returns nothing if no job can run, or if too many jobs were skipped. If `enter` throws,
--- the job is in no state until a sweep finds it, but the other jobs go on.
+-- pending with the worker. Returns nothing if no job can run, or if too many jobs were skipped. If `lane_entry.enter`
+-- throws, the job is in no state until a sweep finds it. Only this job is affected.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)

@@ -7,11 +7,12 @@ full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. Each client has a bucket, which limits how many keys it may make.
--- `key_of` is the function that returns the Redis key of a client's bucket.
+-- Creates the working state of one script call. A key in this file is something that the bus remembers for a client: an
+-- idempotency key or a nonce. Each client has a bucket, which limits how many keys it may use. `key_of` is the function
+-- that returns the Redis key of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time in which a client may make one more key.
+  -- Time in which a client may use one more key.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end

@@ -5,8 +5,8 @@ A *series* names one such count: its field in `counters`, the field of the total
 ]]
 local counters = {}
 
--- True if a counter is about a topic or a subscriber that no longer exists. A counter that is about neither never
--- ends.
+-- True if a counter is about a topic or a subscriber that no longer exists. False for a counter that is about the whole
+-- bus.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -20,9 +20,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of these counters to their totals, and deletes the histories of their topics and subscribers.
--- Counts that were reported to the metric service are moved too. Otherwise the service would take the moved counts
--- for growth. Returns the number of moved counts.
+-- Adds the counts of these counters to the totals of removed topics and subscribers, and deletes the histories of their
+-- topics and subscribers. Counts that were reported to the metric service are moved too. Otherwise the service would
+-- take the moved counts for growth. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -16,8 +16,9 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A batch of the default size is read at once.
 local CHUNK = 100
--- Maximum bytes of a batch that was attempted before. It is normally not cut, so that the repeat has the same UID and
--- the same body. Only a larger one is cut, because its size may have killed the workers that attempted it.
+-- Maximum bytes of a batch that was attempted before. Such a batch is normally not cut, so that the next attempt has
+-- the same UID and the same body. Only a larger one is cut, because its size may have killed the workers that attempted
+-- it.
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
@@ -73,9 +74,10 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score of a new batch that is cut off the batch `bid`, for the subscriber's index. It is the score of
--- `bid` less `events_left` (the number of events that stay in `bid`), but more than that of all older batches. So the
--- parts of a batch stay in order, even if several workers cut it. In an ordered lane there is no older batch.
+-- Returns the score of a new batch that is cut off the batch `bid`, for the subscriber's index. The new score is the
+-- score of `bid` less `events_left` (the number of events that stay in `bid`), but more than the scores of all older
+-- batches. So the parts of a batch stay in order, even if several workers cut it. In an ordered lane there is no older
+-- batch.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]

@@ -61,7 +61,8 @@ function delayed.bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
 end
 
--- Adds to the stored number of a client's delayed events, and to their bytes. Negative numbers subtract.
+-- Adds to the stored number of a client's delayed events, and to the stored sum of their bytes. Negative numbers
+-- subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then

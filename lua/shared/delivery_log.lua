@@ -25,11 +25,11 @@ local open_batches = include('open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
--- Number of records that the longest log loses at a time when all logs together are full, and the maximum number that
--- one script call removes. Many must go after an operator has lowered the limit.
+-- When all logs together are full, the longest log loses LUMP records at a time. One script call removes at most
+-- MAX_REMOVED records. Many must go after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the subscriber's
--- answers, which could otherwise take more memory than the rest of the record.
+-- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
+-- subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. In place of a longer one the record has `null`.
 local MAX_TOPICS_BYTES = 256
@@ -87,8 +87,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the oldest records of a log: `removed` is how many. `counted` is the number of records stored before.
--- Returns the total of all logs.
+-- Removes the `removed` oldest records of a log. `counted` is the number of records stored before. Returns the total of
+-- all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -109,9 +109,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Appends records to a log. `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of
--- records in all logs; 0 means that nothing is kept. The subscriber must exist, because its removal is what removes
--- its logs.
+-- Appends records to a log. `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of records
+-- in all logs; 0 means that nothing is kept. The subscriber must exist, because its logs are removed only when the
+-- subscriber is removed.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
@@ -120,8 +120,9 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Adds an entry to the trail of an ending: this call has appended records to the logs of these subscribers. The trail
--- keeps as many entries as there may be records.
+-- Adds an entry to the trail of an ending ('taken' or 'dropped'). A trail is a list that tells which logs were written
+-- when. The entry says that this script call has appended records to the logs of these subscribers. A trail keeps as
+-- many entries as there may be records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail = call.keys.deliveries_trail(ending)
@@ -129,8 +130,8 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than `place` (ms), by halves: an entry is older than those
--- after it.
+-- Returns the number of entries of a trail that are older than `place` (ms). A trail is the list that tells which logs
+-- were written when. Its entries are sorted by time, so the search halves the range at each step.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -171,8 +172,8 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time at which the batch of a record ended, or at which an entry of a trail was made: in ms, with three
--- decimals.
+-- Returns the time at which the batch of a record ended, or at which an entry of a trail (the list that tells which
+-- logs were written when) was made. The time is in ms, with three decimals.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
@@ -190,9 +191,9 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the
--- batch is still open. Returns false if the batch was closed when it was opened. In one script call, the open batch
--- of each subscriber is looked up once. So is whether there are any times of closing.
+-- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the batch
+-- is still open. Returns false if the batch was closed when it was opened. One script call looks up the open batch of
+-- each subscriber once. It also finds out only once whether any time of closing is stored.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -201,8 +202,9 @@ local function closed_ms_of(call, records, bid, token)
   return not records.has_no_closed and open_batches.closed_ms(call, bid)
 end
 
--- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` as the header
--- of the batch has them, the number of its `events`, and perhaps `topics`, the number of its events by topic.
+-- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` in the form in
+-- which the header of the batch has them. It also has the number of `events`, and may have `topics`, the number of
+-- events by topic.
 function delivery_log.add_drop(call, records, bid, token, about)
   if records.max == 0 then return end
   local entries = records.by_token[token] or {}

@@ -13,13 +13,15 @@ local delivery_states = include('delivery_states')
 local merging = include('merging')
 local delivery_sources = {}
 
--- Number of entries of a source that the first read fetches, and the maximum of later reads. The first read is short,
--- because a listing reads no more than that from most sources.
+-- A source is an index or a log in which a listing finds batches. MIN_CHUNK is the number of entries that the first
+-- read of a source fetches, and MAX_CHUNK the maximum of later reads. The first read is short, because a listing reads
+-- no more than that from most sources.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, since most of them
--- may be in another state than the wanted one. After that an iterator returns `{ place, id, stopped = true }`.
--- `sources` is the number of sources that the caller asked for, even if they have no entries.
+-- may be in another state than the wanted one. After that many batches, an iterator returns `{ place, id, stopped =
+-- true }`. `sources` is the number of sources (indexes and logs) that the caller asked for, even if they have no
+-- entries.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -99,7 +101,8 @@ local function batch_reader(call, listing, state)
   return listing.readers[name]
 end
 
--- Returns a source of a listing: the batches in an index. If `state` is given, only batches in that state are listed.
+-- Returns a source of a listing that reads the batches in an index. If `state` is given, only batches in that state are
+-- listed.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
@@ -108,7 +111,8 @@ function delivery_sources.dead_letters(call, listing, index)
   return index_source(listing, index, 1, function(bid) return delivery_states.dead_letter(call, bid) end)
 end
 
--- Returns an iterator over a single batch, or over nothing if the batch is not in the state that its source wants.
+-- Returns an iterator over the single batch of a source, or over nothing if the batch is not in the state that the
+-- source wants.
 local function read_single(source)
   local is_read = false
   return function()
@@ -121,8 +125,8 @@ local function read_single(source)
   end
 end
 
--- Adds, for each of these batches that is queued, a source with that batch alone. The batch is listed only if it is
--- in this state.
+-- Adds a source for each of these batches that is queued. The source has that batch alone, and lists it only if it is
+-- in the state `state`.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -141,10 +145,10 @@ end
 -- The index of the last item of a list, as text. Redis takes longer to convert a Lua number.
 local LAST = '-1'
 
--- Returns the position and the time of the newest record of a log that is not newer than `place`. Returns nothing if
--- all records are newer. Each step of the search reads two records. The first step looks near the part of the log
--- (`listing.part`) where the record of the previous log was found, because subscribers of the same topics have
--- similar logs. Each further step halves the range.
+-- Searches a log for the newest record that is not newer than the time `place`. Returns the position of the record in
+-- the log, and its time. Returns nothing if all records are newer. Each step of the search reads two records. The first
+-- step looks near the part of the log (`listing.part`) where the record of the previous log was found, because
+-- subscribers of the same topics have similar logs. Each further step halves the range.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -188,9 +192,9 @@ local function read_log(source)
   end
 end
 
--- Returns a source of a listing: the records of a log, from the bounds of the listing on or, if it is given, from the time
--- `newest` on (ms). It reads the log only when needed, because a bus can have thousands of logs, and a listing never
--- reaches most of them.
+-- Returns a source of a listing that reads the records of a log. It begins at the bounds of the listing, or at the time
+-- `newest` (ms) if that is given. The log is read only when needed, because a bus can have thousands of logs, and a
+-- listing never reaches most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

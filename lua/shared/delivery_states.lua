@@ -103,7 +103,7 @@ function delivery_states.dead_letter(call, bid)
 end
 
 -- Adds to a batch or dead letter the other fields that a listing shows: the number of events, when it was closed (if it
--- was open once), when the present attempt began, why and when the batch died, the first failed attempt, and up to
+-- was ever open), when the present attempt began, why and when the batch died, the first failed attempt, and up to
 -- `max_attempts` of the last ones.
 function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id

@@ -11,12 +11,14 @@ local delivery_sources = include('delivery_sources')
 local merging = include('merging')
 local delivery_trail = {}
 
--- Number of entries that the first command reads, and the maximum of later ones.
+-- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
+-- that tells which delivery logs were written when.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- Stands for an id where a listing stops between two records. No id is less.
+-- Stands for an id if a listing stops between two records. No id is less than this text.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the entries of a trail, the newest first. Begins with the last one before `place`.
+-- Returns an iterator over the entries of a trail (the list that tells which logs were written when), the newest first.
+-- The first entry is the last one that is older than `place` (ms).
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)
@@ -44,8 +46,8 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that the call of an entry has written, as far as they are there and within the bounds, the
--- newest last.
+-- Returns the records that a script call has written, as its `entry` in the trail tells. Records that no longer exist,
+-- or are outside the bounds of the listing, are left out. The newest record is the last.
 local function records_of(reader, entry, place)
   local records = {}
   for token in entry:gmatch('\n([^\n]+)') do
@@ -59,7 +61,7 @@ local function records_of(reader, entry, place)
   return records
 end
 
--- Returns an iterator over the records of all logs that are not newer than `place`.
+-- Returns an iterator over those records of all logs that are not newer than `place` (ms).
 local function read_all_logs(reader, place)
   local call, ending, sources = reader.call, reader.ending, {}
   for _, name in ipairs(delivery_log.names(call, {})) do
@@ -96,8 +98,8 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of the records of all logs with this ending. It is opened at once, as the place of its first entry is
--- not known.
+-- Returns a source of a listing that reads the records of all logs with this ending. The listing opens this source at
+-- once, because the place (the time) of its first entry is not known.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

@@ -8,9 +8,9 @@ is the hour, with the time of the replacement as the fraction.
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- Replaces all keys that sign nonces if this Redis, or this run of it, is not the one that stored the nonce uses:
--- these may be lost. The check takes 6 µs. Keys of an earlier release stay, because that release did not store the
--- run.
+-- Replaces all keys that sign nonces if the nonce uses were stored by another Redis, or by an earlier run of this one,
+-- because then some of these uses may be lost. The check takes 6 µs. Keys of an earlier release stay, because that
+-- release did not store the run.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   local run = redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

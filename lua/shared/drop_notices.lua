@@ -68,8 +68,8 @@ function drop_notices.carried_by(call, token, bid)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- Deletes the notice of a subscriber that one of these accepted batches has carried, because the subscriber has
--- received it.
+-- Deletes the notice of a subscriber if one of these accepted batches has carried it, because the subscriber has then
+-- received the notice.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

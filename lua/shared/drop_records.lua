@@ -124,8 +124,8 @@ local function as_list(counts)
   return list
 end
 
--- Adds the drops to the drop notices of their subscribers. Returns the records, and the batch that the next script
--- call must continue to count.
+-- Adds the drops to the drop notices of their subscribers. Returns what was dropped, by subscriber, and the batch whose
+-- events the next script call must continue to count.
 function drop_records.finish(call, records)
   for _, sum in ipairs(records.list) do
     notify(call, sum)

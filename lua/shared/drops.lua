@@ -25,8 +25,9 @@ function drops.jobs_held(call)
   return held, count
 end
 
--- Creates an empty collection of batches to drop. `dropped` is a set of their UIDs and jobs. `by_token` has the
--- batches, the jobs and the number of events of each subscriber. `log` collects their records for the delivery log.
+-- Creates an empty collection of batches to drop. `dropped` is a set of the UIDs and jobs of these batches. `by_token`
+-- has the batches, the jobs and the number of events of each subscriber. `log` collects the records of the batches for
+-- the delivery log.
 function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
@@ -49,9 +50,9 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from its trial job. When a job ends,
--- it normally brings back a waiting job. Dropped jobs never end, so this function brings back a job for each dropped
--- job that was not waiting. For an `ordered` subscriber it brings back the job of the batch that is now the oldest.
+-- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from its trial job. When a job ends, a
+-- waiting job normally becomes instant. Dropped jobs never end, so this function makes a waiting job instant for each
+-- dropped job that was not waiting. For an `ordered` subscriber this is the job of the batch that is now the oldest.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

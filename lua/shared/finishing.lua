@@ -16,10 +16,11 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
 
--- Returns an empty collection of finished jobs. For each subscriber, `taken` has the accepted batches, their number
--- of events, the health points gained, the duration of the last delivery (ms), and the records of the batches.
--- `undelivered` has the records of batches whose subscriber had left when a worker acquired them.
--- `closed` has, by UID, when those batches were closed that were open once (ms, as text).
+-- Returns an empty collection of finished jobs. For each subscriber, `taken` has the accepted batches, their number of
+-- events, the health points gained, the duration of the last delivery (ms), and the records of the batches for the
+-- delivery log. `undelivered` has the records of batches whose subscriber had left when a worker acquired them.
+-- `closed` maps the UID of a batch to the time (ms, as text) at which it was closed. It lacks batches that were never
+-- open, because their first events filled them.
 local function collection(args, closed)
   return {
     workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
@@ -27,7 +28,7 @@ local function collection(args, closed)
   }
 end
 
--- Adds the record of a batch to the collection, unless the delivery log is off.
+-- Adds to the collection what the delivery log will keep of a batch, unless that log is off.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -72,7 +73,8 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Stores the effects of one subscriber's accepted batches. Returns a true value if they ended the subscriber's trial.
+-- Stores the effects of one subscriber's accepted batches. Returns a true value if the accepted batches ended the
+-- subscriber's trial.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -101,9 +103,9 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Brings back waiting jobs of a subscriber after `ended` of its deliveries have ended. Two jobs come back for each
--- ended delivery, so that the number in flight can double in each round, but never more than the lane has room for.
--- If the subscriber's trial has ended (`recovered`), jobs come back until the lane is full.
+-- Makes waiting jobs of a subscriber instant after `ended` of its deliveries have ended. Two jobs become instant for
+-- each ended delivery, so that the number in flight can double in each round, but never more than the lane has room
+-- for. If the subscriber's trial has ended (`recovered`), enough jobs become instant to fill the lane.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
@@ -134,8 +136,8 @@ end
 
 -- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the script: q,
 -- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log. Returns a list with the number of events of each job's
--- batch, or false if the worker does not hold the job. Also returns whether waiting jobs came back. No worker is told
--- of these jobs, so the caller must assign them or report how many jobs are ready.
+-- batch, or false if the worker does not hold the job. Also returns whether waiting jobs became instant. No worker is
+-- told of such jobs, so the caller must assign them or report how many jobs are ready.
 function finishing.finish_all(call, args, finished)
   local workers, bids, removed = {}, {}, {}
   if #finished == 0 then return removed, false end

@@ -16,7 +16,7 @@ local uids = include('uids')
 local grants = {}
 
 -- Maximum events and bytes in the reply of one script call. They bound the time for which the call blocks Redis. The
--- last batch may exceed them.
+-- last batch in the reply may exceed them.
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 

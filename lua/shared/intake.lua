@@ -64,8 +64,8 @@ local function is_free(topic)
   return not topic.publisher or topic.publisher == ''
 end
 
--- Decides whether a client may publish to a topic. Returns the reason for a refusal, or nothing if it may. A topic
--- without a publisher would become the client's.
+-- Decides whether a client may publish to a topic. Returns the reason for a refusal, or nothing if the client may
+-- publish. The client would become the owner of a topic without a publisher.
 local function judge_client(call, taken, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
@@ -81,9 +81,9 @@ local function claim(call, topic, client)
   topic.publisher = client
 end
 
--- Checks the idempotency key of a publication. Returns 'repeated' if the same publication was accepted under this
--- key, 'key_reused' if a different one was, and 'too_many_keys' if the client may use no new key now. Returns nothing
--- in all other cases.
+-- Checks the idempotency key of a publication. Returns 'repeated' if the same publication was accepted under this key,
+-- 'key_reused' if a different one was, and 'too_many_keys' if the client may use no new idempotency key now. Returns
+-- nothing in all other cases.
 local function judge_key(call, taken, publication)
   local digest = publication.digest
   if not digest then return end
@@ -142,8 +142,8 @@ local function judge_outboxes(call, taken, topic)
   return topic.is_stuck and 'outbox_full' or nil
 end
 
--- Decides whether a publication may be accepted. Returns the reason for a refusal, or nothing if it may. Changes
--- nothing in Redis.
+-- Decides whether a publication may be accepted. Returns the reason for a refusal, or nothing if the publication may be
+-- accepted. Changes nothing in Redis.
 function intake.judge(call, taken, publication)
   local topic = intake.topic(call, taken, publication.topic)
   return judge_key(call, taken, publication)
@@ -152,8 +152,8 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first topic
--- that is refused, or nothing if it may. Each topic without a publisher counts as a new topic of the client. Changes
--- nothing in Redis.
+-- that is refused, or nothing if the client may publish to all. Each topic without a publisher counts as a new topic of
+-- the client. Changes nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })
@@ -186,8 +186,8 @@ function intake.take(call, taken, publication)
   return 'accepted', #topic.subscribers + elsewhere.count(topic.elsewhere)
 end
 
--- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if it fails
--- before, its publications can be sent again under the same keys.
+-- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails
+-- before it, the same publications can be sent again under the same idempotency keys.
 function intake.remember(call, taken, window_ms)
   for digest, fingerprint in pairs(taken.fingerprints) do
     redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', window_ms)

@@ -36,15 +36,15 @@ function jobs.make_instant_again(call, q, job)
   call.wakes[q] = true
 end
 
--- Makes the job of a suspect wait for the quarantine, behind other suspects. A suspect is a batch that two workers
--- held when they died, and the quarantine is the process that delivers suspects one at a time.
+-- Makes the job of a suspect wait for the quarantine, behind other suspects. A suspect is a batch that two workers held
+-- when they died. The quarantine is the process that delivers suspects one at a time.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true
 end
 
 -- Schedules a job for the time `due_ms`. The scheduler sleeps until the job that is due first, so it is woken only if
--- this one is due earlier.
+-- the new job is due earlier.
 function jobs.make_scheduled(call, q, job, due_ms)
   local scheduled, first = call.keys.jobs_scheduled(q), call.first_due_ms[q]
   if not first then first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]) or math.huge end

@@ -35,8 +35,8 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which all ids of events begin that this script call makes. The number of the event in the
--- call follows. No other call makes the same text, not even for a former join of this name.
+-- Returns the text with which the ids of all events begin that this script call makes. In an id, the number of the
+-- event in the call follows this text. No other call makes the same text, not even for a former join of the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -57,7 +57,7 @@ function join_work.begin(call, args)
   }
 end
 
--- True if the script call has published its maximum of copies.
+-- True if the script call has published its maximum of copies (an event for one subscriber is a copy).
 function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
@@ -68,7 +68,7 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about a key to a topic of the join (`to`). `rest` is JSON text with further members of the event's
+-- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text with further members of the event's
 -- data.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
@@ -84,16 +84,16 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies
 end
 
--- Publishes the event for a complete key. The events that completed the key are deducted from its counts.
+-- Publishes the event for a complete join key. The events that completed the join key are deducted from its counts.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
--- Closes a key that is not complete. If the join has a topic for such keys, publishes an event about the key.
--- `is_early` is true if the key is closed before its time, because the open keys of the join are too many or too
--- large.
+-- Closes a join key that is not complete. If the join has a topic for such join keys, publishes an event about the join
+-- key. `is_early` is true if the join key is closed before its time, because the open keys of the join are too many or
+-- too large.
 function join_work.expire(work, key, is_early)
   local record, stuck = open_keys.read(work.open, key), work.stuck
   if record and stuck and not stuck.refusal then

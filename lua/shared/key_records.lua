@@ -6,16 +6,17 @@ open, the URL of its last event, and for each source how many of its events are 
 ]]
 local key_records = {}
 
--- Maximum ids of events that a record keeps. If there are more, the source with the most ids loses its oldest id.
+-- Maximum ids of events that the record of a join key keeps. If there are more, the record forgets the oldest id of the
+-- source topic with the most ids.
 local MAX_IDS = 100
 
--- Creates the record of a key of a join, without any counted events.
+-- Creates the record of a join key, without any counted events.
 function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Unpacks the record of a key. `sources` has the sources of the join; counts of other topics, which were sources
--- once, are left out.
+-- Unpacks the record of a join key. `sources` has the source topics of the join. Counts of topics that are no longer
+-- sources are left out.
 function key_records.unpack(packed, sources)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
@@ -35,7 +36,8 @@ function key_records.pack(record)
   return cmsgpack.pack(all)
 end
 
--- Removes the oldest event id of the source that has the most ids.
+-- Removes one event id from the record of a join key: the oldest id of the source topic that has the most ids. A source
+-- topic is a topic whose events the join counts.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do
@@ -54,8 +56,8 @@ function key_records.count(record, event)
   if record.ids > MAX_IDS then forget_id(record) end
 end
 
--- Returns true if the key is complete: each source has at least its required count of events. `sources` is a list of
--- topics with these counts.
+-- Returns true if the join key is complete: each source topic has at least its required count of events. `sources` is a
+-- list of the source topics with these counts.
 function key_records.is_complete(record, sources)
   for _, source in ipairs(sources) do
     local count = record.counts[source.topic]
@@ -64,8 +66,8 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Deducts the required count of each source from a complete record. Returns the ids of the deducted events that the
--- record still has.
+-- Deducts the required count of each source topic from a complete record. Returns those ids of the deducted events that
+-- the record still has.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
@@ -84,7 +86,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids of the counted events that a record still has, source by source.
+-- Returns the ids of the counted events that a record still has, one source topic after the other.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

@@ -47,8 +47,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait in the lane of its subscriber. If it was the trial job, the subscriber has none from now on.
--- Returns false.
+-- Makes a job wait in the lane of its subscriber. If the job was the trial job (the single job by which a failing
+-- subscriber is tried again), the subscriber has no trial job from now on. Returns false.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
@@ -64,9 +64,10 @@ local function wait_for_turn(call, lane, job)
   return false
 end
 
--- Enters a worker into a share, which limits the workers that deliver to all subscribers of one kind, such as slow
--- ones. Returns true if the share has room. Otherwise returns false and makes the job wait: in the lane of its
--- subscriber if that has deliveries in flight, else for the share, as the trial job.
+-- Enters a worker into a share, which is the part of the workers that one kind of subscriber may hold, such as all slow
+-- subscribers. Returns true if the share has room. Otherwise returns false and makes the job wait. If the subscriber
+-- has deliveries in flight, the job waits in the lane of the subscriber. Otherwise it waits for the share, as the trial
+-- job of the subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -80,8 +81,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if the lane of a subscriber that is not on trial has room for another delivery. A quarantine always
--- has room. Its worker delivers nothing else, and a suspect that had to wait would need another quarantine.
+-- Returns true if the lane of a subscriber that is not on trial has room for another delivery. There is always room for
+-- a quarantine, the process that delivers suspects. Its only worker delivers nothing else, and a suspect that had to
+-- wait would need another quarantine.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end

@@ -23,16 +23,17 @@ local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns the key of each share, as several results. The function `key` makes a key from the name of a share.
+-- Returns the Redis keys that `key` makes for all shares, as several results. A share is the part of the workers that
+-- one kind of subscriber may hold.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns the number of lanes that have exactly one worker in the slow share. Workers that entered the share earlier
--- in this script call are in no lane yet, so each counts as such a lane. The number is read once in a call, and
--- lane_entry adds workers that enter later.
+-- Returns the number of lanes that have exactly one worker in the slow share, the part of the workers that all slow
+-- subscribers may hold together. Workers that entered the share earlier in this script call are in no lane yet, so each
+-- counts as a lane of its own. The number is read once in a call, and lane_entry adds workers that enter later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -50,9 +51,10 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share; 0 or less means none. A quarter of the slow share is kept for
--- lanes without deliveries in flight, and `holds_some` is true for all other lanes. Late deliveries enter the share
--- even without room. If they have filled all of it, the lanes without deliveries may still use that quarter.
+-- Returns how many more deliveries may enter a share, the part of the workers that one kind of subscriber may hold; 0
+-- or less means none. A quarter of the slow share is kept for lanes without deliveries in flight, and `holds_some` is
+-- true for all other lanes. Late deliveries enter the slow share even without room. If they have filled all of it, the
+-- lanes without deliveries may still use that quarter.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -90,8 +92,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns the number of jobs that wait for room in each share. Usually no job waits, and a single command finds that
--- out.
+-- Returns, for each share, the number of jobs that wait for room in it. A share is the part of the workers that one
+-- kind of subscriber may hold, such as all slow subscribers. Usually no job waits, and a single command finds that out.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -111,7 +113,8 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Adds a worker to the slow share, unless it is in another share. The slow share may then be larger than its limit.
+-- Adds a worker to the slow share (the part of the workers that all slow subscribers may hold together), unless it is
+-- in another share. The slow share may then be larger than its limit.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -119,7 +122,8 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares. Returns the number of workers that were in a share.
+-- Removes workers from the shares, the parts of the workers that each kind of subscriber may hold. Returns the number
+-- of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no worker is in a share, and a single command finds that out.
@@ -138,8 +142,8 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares. `tokens` has the lane of each worker, or false. Returns, for each
--- lane, the number of workers that have left it.
+-- Removes workers from their lanes and shares (a share limits the workers of one kind of subscriber). `tokens` has the
+-- lane of each worker, or false. Returns, for each lane, the number of workers that have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -157,8 +161,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes the worker from its lane and share. Returns the lane (the subscriber's token), or nothing if the
--- worker was in none.
+-- Removes the worker from its lane and from its share, which limits the workers of one kind of subscriber. Returns the
+-- lane (the subscriber's token), or nothing if the worker was in none.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

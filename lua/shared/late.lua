@@ -12,7 +12,8 @@ local late = {}
 -- searches. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns a table of the workers whose delivery is late. Each maps to its lane, which is the token of the subscriber.
+-- Returns a table of the workers whose delivery is late: in flight for longer than `slow_ms`. It maps each worker to
+-- its lane, which is the token of the subscriber.
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do
@@ -23,9 +24,9 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Finds late deliveries. Each enters the share of slow subscribers, unless it is in a share already, and its
--- subscriber counts as slow. Does nothing if a lease was given in the current interval of LOOK_EVERY_US, because the
--- call that gave it has searched.
+-- Finds late deliveries. The worker of each enters the slow share (the part of the workers that all slow subscribers
+-- may hold together), unless it is in a share already. The subscriber counts as slow from then on. Does nothing if a
+-- lease was given in the current interval of LOOK_EVERY_US, because the call that gave the lease has searched.
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
@@ -35,7 +36,7 @@ function late.notice(call, slow_ms)
   end
 end
 
--- Returns true if a delivery of the subscriber `token` is late.
+-- Returns true if a delivery of the subscriber `token` is late: in flight for longer than `slow_ms`.
 function late.has_any(call, token, slow_ms)
   for _, lane in pairs(late_lanes(call, slow_ms)) do
     if lane == token then return true end

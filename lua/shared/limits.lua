@@ -43,10 +43,11 @@ local function end_joins(call, client, patterns_of)
 end
 
 -- Limits a client. `entries` has its topic patterns, separated by spaces: one entry for `publish` and one for
--- `subscribe`. A missing entry means no limit. Subscriptions that these do not permit end, as do joins with a source or a
--- topic that they do not permit, and triggers of such topics pause. Topics that the client owns stay its own: nobody else
--- may take their names. But it may not delete a topic that it may no longer publish to. Returns the tokens of the joins
--- that ended; the caller deletes their batches and dead letters next.
+-- `subscribe`. A missing entry means no limit. Subscriptions that the patterns do not permit end. So do joins with a
+-- source topic, or a topic to publish to, that the patterns do not permit. Triggers of topics that are not permitted
+-- pause. The client still owns its topics, so that nobody else can take their names. But it may not delete a topic that
+-- it may no longer publish to. Returns the tokens of the joins that ended; the caller deletes their batches and dead
+-- letters next.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')

@@ -14,8 +14,8 @@ local open_keys = {}
 -- enough.
 local SAMPLES = 20
 
--- Creates the working state of one script call. It is called `state` in this file. `counts` has, for each source (a
--- topic), the number of its events that complete a key.
+-- Creates the working state of one script call for the open keys of a join. It is called `state` in this file. `counts`
+-- has, for each source topic, the number of its events that complete a join key.
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {
@@ -24,7 +24,7 @@ function open_keys.begin(call, token, counts)
   }
 end
 
--- Reads the records of these keys with one command.
+-- Reads the records of these join keys with one command.
 function open_keys.read_all(state, keys)
   if #keys == 0 then return end
   for i, packed in ipairs(bulk.get_fields(state.hash, keys)) do
@@ -33,13 +33,13 @@ function open_keys.read_all(state, keys)
   end
 end
 
--- Returns the record of a key; false if the key is not open.
+-- Returns the record of a join key; false if the join key is not open.
 function open_keys.read(state, key)
   if state.records[key] == nil then open_keys.read_all(state, { key }) end
   return state.records[key]
 end
 
--- Opens a key of a join, from now on. Returns its record.
+-- Opens a join key, from now on. Returns its record.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -57,8 +57,8 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Deducts from a complete key the events that completed it. If events are left, the key stays open, from now on;
--- otherwise it is closed. Returns the ids of the deducted events.
+-- Deducts from a complete join key the events that completed it. If the join key has further events, it stays open,
+-- from now on. Otherwise it is closed. Returns the ids of the deducted events.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then
@@ -69,8 +69,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open keys: adds keys that were opened in this script call, and removes those that were
--- closed.
+-- Updates the sorted set of open join keys: adds those that were opened in this script call, and removes those that
+-- were closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -87,21 +87,21 @@ local function store_order(state)
   bulk.command('ZREM', state.since, removed)
 end
 
--- Returns up to `max` open keys, those first that have been open for the longest time. Keys that were opened after
--- `until_ms` are left out.
+-- Returns up to `max` open join keys, beginning with the one that has been open for the longest time. Join keys that
+-- were opened after `until_ms` are left out.
 function open_keys.oldest(state, max, until_ms)
   store_order(state)
   if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end
   return redis.call('ZRANGE', state.since, 0, max - 1)
 end
 
--- Returns the approximate bytes of Redis that the open keys took when the script call began.
+-- Returns the approximate bytes of Redis that the open join keys took when the script call began.
 function open_keys.bytes(state)
   local records = redis.call('MEMORY', 'USAGE', state.hash, 'SAMPLES', SAMPLES) or 0
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records that have changed.
+-- Writes the records of join keys that have changed.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}
@@ -117,9 +117,9 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters a join in `joins:expiring` with the time at which its first open key expires. A join without open keys is
--- removed there. If the time has passed already and `retry_ms` is given, the join is entered for that many ms from
--- now.
+-- Enters a join in `joins:expiring` with the time at which its first open join key expires. A join without open join
+-- keys is removed there. If the time has passed already and `retry_ms` is given, the join is entered for that many ms
+-- from now.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

@@ -23,10 +23,10 @@ local leases = include('leases')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Number of entries that one command reads. It is small, because an entry can have megabytes, and Redis holds all
--- that a script reads in memory.
+-- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
+-- memory all that a script reads.
 local READ_AT_ONCE = 8
--- Pause before entries are sent again to a partition that did not apply them.
+-- Pause before entries that a partition did not apply are sent to it again.
 local ASK_AGAIN_MS = 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
@@ -34,19 +34,20 @@ function outboxes.number_of(entry)
   return tonumber(entry:sub(1, NUMBER_LENGTH))
 end
 
--- Reads the work that an outbox entry describes. Returns its kind, its topic, and what else belongs to it.
+-- Reads the work that an outbox entry describes. Returns the kind of work, the topic, and the data that this kind of
+-- work needs.
 function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed form of a job. Without `partition` it is the job that empties the outbox. With `partition` it is
--- the job that moves the entries which are set aside for that partition.
+-- Returns the packed form of a job. Without `partition`, it is the job that empties the outbox. With `partition`, it is
+-- the job that moves the entries set aside for that partition, because it did not apply them in time.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
 
--- Returns the first entries of a list: at most `max_entries` with about `max_bytes` together. Returns at least one
--- entry, unless the list is empty.
+-- Returns the first entries of a list, which is an outbox or the entries set aside for a partition. Returns at most
+-- `max_entries` with about `max_bytes` together, but at least one entry, unless the list is empty.
 function outboxes.first_entries(list, max_entries, max_bytes)
   local entries, bytes = {}, 0
   while #entries < max_entries do
@@ -61,8 +62,8 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that empties the outbox or, with `partition`, the job that moves what is set aside for that
--- partition. Returns false if the worker does not hold the job.
+-- Deletes the job that empties the outbox. With `partition`, deletes instead the job that moves the entries set aside
+-- for that partition. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -89,7 +90,7 @@ function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns a list with the events of a slice, which itself is only a part of a longer list.
+-- Returns a list with the events of a slice. A slice is a part of a longer list, given by its first and last position.
 function outboxes.events_of(slice)
   local events = {}
   for i = slice.first, slice.last do events[#events + 1] = slice.list[i] end
@@ -114,16 +115,16 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- Returns a table of the bytes that are set aside for each partition. Partitions for which nothing is set aside are
--- not in it.
+-- Returns a table with the bytes of the entries that are set aside for each partition. Partitions for which nothing is
+-- set aside are not in it.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
   return aside
 end
 
--- True if `max_bytes` or more wait for one of the partitions that have subscribers of a topic. `marks` names these
--- partitions.
+-- True if `max_bytes` or more wait for one of the partitions that have subscribers of a topic. The `marks` of the topic
+-- name these partitions.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -133,8 +134,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets outbox entries aside for the partitions in the list `late`, which did not apply them in time: copies each
--- entry to a list for each of these partitions. Schedules the jobs that move them later.
+-- Sets outbox entries aside for the partitions in the list `late`, which did not apply the entries in time. Copies each
+-- entry to a list for each of these partitions, and schedules the jobs that move these lists later.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -38,7 +38,7 @@ function pausing.lift(call, token)
 end
 
 -- Tries a subscriber at once, even if it is held back after a failure: its trial job runs, and up to `max` of its
--- waiting jobs come back.
+-- waiting jobs become instant.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -42,7 +42,7 @@ function rates.is_empty(call, state, client)
   return is_full_late(state, buckets.events, state.events_rate) or is_full_late(state, buckets.bytes, state.bytes_rate)
 end
 
--- Returns the time (µs) at which a bucket will be full again after `count` tokens are taken out of it.
+-- Returns the time (µs) at which a token bucket will be full again after `count` tokens are taken out of it.
 local function taken(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end
@@ -59,7 +59,7 @@ local function full_in_ms(state, full_at_us)
   return math.ceil((full_at_us - state.now_us) / 1000)
 end
 
--- Returns the ms until the client's bucket for events is full, and the ms until its bucket for bytes is.
+-- Returns the ms until the client's token bucket for events is full, and the ms until its bucket for bytes is full.
 function rates.full_in_ms(call, state, client)
   local buckets = buckets_of(call, state, client)
   return full_in_ms(state, buckets.events), full_in_ms(state, buckets.bytes)

@@ -63,13 +63,15 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- The stray is removed from the current batches, so that the Ruby web process opens another batch.
+    -- The stray (a batch that a Ruby process stored after the takeover) is removed from the current batches, so that
+    -- the Ruby web process opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- The number of attempts is reset. The Ruby Routemaster never gives up, so it may be higher than this bus allows.
+  -- The number of attempts is reset. The Ruby Routemaster never gives up, so the number may be higher than this bus
+  -- allows.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

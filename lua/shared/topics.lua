@@ -14,15 +14,15 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Decides whether the caller may change a topic: only root (`client` is nil) and the topic's publisher may. Returns
--- the reason for a refusal, or nothing if the caller may.
+-- Decides whether the caller may change a topic. Only root (`client` is nil) and the topic's publisher may. Returns the
+-- reason for a refusal, or nothing if the caller may change the topic.
 function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   if client and topics.publisher(call, topic) ~= client then return 'forbidden' end
 end
 
--- Ends the subscriptions to a topic in this partition, except those of joins, for which the topic remains a source.
--- Returns true if the topic has such joins.
+-- Ends the subscriptions to a topic in this partition. The subscriptions of joins stay, because the topic remains a
+-- source of these joins. Returns true if the topic has such joins.
 function topics.end_subscriptions(call, topic)
   local keys, joined = call.keys, {}
   for _, token in ipairs(redis.call('SMEMBERS', keys.topic_subscribers(topic))) do
@@ -37,8 +37,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells the other partitions in `marks` to end their subscriptions to a topic. The marks stay until that is done.
--- Returns false if there are none.
+-- Tells other partitions to end their subscriptions to a topic. Each of the `marks` of the topic names a partition that
+-- has subscribers of it. The marks stay until these subscriptions have ended. Returns false if there are no marks.
 local function end_elsewhere(call, topic, marks)
   if #marks == 0 then return false end
   local outgoing = outboxes.begin()
@@ -123,7 +123,7 @@ function topics.unsubscribe_from(call, token, names)
 end
 
 -- Ends one subscription. If it was the last one of a topic that lives here and has no publisher, deletes the topic.
--- Otherwise the name of such a topic would stay taken, and only root could delete it. Returns false if there is no
+-- Otherwise the name of the topic would stay taken, and only root could delete the topic. Returns false if there is no
 -- such subscription.
 function topics.unsubscribe(call, token, topic)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end

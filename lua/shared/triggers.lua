@@ -20,9 +20,9 @@ function triggers.parts(member)
   return member:match('^(%S+) (.+)$')
 end
 
--- Reads the definition of a trigger. Returns a table: `revision` (no two definitions have the same), `topic`,
--- `catch_up`, `timing` (JSON), and two parts of the event's text: `head`, between its id and its time, and `tail`,
--- after its time. Returns nil if the definition is unreadable.
+-- Reads the definition of a trigger. Returns a table: `revision` (a text that is different in each definition),
+-- `topic`, `catch_up`, `timing` (JSON), and two parts of the event's text: `head`, between its id and its time, and
+-- `tail`, after its time. Returns nil if the definition is unreadable.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end

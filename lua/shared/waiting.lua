@@ -13,17 +13,17 @@ function waiting.add(call, token, job)
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
 end
 
--- Returns the job of the subscriber's oldest batch, or nothing if it has no batch. Only this job may run if the
--- subscriber is `ordered`.
+-- Returns the job of the subscriber's oldest batch, or nothing if the subscriber has no batch. If the subscriber is
+-- `ordered`, only this job may run.
 function waiting.oldest_job(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0)[1]
   return bid and jobs.delivery_of(bid)
 end
 
--- Brings back up to `max` waiting jobs of a subscriber: makes them instant, those first that have waited longest.
--- They come after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber only the job of
--- its oldest batch comes back, even if `max` is 0. Nothing comes back while the subscriber is paused or has a trial
--- job; the end of the trial job brings the others back.
+-- Makes up to `max` waiting jobs of a subscriber instant, beginning with the one that has waited longest. They come
+-- after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber, only the job of the oldest
+-- batch becomes instant, even if `max` is 0. While the subscriber is paused or has a trial job, no job becomes instant.
+-- When the trial job has ended, the others follow.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
