@@ -15,22 +15,22 @@ interface ApiInput {
   /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
   keep?: (entry: never) => unknown;
   /**
-   * The text that completes the JSON of an answer which was cut off after MAX_READ. Events can have hundreds of
-   * megabytes.
+   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. An answer with events can
+   * have hundreds of megabytes.
    */
   ending?: string;
 }
 
-/** Number of characters after which an answer with an `ending` is cut off. */
+/** Number of characters after which an answer of the API is cut off, if `ending` is given. */
 const MAX_READ = 1_048_576;
 
-/** Number of characters of answers that a page may read before its visit counts as another call. */
+/** Number of characters of answers that a page may read before the visit to the page counts as another call. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns the number of calls by which a visit counts in the rate limit, beyond one. It depends on how much the API
- * has read for it.
+ * Returns the number of further calls that a visit (a request for a page or form) counts as in the rate limit. It
+ * depends on how much the API has read for the visit.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -48,7 +48,7 @@ export interface ApiAnswer<T> {
 
 /**
  * Calls the API for the pages of the console, inside this process. A visitor may do with a page only what it may do
- * with the API, and sees only what the API shows. That decision is left to the API.
+ * with the API, and sees only what the API shows. The API itself decides what that is.
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;

@@ -32,12 +32,12 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html
   );
 }
 
-/** Completes the JSON of a batch whose answer was cut off after some events (see `ending` of an API call). */
+/** Completes the JSON of a batch that was cut off after some events (see `ending` in api_calls.ts). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
 /**
- * Returns the first events of a batch. Each is folded up until it is clicked. `call` is the API call that returns all
- * `count` events.
+ * Returns the first events of a batch, as parts of a page. Each event is folded up until it is clicked. `call` is the
+ * API call that returns all `count` events.
  */
 export function eventsShown(
   events: readonly Record<string, unknown>[],

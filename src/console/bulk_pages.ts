@@ -21,8 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulks that root begins. Everybody with the root key shares them, and viewers see them. It is not
- * the token of a client, because none begins with a colon.
+ * The owner of all bulks that root begins. Everybody with the root key shares these bulks, and viewers see them. No
+ * client has this text as its token, because no token begins with a colon.
  */
 const ROOT_OWNER = ':root';
 
@@ -90,8 +90,8 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
 }
 
 /**
- * Returns the time that a form field gives, in ms. Browsers send a time such as `2026-11-23T04:05`, which is in UTC
- * here.
+ * Returns the time that a form field gives, in ms. Browsers send a time without a zone, such as `2026-11-23T04:05`,
+ * which the bus reads as UTC.
  */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
@@ -107,11 +107,11 @@ function reasonIn(field: string | string[] | undefined): DeathReason | undefined
   return reason;
 }
 
-/** Writes a number of dead letters with all of its digits, because a person decides by it. */
+/** Writes a number of dead letters with all of its digits, because a person decides by this number. */
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
-/** Returns a line that says what a bulk does, and how far it is. */
+/** Returns a line that says what a bulk does (retry or purge many dead letters), and how far it is. */
 export function headline({ act, state, matched, done }: Bulk): string {
   const [does, doing, did] = VERBS[act];
   if (state === 'counting') return `Counting to ${does.toLowerCase()}: ${exactly(matched)} so far`;

@@ -24,7 +24,7 @@ interface Client {
   last_seen_at: number | null;
 }
 
-/** A page of the clients, where root makes, limits, rotates and removes them. */
+/** A page that lists the clients, and where root makes, limits, rotates and removes them. */
 export function clientsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {
@@ -147,7 +147,7 @@ function topics(patterns: string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** What a field of a scope has if no topic is permitted. It is no name of a topic. */
+/** The text that a field of a scope shows if no topic is permitted. No topic has this name. */
 const NO_TOPIC = '-';
 
 /** Returns the scope that is entered in a field: topic patterns. An empty field sets no limit. */

@@ -48,8 +48,8 @@ const SUBSCRIBER: Column<Delivery> = {
 };
 
 /**
- * Returns a table of batches, newest first. If all belong to one subscriber, the name of the subscriber is left out.
- * `more` are further columns at the end.
+ * Returns a table of batches, newest first. If all batches belong to one subscriber, the name of the subscriber is left
+ * out. `more` are further columns at the end.
  */
 export function deliveriesTable(
   deliveries: readonly Delivery[],

@@ -21,13 +21,13 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
 };
 
-/** How each state is coloured: as good, as a warning, or as bad. */
+/** The colour of each state: that of something good, of a warning, or of something bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
 };
 
-/** States in which a batch may wait for a time that can be shortened. */
+/** States in which a batch waits for its deadline or its next attempt. A person can end this wait (see `retryForm`). */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
 /** A page that shows all that happened to a batch. */
@@ -96,8 +96,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
 }
 
 /**
- * Returns a form that tries a waiting batch at once. Returns nothing if the batch does not wait, or if the visitor
- * may not do that.
+ * Returns a form that tries a waiting batch at once. Returns nothing if the batch does not wait, or if the visitor may
+ * not try it.
  */
 export function retryForm(api: ApiCalls, call: Visit, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;

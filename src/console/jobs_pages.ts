@@ -24,7 +24,7 @@ const CHOICES = {
   scheduled: 'For later',
 } as const;
 
-/** A page that lists jobs, with their state, the worker that holds them, and since when. */
+/** A page that lists jobs. It shows the state of each job, the worker that holds it, and since when. */
 export function jobsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {

@@ -8,7 +8,7 @@ import { ALL, type Answer, type PageCall, WATCHERS } from '../route.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);
-/** Minimum length of a page that is worth compressing. */
+/** Minimum length of a page that is compressed. Compressing a shorter page is not worth its cost. */
 const MIN_COMPRESSED = 1000;
 
 const POLICY = [
@@ -58,7 +58,7 @@ const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] 
 
 export interface Page {
   title: string;
-  /** Path of the navigation entry to which the page belongs. */
+  /** Path of the navigation entry that is highlighted while the page is shown. */
   current?: string;
   body: Content;
   status?: number;
@@ -72,13 +72,14 @@ export interface Visitor {
   headers: IncomingHttpHeaders;
 }
 
-/** True if htmx asks for a page to refresh a part of it. */
+/** True if htmx asks for a page in order to refresh a part of it. */
 export function isRefresh(headers: IncomingHttpHeaders): boolean {
   return headers['hx-request'] !== undefined;
 }
 
 /**
- * Returns a page as an answer. If htmx refreshes the page, the answer has only the part between header and footer.
+ * Returns a page as an answer. If htmx asks in order to refresh a part of the page, the answer has only what is between
+ * header and footer.
  */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
   const { text } = isRefresh(visitor.headers) ? mainOf(page) : whole(visitor, page);

@@ -3,14 +3,18 @@ import { clock } from '../clock.ts';
 import type { Answer, Call, Route } from '../route.ts';
 import { isRefresh } from './layout.ts';
 
-/** Time for which a part is shared: a little less than a tab waits between two refreshes, so one tab always gets news. */
+/**
+ * Time for which an answer is shared. It is a little less than the time that a tab waits between two refreshes. So a
+ * tab never gets the same answer twice in a row.
+ */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Shares the live parts of pages. Tabs that show the same page to the same caller get one answer, which is made and
- * compressed once. The session of each request is checked all the same. Forms in such a part have no token, since the
- * sessions of a caller share it; `console.js` fills it in.
+ * Shares answers between tabs. The live parts of a page are the parts that it refreshes every few seconds. Tabs that
+ * show the same page to the same caller get one answer, which is made and compressed once. The session of each request
+ * is checked all the same. A form in such an answer has no form token, since several sessions of the caller share the
+ * answer. `console.js` fills in the token.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -18,7 +22,10 @@ export class LiveParts {
     perf: { now: () => clock.monotonicMs() },
   });
 
-  /** Returns the route of a page that shares its live parts, or of a form that ends what is shared. */
+  /**
+   * Returns the route in place of which the given route of the console is served. The new route of a page shares the
+   * answers to refreshes. The new route of a form forgets all shared answers.
+   */
   share(route: Route): Route {
     const { method, handle } = route;
     if (method !== 'GET') return { ...route, handle: (call) => this.#after(handle(call)) };
@@ -28,7 +35,10 @@ export class LiveParts {
     };
   }
 
-  /** A form has changed something, so the next refresh must show it. */
+  /**
+   * Forgets all shared answers when a form is done. The form has changed something, and the next refresh must show the
+   * change.
+   */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {
       return await done;
@@ -41,7 +51,8 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // Who shares a part costs the bus nothing more, so only the first one is charged for its calls.
+    // The rate limit charges only the first caller who gets an answer, because sharing the answer with others costs the
+    // bus almost nothing.
     if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

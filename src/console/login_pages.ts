@@ -63,8 +63,8 @@ export function loginPages({ authentication, sessions, proxies }: LoginParts): R
 }
 
 /**
- * Returns the path to which a login leads, if it belongs to the console. Otherwise a link on another site could lead
- * elsewhere after the login.
+ * Returns the path to which a login leads, if the path belongs to the console. Otherwise a link on another site could
+ * lead a person elsewhere after the login.
  */
 function ownPath(to = ''): string {
   const url = URL.parse(to, 'https://console');

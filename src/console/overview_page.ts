@@ -18,14 +18,17 @@ export interface OverviewParts {
   history: Pick<History, 'latest'>;
 }
 
-/** Number of missing samples after which the overview says that no worker runs. */
+/**
+ * Number of missing samples after which the overview says that no worker runs. Workers store a sample of the figures
+ * every ten seconds.
+ */
 const MISSED_SAMPLES = 3;
 /** Age of the oldest event (in seconds) above which the overview complains. */
 const LONG_SECONDS = 60;
 
 /**
- * What the overview judges: the newest sample of the bus, if there is one, with its age, the present memory of Redis,
- * and the partitions that cannot be reached.
+ * What the overview judges: the newest sample of the bus (its figures) with its age, the present memory of Redis, and
+ * the partitions that cannot be reached.
  */
 interface State {
   figures: Figures<'bus'> | undefined;

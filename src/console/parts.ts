@@ -14,8 +14,8 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
 };
 
 /**
- * The schema of a form that accepts all fields, because they are checked where they are used. A field that occurs
- * once is a text, and any other a list.
+ * The schema of a form that accepts all fields, because they are checked where they are used. A field that occurs once
+ * becomes a text, and any other field a list.
  */
 export const ANY_FIELDS: Input<Record<string, string | string[]>> = {
   schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
@@ -33,7 +33,7 @@ export interface Column<T> {
   name: string;
   /** True for columns of numbers, which are aligned to the right. */
   isAmount?: true;
-  /** The path of the page when it is sorted by this column. Absent if the page cannot be sorted by the column. */
+  /** The path of the page when it is sorted by this column. Absent if the page cannot be sorted by this column. */
   sort?: { path: string; isCurrent: boolean };
   cell: (row: T) => Content;
 }
@@ -74,7 +74,7 @@ export function form({ formToken }: Visit, { action, does, isDangerous, content 
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
-/** Returns a form that is hidden until its summary is clicked. It then shows a warning of what it will do. */
+/** Returns a form that is hidden until a person clicks its summary. Then it shows a warning of what it will do. */
 export function confirmed(visit: Visit, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
 ${form(visit, { isDangerous: true, ...options })}</div></details>`;
@@ -101,8 +101,8 @@ export function boxes(shown: readonly (readonly [name: string, value: Content])[
 }
 
 /**
- * Returns links to the variants of a page. `all` has the values of a query parameter, each with the text of its link;
- * `current` is the present value.
+ * Returns links to the variants of a page. `all` has the values of a query parameter, each with the text of its link.
+ * `current` is the present value of the parameter.
  */
 export function choices(
   all: Readonly<Record<string, string>>,

@@ -19,11 +19,11 @@ const WRITTEN: Record<string, (value: number) => string> = {
 
 interface Plot {
   title: string;
-  /** The metrics that are drawn as lines, with the name of each line. All have the same unit. */
+  /** The metrics that a plot draws as lines, with the name of each line. All of these metrics have the same unit. */
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** All plots, in the order of the page. A page shows those for whose metrics it has figures. */
+/** All plots, in the order of the page. A page shows a plot if it has figures for the metrics of the plot. */
 const PLOTS: readonly Plot[] = [
   { title: 'Events', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued', lines: { queued: 'queued' } },
@@ -34,7 +34,7 @@ const PLOTS: readonly Plot[] = [
 
 /**
  * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots are
- * refreshed by themselves, because they change only every ten seconds and are the largest part of the page.
+ * refreshed separately from the rest of the page, because they change only every ten seconds and are the largest part.
  */
 export function plots(history: HistoryReport, path: string): Html {
   const { range } = history;

@@ -18,30 +18,36 @@ import {
   typeIt,
 } from './parts.ts';
 
-/** What a client makes by rules that it writes as JSON, triggers and joins, and how their pages show it. */
+/**
+ * Describes how the pages show triggers or joins. A client makes either by rules that it writes as JSON. Listed is an
+ * entry of the listing, and Whole is one trigger or join with all of its fields.
+ */
 export interface Ruled<Listed, Whole> {
   path: '/console/triggers' | '/console/joins';
   what: 'trigger' | 'join';
   title: 'Triggers' | 'Joins';
   notFound: ErrorCode;
-  /** Rules that the form for a new one shows. */
+  /** Rules that the form for a new trigger or join shows at first. */
   example: object;
   columns(nowMs: number): Column<Listed>[];
-  /** The part of an entry of the listing that `columns` needs, if not all of it. */
+  /** Returns the part of an entry of the listing that `columns` needs. Absent if `columns` needs all of the entry. */
   keep?: (entry: never) => Listed;
-  /** The query of the call for one, apart from its client. */
+  /** The query of the API call that reads one trigger or join, apart from its client. */
   query?: Record<string, string>;
-  /** Returns the part that a form may change. */
+  /** Returns the part of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
-  /** Returns the part of its page that is refreshed. `acts` are its forms. */
+  /** Returns the part of the page of one trigger or join that is refreshed. `acts` are its forms. */
   shown(one: Whole, acts: Content): Content;
-  /** Returns the forms that do something with it. `own` has the fields that they need. */
+  /** Returns the forms that do something with one trigger or join. `own` has the hidden fields that name it. */
   acts?(visit: Visit, path: string, one: Whole, own: Html): Content;
-  /** Says what its removal does. */
+  /** Returns a text that says what the removal of one trigger or join does. */
   warning(one: Whole): string;
 }
 
-/** The parameter and the fields of pages and forms about one trigger or join. */
+/**
+ * Returns the schema of the path parameter `name`, the name of the trigger or join that a page or form is about. If
+ * there is no such trigger or join, the error has the code `notFound`.
+ */
 export function nameOf({
   what,
   notFound,
@@ -59,7 +65,10 @@ export function pathOf(path: string, name: string, client: string | string[] | u
   });
 }
 
-/** Returns the query by which root says in a form whose trigger or join it means. Others send none. */
+/**
+ * Returns the query by which root names the client whose trigger or join a form changes. Clients themselves send no
+ * such field.
+ */
 export function whose({ client }: Record<string, string | string[]>): { client: string } {
   return { client: String(client ?? '') };
 }
@@ -150,7 +159,10 @@ export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Wh
   ];
 }
 
-/** Returns the fields that name a new trigger or join. Root says whose it is. */
+/**
+ * Returns the form fields that name a new trigger or join. For root they include a field for the client that will own
+ * it.
+ */
 function naming({ caller }: Visit): Html {
   const owner =
     caller?.role === 'root' &&

@@ -117,7 +117,7 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
 
   /**
    * Resolves with the newest batches of a subscriber that will be tried again. A subscriber with perfect health or an
-   * empty queue has none, so the API is not called.
+   * empty queue has no such batches, so the API is not called.
    */
   async function retryingOf(call: Visit & { caller: Caller }, report: SubscriberReport): Promise<Delivery[]> {
     const { subscriber, health_points, events } = report;

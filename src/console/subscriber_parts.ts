@@ -66,8 +66,8 @@ const SIGNATURES = {
 };
 
 /**
- * Returns a notice that says how many events of a subscriber were dropped, and whether it was told. Returns nothing
- * if none were dropped.
+ * Returns a notice that says how many events of a subscriber were dropped, and whether the subscriber was told. Returns
+ * nothing if no events were dropped.
  */
 export function dropNotice({ dropped }: SubscriberReport): Content {
   if (!dropped) return undefined;

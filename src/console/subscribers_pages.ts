@@ -76,8 +76,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * A subscriber whose oldest event is younger than this is fast enough. Whether so short a queue grows or shrinks
- * means nothing.
+ * A subscriber whose oldest event is younger than this keeps up. Whether such a short queue grows or shrinks means
+ * nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -111,8 +111,8 @@ function successOf({ lately }: SubscriberReport): Content {
 }
 
 /**
- * Returns a forecast of the queue by the rates of the last minutes: when it will be empty, or when events will be
- * dropped.
+ * Returns a forecast of a subscriber's queue by the rates of the last minutes: when it will be empty, or when events
+ * will be dropped.
  */
 function forecast({ lately, events, paused_at }: SubscriberReport, nowMs: number): Content {
   if (events.queued === 0 || !lately) return NONE;

@@ -2,7 +2,9 @@ import { type Content, type Html, html } from '../html.ts';
 import type { Delivery } from '../records/delivery.ts';
 import { ago, count, duration } from './format.ts';
 
-/** Length of the drawn line. A window stretches it, so it has no unit and no text. */
+/**
+ * Length of the line that is drawn. The browser stretches it to the width of the window, so it has no unit and no text.
+ */
 const LENGTH = 1000;
 /** Minimum length of an attempt on the line, which would otherwise not be seen. */
 const MIN_LENGTH = 8;
@@ -17,7 +19,10 @@ interface Step {
   told?: Content;
 }
 
-/** Returns the story of a batch: a line on which time runs to the right, and a list of its steps, the first one on top. */
+/**
+ * Returns what happened to a batch: a line on which time runs to the right, and below it a list of the steps, the first
+ * step on top.
+ */
 export function timeline(delivery: Delivery, nowMs: number): Html {
   const { opened_at: opened, ended_at: ended } = delivery;
   const endMs = Math.max(ended ?? nowMs, opened + 1);
@@ -29,7 +34,10 @@ export function timeline(delivery: Delivery, nowMs: number): Html {
 <ol class="steps card">${shown}</ol>`;
 }
 
-/** Draws when the batch was open, when it waited, and its attempts. The list of steps tells the same in words. */
+/**
+ * Draws when the batch was open, when it waited, and its attempts. The list of steps below the line tells the same in
+ * words.
+ */
 function drawn(delivery: Delivery, endMs: number): Html {
   const { opened_at: opened, attempts } = delivery;
   const place = (atMs: number) =>

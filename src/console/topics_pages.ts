@@ -8,7 +8,7 @@ import { page } from './page.ts';
 import { ANY_QUERY, nextPage, pathWith, table } from './parts.ts';
 import { isOwn, PATH, removal } from './topic_page.ts';
 
-/** A page that lists topics, where one can be removed, and a page with the plots of each. */
+/** A page that lists topics and can remove them, and a page for each topic with its plots. */
 export function topicsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {

@@ -8,7 +8,7 @@ import { ANY_FIELDS, boxes, form } from './parts.ts';
 import { nameOf, pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** Number of next times that the page of a trigger shows. */
+/** Number of future due times that the page of a trigger shows. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };
@@ -47,7 +47,7 @@ const RULED: Ruled<Listed, Trigger> = {
   warning: () => 'It fires no more. What it published stays.',
 };
 
-/** The triggers, and a page for each with its next times. */
+/** The pages of triggers: the listing, and a page for each trigger with its next due times. */
 export function triggersPages({ api }: { api: ApiCalls }): Route[] {
   const params = nameOf(RULED);
   return [
