@@ -3,8 +3,8 @@ import { BusError } from '../errors.ts';
 import type { Clients } from './client.ts';
 
 /**
- * Returns the client in whose name a call changes something: the caller itself, or for root the client with this token.
- * Throws client_not_found if root names nobody.
+ * Returns the client in whose name a call changes something. For a client this is the caller itself, and for root the
+ * client with this token. Throws client_not_found if root names no existing client.
  */
 export async function actingClient(
   clients: Pick<Clients, 'find'>,

@@ -149,7 +149,7 @@ function handlers(parts: HandlerParts) {
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // An existing token may be shorter: clients of a bus that was taken over keep theirs.
+      // A token that exists already may be shorter, because clients of a bus that was taken over keep their tokens.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });

@@ -56,9 +56,10 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller, even if the caller's role may not make this call; `wrongRole` refuses such a caller
-   * later. `roles` are the roles that may make the call. An error for missing or wrong credentials names them. Throws
-   * unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client lookup.
+   * Resolves with the caller of a request, even if the caller's role may not make this call; `wrongRole` refuses such a
+   * caller later. `roles` are the roles that may make the call. An error for missing or wrong credentials names these
+   * roles. Throws unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client
+   * lookup.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -80,9 +81,9 @@ export class Authentication {
   }
 
   /**
-   * Checks a caller's credentials again: in Redis if `isNow`, otherwise in the cache of clients, which is at most a
-   * second old. Resolves with the caller and its current scopes. Throws unauthenticated, or an error of the client
-   * lookup.
+   * Checks a caller's credentials again. With `isNow` they are checked in Redis, otherwise in the cache of clients,
+   * whose entries are at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated, or
+   * an error of the client lookup.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys of root and viewer change only with a restart.
@@ -121,8 +122,8 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a request. Returns undefined if the request has none. That is neither counted as a
-   * failure nor logged, because every Digest exchange begins with such a request.
+   * Checks the credentials of a request. Returns undefined if the request has none. A request without credentials is
+   * neither counted as a failure nor logged, because every Digest exchange begins with one.
    */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);

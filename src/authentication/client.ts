@@ -30,10 +30,13 @@ export interface Client {
 
 type TokenAndName = [token: string, name: string];
 
-/** Returns a client's place in listings. They are sorted by name, and then by token. */
+/**
+ * Returns the place of a client in listings: the text by which they are sorted. Listings are sorted by name, and then
+ * by token.
+ */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 
-/** Times are in ms; null if they are not known. */
+/** A client as a listing shows it. Times are in ms; null if they are not known. */
 type ListedClient = {
   token: string;
   name: string;
@@ -49,9 +52,9 @@ type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
- * partition stores the clients with everything about them. Each other partition has a copy without the secret. The
- * control partition is changed first, then the copies. If a call is cut off in between, a sweep corrects the copies.
- * Repeating the call corrects them at once, except for `create`, which would make a second client.
+ * partition stores the clients with everything about them. Each other partition has a copy of each client, without the
+ * secret. The control partition is changed first, then the copies. If a call is cut off in between, a sweep corrects
+ * the copies. Repeating the call also corrects them, at once. But a repeated `create` would make a second client.
  */
 export class Clients {
   readonly #control: Partition;
@@ -81,15 +84,16 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored, because only the answer contains the secret. A sweep registers the client where this failed.
+    // Errors are ignored. If the call failed now, the caller would never get the secret, which only this answer
+    // contains. A sweep later registers the client in the partitions where registering failed.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
 
   /**
-   * Registers a client without a secret, or gives an existing one this name and these scopes. An existing
-   * client loses the subscriptions and joins that the scopes do not permit; `ended` has the tokens of the joins.
-   * Returns `has_secret`, and changes nothing, if a client with a secret has this token.
+   * Registers a client without a secret, or gives an existing one this name and these scopes. An existing client loses
+   * the subscriptions and joins that the scopes do not permit; `ended` has the tokens of these joins. Returns
+   * `has_secret`, and changes nothing, if a client with a secret has this token.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
@@ -101,8 +105,9 @@ export class Clients {
   }
 
   /**
-   * Gives a client these scopes instead of its present ones. It loses the subscriptions and joins that they do not permit;
-   * `ended` has the tokens of the joins. Resolves with undefined if there is no such client. A repeat is harmless.
+   * Replaces the scopes of a client by these. The client loses the subscriptions and joins that the new scopes do not
+   * permit; `ended` has the tokens of these joins. Resolves with undefined if there is no such client. A repeat is
+   * harmless.
    */
   async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
     const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });
@@ -111,7 +116,10 @@ export class Clients {
     return { name, ended: [...ended, ...copies.flatMap((copy) => copy.ended)] };
   }
 
-  /** Replaces the secret. The present secret stays valid for `graceMs`; one from before it is no longer valid. */
+  /**
+   * Replaces the secret of a client. The present secret stays valid for `graceMs`. A secret from before the present one
+   * is no longer valid.
+   */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#control.run('rotate_secret', {
@@ -140,7 +148,7 @@ export class Clients {
     return [...names];
   }
 
-  /** Returns the tokens and names of the clients in Redis, sorted for listings, as KeptList keeps them. */
+  /** Returns the tokens and names of the clients in Redis, sorted as in listings. KeptList says how old they may be. */
   sorted(): Promise<readonly TokenAndName[]> {
     return this.#list.sorted();
   }
@@ -173,7 +181,10 @@ export class Clients {
     });
   }
 
-  /** Returns the matching tokens of clients without a secret, including those of `ROUTEMASTER_CLIENTS`. */
+  /**
+   * Returns the tokens of the clients without a secret for which `matches` is true, including those of
+   * `ROUTEMASTER_CLIENTS`.
+   */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
     const all = [...new Set([...this.#fixed.keys(), ...Object.keys(names)])].filter(matches);

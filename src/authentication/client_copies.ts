@@ -7,8 +7,8 @@ import { readScopes, scopeList } from './scope.ts';
 const SLICE = 300;
 
 /**
- * What a partition other than the control partition stores of a client. Scripts there need it to judge the client's
- * triggers. It contains no secret.
+ * What a partition other than the control partition stores of a client. Scripts in that partition need it to judge the
+ * client's triggers. It contains no secret.
  */
 export interface KnownClient {
   token: string;
@@ -28,9 +28,9 @@ export function registerIn(
 }
 
 /**
- * Corrects the copies of clients in one partition, which can be wrong if a call that changed a client was cut off.
- * Registers the clients of the control partition that are missing or different there, and removes those that no
- * longer exist. Resolves with the tokens of joins that ended.
+ * Corrects the copies of clients in a partition other than the control partition. They can be wrong if a call that
+ * changed a client was cut off. Registers the clients of the control partition that are missing or different there, and
+ * removes those that no longer exist. Resolves with the tokens of joins that ended.
  */
 export async function repairCopies(
   control: Partition,
@@ -66,7 +66,7 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
   } while (cursor !== '0' && !signal.aborted);
 }
 
-/** Returns, by token, those of the clients that the partition has a copy of. */
+/** Returns those of the clients with these tokens that the partition stores, by token. */
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {
   if (tokens.length === 0) return new Map();
   const found = await partition.run('known_clients', { tokens: [...tokens] });

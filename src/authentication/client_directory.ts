@@ -2,7 +2,10 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/** Time for which a cached client is used. A removed client is refused by all processes after this time. */
+/**
+ * Time for which a cached client is used without asking Redis. After this time, all processes refuse a client that was
+ * removed.
+ */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
 
@@ -20,8 +23,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache reads the clock at each use. By default it would keep the time for a
-    // millisecond, and set a timer for that.
+    // With `ttlResolution: 0` the cache reads the clock at each use. By default the cache would read the clock only
+    // once a millisecond, with the help of a timer.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -40,8 +43,8 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it is now. It is called if credentials do not match the cached client, since the
-   * client may have a new secret. Several callers share one lookup. Throws as `find` does.
+   * Resolves with the client as it is now. Call this if credentials do not match the cached client, since the client
+   * may have a new secret. Several callers share one lookup. Throws as `find` does.
    */
   ask(token: string): Promise<Client | undefined> {
     if (this.known(token)) this.#entries.delete(token);

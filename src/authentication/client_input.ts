@@ -4,7 +4,7 @@ import type { Input, Wording } from '../route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 
-/** The rule for names and tokens of clients, as error messages state it. */
+/** The rule for names and tokens of clients, in the words of error messages. */
 export const NAME_RULE = 'must be a string of 1 to 64 characters: a-z, 0-9, _, -';
 const PATTERNS_RULE = 'must be an array of topic names, each perhaps ending in *';
 

@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 export type Proof = (digests: Digests) => boolean;
 
 /**
- * The holder of the root key or of the viewer key. With Basic, the key is sent as the user name. With Digest, `user`
- * is the user name and the key is the secret.
+ * The holder of the root key or of the viewer key. With Basic, the key is sent as the user name. With Digest, the user
+ * name is `user`, and the key is the secret.
  */
 interface KeyHolder {
   user: 'root' | 'viewer';
@@ -38,7 +38,7 @@ const NO_SECRET: Refusal = {
  */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
-/** Compares two digests in hex in constant time. */
+/** Returns true if two digests in hex are equal. Takes the same time wherever they differ. */
 export function sameDigest(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
@@ -68,8 +68,8 @@ export class Credentials {
   }
 
   /**
-   * Checks a user and password of Basic. The root key and the viewer key are sent as the user name. So it is compared
-   * with both keys before a lookup sends it to Redis. Throws an error of the lookup.
+   * Checks a user and password of Basic. The root key and the viewer key are sent as the user name. So the user name is
+   * compared with both keys before a lookup sends it to Redis. Throws an error of the lookup.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -103,8 +103,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, if its credential still has this proof (see `proofOf`). Otherwise resolves
-   * with undefined. Throws an error of the client lookup.
+   * Resolves with the caller as it is now, if `proof` is still the proof (a digest) of its present credential.
+   * Otherwise resolves with undefined. Throws an error of the client lookup.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -115,10 +115,7 @@ export class Credentials {
     return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
   }
 
-  /**
-   * Resolves with a digest of the caller's present credential, called its proof. Another credential has another
-   * proof.
-   */
+  /** Resolves with the proof of the caller's present credential: a digest that changes when the credential changes. */
   async proofOf(caller: Caller): Promise<string> {
     if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
     return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
@@ -132,8 +129,8 @@ export class Credentials {
 }
 
 /**
- * Returns the proof of a credential, by which a session notices that the credential has changed. The proof of a
- * client without a secret never changes. The session of such a client ends when the person logs out, after 12 hours,
+ * Returns the proof of a credential: a digest by which a session notices that the credential has changed. The proof of
+ * a client without a secret never changes. The session of such a client ends when the person logs out, after 12 hours,
  * or when the client is removed.
  */
 function proofIn(digests: Digests | null): string {

@@ -16,8 +16,8 @@ const WRONG_TERMS: Refusal = {
 };
 
 /**
- * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http, which is from
- * 2015. That one knows only MD5, checks no nonce, accepts requests without qop, lets the client choose the realm, and
+ * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http, which is from 2015.
+ * The original knows only MD5, checks no nonce, accepts requests without qop, lets the client choose the realm, and
  * takes quadratic time to read the header.
  */
 export class Digest extends DigestStrategy {
@@ -64,8 +64,8 @@ export class Digest extends DigestStrategy {
   }
 
   /**
-   * Checks the credentials of a request again that `judge` has accepted. The nonce use is not checked, because
-   * `judge` has consumed it.
+   * Checks again the credentials of a request that `judge` has accepted. The nonce use is not checked, because `judge`
+   * has consumed it.
    */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -84,7 +84,7 @@ export class Digest extends DigestStrategy {
 function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): Proof {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
-    // Without a stored digest for this algorithm, anybody could compute the response.
+    // Without this check, anybody could compute the response for an algorithm of which no digest is stored.
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };

@@ -7,8 +7,8 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of counters that all source addresses share, with 16 bits each. The counters of a minute take up to 320 KB
- * of Redis.
+ * Number of counters, with 16 bits each, that all source addresses share. The counters of a minute take up to 320 KB of
+ * Redis.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
@@ -16,7 +16,8 @@ const MAX_COUNTED = 65_535;
 
 /**
  * Counts failed authentications for each source address and minute, in all processes together. Two addresses share a
- * counter with a chance of 1 in 65,536. So a count may only affect answers to wrong credentials.
+ * counter with a chance of 1 in 65,536. So a count may only affect answers to wrong credentials, and never keep out a
+ * caller with correct ones.
  */
 export class FailedLogins {
   readonly #control: Partition;
@@ -24,7 +25,7 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * Failures of the current minute that this process knows of, by counter. They are counted even while Redis is away.
+   * Failures of the current minute that this process has seen, by counter. They are counted even while Redis is away.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
@@ -62,7 +63,8 @@ export class FailedLogins {
   }
 
   /**
-   * Counts a failure in Redis, for all processes. Resolves with 0 if Redis is away, is full, or does not permit it.
+   * Counts a failure in Redis, for all processes. Resolves with 0 if Redis is away, is full, or does not permit the
+   * command.
    */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {

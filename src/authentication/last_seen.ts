@@ -10,7 +10,10 @@ const GATHERED_MS = 5000;
 const SLICE = 250;
 const MAX_KNOWN = 10_000;
 
-/** Stores when clients called last, for listings. It is lost if the process ends before it is stored. */
+/**
+ * Stores when each client called last, for listings. The last times are lost if the process ends before they are
+ * stored.
+ */
 export class LastSeen {
   readonly #control: Partition;
   readonly #log: Log;
@@ -23,7 +26,10 @@ export class LastSeen {
     this.#log = log;
   }
 
-  /** Notes that a client calls now. Costs a look into a map, unless the client was not noted for a minute. */
+  /**
+   * Notes that a client calls now. Takes only a look into a map, unless the client was last noted more than a minute
+   * ago.
+   */
   note(token: string): void {
     const nowMs = clock.monotonicMs();
     if (nowMs - (this.#notedMs.get(token) ?? Number.NEGATIVE_INFINITY) < STORED_EVERY_MS) return;
@@ -39,7 +45,7 @@ export class LastSeen {
       for (let from = 0; from < tokens.length; from += SLICE)
         await this.#control.run('note_seen', { tokens: tokens.slice(from, from + SLICE) });
     } catch (error) {
-      // The clients are noted again a minute later.
+      // Nothing is lost for long, because the clients are noted again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

@@ -17,7 +17,7 @@ interface CountedFailure {
   address: string;
   refusal: BusError | undefined;
   /**
-   * True at most once a minute for each address: only then should the caller log the refusal, so that an attacker
+   * True if the caller should log the refusal. It is true at most once a minute for each address, so that an attacker
    * cannot fill the log.
    */
   isReported: boolean;
@@ -39,7 +39,7 @@ export class LoginLimiter {
     this.#figures = figures;
   }
 
-  /** Counts a failure. Never throws. */
+  /** Counts a failed login. Never throws. */
   async failed(request: IncomingMessage, reason: FailureReason): Promise<CountedFailure> {
     const address = this.#proxies.addressOf(request);
     this.#figures.authenticationFailed(reason);

@@ -33,7 +33,7 @@ export class NameKey {
 
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
-    // If Redis has lost the key, it gets back the one that this process knows, so that names stay the same.
+    // If Redis has lost the key, it gets back the key that this process knows, so that public names stay the same.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

@@ -51,8 +51,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. Returns undefined before the first `load`, after an hour without a
-   * successful one, and after a reconnection to Redis, which may have another key.
+   * Returns the key for new nonces. Returns undefined before the first `load`, after an hour without a successful
+   * `load`, and after a reconnection to Redis, which may then have another key.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
@@ -63,8 +63,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key with which a nonce of this time was signed. The function `signed` tells whether a key is the
-   * right one. Returns undefined if no key is, or if the nonce is more than a day old.
+   * Returns the key with which a nonce of this time was signed. The function `signed` tells whether a key is the right
+   * one. Returns undefined if none of the known keys is, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
@@ -80,8 +80,8 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, but only once in MOMENT_MS. It is called for an unknown nonce, which another process may have
-   * signed with a new key.
+   * Fetches the keys, but only once in MOMENT_MS. Call this for an unknown nonce, which another process may have signed
+   * with a new key.
    */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();

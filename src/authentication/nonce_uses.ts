@@ -18,11 +18,11 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Bytes of Redis that count as one portion of a client's quota. A new nonce takes one portion, and another one each
- * time the record of its uses grows.
+ * Bytes of Redis that count as one portion of a client's quota for nonces. A new nonce takes one portion, and another
+ * one each time the record of its uses grows.
  */
 const NONCE_BYTES = 300;
-/** Maximum portions that a client may take within NONCE_USES_KEPT_MS. */
+/** Maximum portions of NONCE_BYTES that a client may take within NONCE_USES_KEPT_MS. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**

@@ -53,16 +53,15 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /**
-   * Fetches the keys again. It is called for an unknown nonce, which another process may have issued with a new key.
-   */
+  /** Fetches the keys again. Call this for an unknown nonce, which another process may have issued with a new key. */
   refresh(): Promise<void> {
     return this.#keys.refresh();
   }
 
   /**
-   * Checks the time and the signature of a nonce. Returns `unknown` if it is not of this bus or is over a day old,
-   * `old` after five minutes or if its key was replaced, and otherwise `fresh`. Only allowed while `ready` is true.
+   * Checks the time and the signature of a nonce. Returns `unknown` if the nonce is not of this bus or is over a day
+   * old. Returns `old` if it is over five minutes old, or if its key was replaced. Returns `fresh` otherwise. Only
+   * allowed while `ready` is true.
    */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issued = this.#verify(nonce);
@@ -73,8 +72,9 @@ export class Nonces {
   }
 
   /**
-   * Consumes one use of a fresh nonce, once in all processes. `client` is the client that proved its secret with it.
-   * After the answer `replaced`, new nonces have a new key. Throws too_many_nonces and StorageUnavailable.
+   * Consumes one use of a fresh nonce, which is possible only once in all processes. `client` is the client that proved
+   * its secret with this use. After the answer `replaced`, new nonces have a new key. Throws too_many_nonces and
+   * StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

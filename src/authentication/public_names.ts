@@ -71,9 +71,10 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name, or with undefined if none of `tokens` has. The token of a
-   * client without a secret is never accepted as a name: otherwise viewers could test guesses at it. For the name of
-   * a join, resolves with the token that a join of this name has, whether or not it exists.
+   * Resolves with the token that has this public name. Resolves with undefined if none of `tokens` has it. The token of
+   * a client without a secret is never accepted in place of its public name: otherwise viewers could test guesses at
+   * the token. For the public name of a join, resolves with the token that a join of this name has, whether or not the
+   * join exists.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);
@@ -90,7 +91,10 @@ export class PublicNames {
   }
 }
 
-/** Returns the public name of a subscriber. For a join it is made from the public name of its client. */
+/**
+ * Returns the public name of a subscriber. The public name of a join is made from that of its client, which is
+ * `clientName`.
+ */
 function named(token: string, clientName: string): string {
   const join = readJoinToken(token);
   return join ? joinToken(join.name, clientName) : clientName;

@@ -25,7 +25,10 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/** Returns the same for a script. */
+/**
+ * Returns the scopes of a client in the form that scripts take: the patterns for `publish` and for `subscribe`. A scope
+ * without a limit has no entry.
+ */
 export function scopeList(scopes: Scopes): { of: 'publish' | 'subscribe'; patterns: string }[] {
   const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
   return fields.map(([of, patterns]) => ({ of, patterns }));

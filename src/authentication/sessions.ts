@@ -17,7 +17,7 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Digest of the credential used for the login. The session ends when the credential changes. */
+  /** Digest of the credential with which the person has logged in. The session ends when the credential changes. */
   proof: string;
 }
 

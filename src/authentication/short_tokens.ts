@@ -20,8 +20,8 @@ export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig)
 }
 
 /**
- * Warns of clients without a secret whose token is shorter than production demands. A bus that was taken over can
- * have such clients, and they still work. Throws as Partition does.
+ * Warns of clients without a secret whose token is shorter than production demands. A bus that was taken over from a
+ * Ruby Routemaster can have such clients, and they still work. Throws as Partition does.
  */
 export async function warnOfShortTokens(
   { clients: fixed, minTokenLength }: ShortTokenConfig,

@@ -11,7 +11,9 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /** Why the credentials were refused. `stale` is not counted as a failure: only the nonce is too old. */
+  /**
+   * Why the credentials were refused. `stale` means that only the nonce is too old, and is not counted as a failure.
+   */
   reason: FailureReason | 'stale';
   /** Text for the caller on what to change. It must not reveal which clients exist. */
   advice?: string;

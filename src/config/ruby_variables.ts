@@ -1,6 +1,6 @@
 /**
- * Settings that had another variable in the Ruby Routemaster, each with that old variable. The old one is used if the
- * new one is not set.
+ * Settings that had another variable in the Ruby Routemaster, each with that old variable. The old variable is used if
+ * the new one is not set.
  */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
