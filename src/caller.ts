@@ -1,7 +1,10 @@
 /** The role of a caller. A viewer sees what root sees, and may change nothing. */
 export type Role = 'client' | 'root' | 'viewer';
 
-/** Topic patterns that a client may use. Undefined allows any topic; an empty list allows none. */
+/**
+ * Topic patterns that limit what a client may publish, and to what it may subscribe. Undefined allows any topic; an
+ * empty list allows none.
+ */
 export interface Scopes {
   publish?: readonly string[];
   subscribe?: readonly string[];

@@ -5,14 +5,14 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches keys that people copied from an example. It must not match random keys. So examples that begin with `a-`
- * are not matched: one random key in a thousand begins with that.
+ * Matches keys that people copied from an example. It must not match random keys. So examples that begin with `a-` are
+ * not matched, because one random key in a thousand begins with `a-`.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
 /**
- * Minimum length, in production, of the root key, the viewer key, and tokens that are credentials. Shorter ones could
- * be guessed by anybody on the network.
+ * Minimum length, in production, of the root key, the viewer key, and tokens that are credentials. Anybody on the
+ * network could guess shorter ones.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
@@ -25,8 +25,8 @@ const MAX_MISSPELT = 5;
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
 /**
- * The settings, checked and completed. Times are in milliseconds and sizes in bytes. They are plain data, because
- * each thread gets a copy.
+ * The settings, checked and completed. Times are in milliseconds and sizes in bytes. The settings are plain data,
+ * because each thread gets a copy of them.
  */
 export type Config = Readonly<ReturnType<typeof complete>>;
 
@@ -81,7 +81,7 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/** Throws if the viewer key equals the root key or the token of a client: viewers could then change something. */
+/** Throws if the viewer key equals the root key or the token of a client. Otherwise viewers could change something. */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,

@@ -54,7 +54,7 @@ interface ErrorOptions {
   /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** Number of calls by which this answer counts in the caller's rate limit, beyond one (see CallLimits). */
+  /** Number of further calls that this answer counts as in the caller's rate limit (see CallLimits). */
   calls?: number;
 }
 
@@ -81,8 +81,8 @@ export class BusError extends Error {
 }
 
 /**
- * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas that confirm a write.
- * The write may have been applied all the same.
+ * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas that confirm a write. In
+ * each case, Redis may have applied the write all the same.
  */
 export class StorageUnavailable extends BusError {
   /** The address of the Redis on a cluster, if it is known. */

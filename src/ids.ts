@@ -8,7 +8,8 @@ export const uids = (count: number): string[] => Array.from({ length: count }, u
 
 /**
  * The random part of the ids that one script call makes. It has 16 characters, and the script appends a counter of 4.
- * Scripts cannot make random ids, because Redis seeds their random generator with the same number in every call.
+ * Scripts cannot make random ids themselves, because Redis seeds their random generator with the same number in every
+ * call.
  */
 export const uidSeed = (): string => nanoid(16);
 

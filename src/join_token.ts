@@ -19,8 +19,8 @@ export function isJoinToken(token: string): boolean {
 }
 
 /**
- * Returns the token of the client that a subscriber belongs to. It is the same token or, for a join, that of its
- * client.
+ * Returns the token of the client that a subscriber belongs to. For a client this is the same token, and for a join the
+ * token of its client.
  */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;

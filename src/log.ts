@@ -24,8 +24,8 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino that writes lines with the field `away` at most once a minute for each message and Redis. While a
- * Redis is away, everything that needs it fails again and again, in each partition and thread.
+ * Returns a hook of pino that writes lines with the field `away` at most once a minute for each message and Redis.
+ * While a Redis is away, everything that needs this Redis fails again and again, in each partition and thread.
  */
 export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();
@@ -41,8 +41,8 @@ export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
 }
 
 /**
- * Returns what a log line says about a failed call: the message of the error, and as `away` the Redis that could not be
- * reached, if that was the reason.
+ * Returns what a log line says about a failed call: the message of the error and, if the reason is a Redis that could
+ * not be reached, the name of that Redis as `away`.
  */
 export function failureOf(error: unknown): { reason: string; away?: string } {
   const reason = reasonOf(error);

@@ -11,7 +11,10 @@ export class OwnerLimit {
     this.#max = max;
   }
 
-  /** Runs `work` when fewer than the maximum of its owner are running. Settles as `work` does. */
+  /**
+   * Runs `work` as soon as less work of its owner runs than the maximum. Settles with the result or the error of
+   * `work`.
+   */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     let line = this.#owners.get(owner);
     if (!line) {

@@ -9,8 +9,8 @@ const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
 /**
- * Number of entries that are looked through for a page and count as one call in the rate limit. Reading 10,000 names
- * takes 7 ms.
+ * Number of entries that count as one call in the rate limit, if they are looked through to make a page. Reading 10,000
+ * names takes 7 ms.
  */
 export const ENTRIES_PER_CALL = 1000;
 
@@ -76,7 +76,7 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** Number of calls by which the request counts in the caller's rate limit, beyond one. */
+  /** Number of further calls that the request counts as in the caller's rate limit, because the answer was costly. */
   calls: number;
 }
 
@@ -93,7 +93,7 @@ export class Pages {
     this.#key = key;
   }
 
-  /** Returns a page of `all`, which need not be sorted. Returns undefined if the query asks for no pages. */
+  /** Returns a page of `all`, a list that need not be sorted. Returns undefined if the query asks for no pages. */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
@@ -112,7 +112,7 @@ export class Pages {
     return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
   }
 
-  /** Does the same with a list that is sorted by place, and looks at the page alone. */
+  /** Does the same as `cut`, but with a list that is sorted by place, and looks only at the entries of the page. */
   async cutSorted<T>(
     call: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
@@ -128,12 +128,15 @@ export class Pages {
     return page && { ...page, calls: list.length / ENTRIES_PER_CALL };
   }
 
-  /** Encrypts a place for the links of the listing at `path`. */
+  /** Encrypts the place of an entry (the text by which it is sorted) for the links of the listing at `path`. */
   async seal(path: string, place: string): Promise<string> {
     return encrypted(await this.#keyOf(path), place);
   }
 
-  /** Decrypts the place in the query parameter `name`. Throws bad_query if it is not a place of this listing. */
+  /**
+   * Decrypts the place in the query parameter `name`. A place is the text by which an entry of the listing is sorted.
+   * Throws bad_query if the parameter is not a place of this listing.
+   */
   async open(path: string, name: string, text: string): Promise<string> {
     const key = await this.#keyOf(path);
     try {
@@ -148,7 +151,10 @@ export class Pages {
   }
 }
 
-/** Returns the index of the first entry for which `isAfter` is true, as it is for all behind it. */
+/**
+ * Returns the index of the first entry for which `isAfter` is true. `isAfter` must be true for all entries behind it
+ * too.
+ */
 function firstAfter<T>(list: readonly T[], isAfter: (entry: T) => boolean): number {
   let [from, to] = [0, list.length];
   while (from < to) {

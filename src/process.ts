@@ -56,8 +56,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 
 /**
  * Returns partitions whose scripts resolve only when replicas have what was written. Returns undefined if the
- * configuration asks for none. These partitions have a connection of their own, because on a connection WAIT delays
- * all later commands.
+ * configuration asks for none. These partitions have a connection of their own, because WAIT delays all later commands
+ * on its connection.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
@@ -67,8 +67,8 @@ export function confirmedPartitions(config: Config, log: Log) {
 }
 
 /**
- * At SIGTERM or SIGINT, runs `stop` once and exits with 0, or with 1 if `stop` fails or takes too long.
- * Returns a signal that is aborted when stopping begins.
+ * Runs `stop` once at SIGTERM or SIGINT, and then exits with 0, or with 1 if `stop` fails or takes too long. Returns a
+ * signal that is aborted when stopping begins.
  */
 export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {
   const stopping = new AbortController();

@@ -25,8 +25,8 @@ export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
   /**
-   * Returns the detail of the error if a single field is wrong. If this function is absent, the detail is `whole`,
-   * and the answer names no field.
+   * Returns the detail of the error if a single field is wrong. Without this function, the detail is `whole`, and the
+   * answer names no field.
    */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
@@ -104,33 +104,33 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Describes the text of the body in the documentation. The text is not checked against it. */
   textSchema?: z.ZodType;
   /**
-   * True for a route that answers everybody in the same way. Credentials are not checked there, so a call counts as a
-   * request without credentials. Links on other sites may lead to such a route.
+   * True for a route that answers everybody in the same way. The route does not check credentials, so a call counts as
+   * a request without credentials. Links on other sites may lead to such a route.
    */
   isPublic?: true;
   /**
    * Marks the route of a console page. A person calls it with a session instead of credentials. The function returns
-   * the answer to an error. `caller` is undefined there if nobody is logged in.
+   * the answer to an error. The `caller` that it gets is undefined if nobody is logged in.
    */
   page?: (error: BusError, call: PageCall) => Answer;
-  /** The schema of a form's fields, without `form_token`, which is checked before. */
+  /** The schema of a form's fields. `form_token` is not among them, because it is checked before. */
   form?: Input<Body>;
   answers: A;
   /**
-   * The name of the change in the audit, such as `topic.delete`. Every route that changes something has a name,
-   * except publishing.
+   * The name by which the audit (the record of who changed what) knows this change, such as `topic.delete`. Every route
+   * that changes something has a name, except publishing.
    */
   action?: string;
   /** The codes of errors that this route can cause, in addition to those of every route. */
   errors?: readonly ErrorCode[];
   /** Called before the body is read. It throws for a call that can be refused without its body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
-  /** Called with the body, for checks that may take a while. The credentials are checked again after it. */
+  /** Called with the body, for checks that may take a while. The credentials are checked again after these checks. */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * Marks a call that is made so often that checking its credentials twice would cost too much. They are checked
-   * again only if the body took long to arrive, and only against the cache of clients. For all other calls that
-   * change something, the credentials are checked again in Redis.
+   * Marks a call that is made so often that checking its credentials twice would cost too much. The credentials are
+   * then checked again only if the body took long to arrive, and only against the cache of clients. For all other calls
+   * that change something, the credentials are checked again in Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

@@ -1,7 +1,7 @@
 /**
- * Shares a reading among callers that ask at the same time. A caller that asks during a reading gets the result of
- * the next one, because the running one may have data from before. So there are never more than two readings, one
- * that runs and one that follows, however many callers ask.
+ * Shares a reading among callers that ask for it at the same time. A caller that asks during a reading gets the result
+ * of the next reading, because the running one may return data from before the call. So there are never more than two
+ * readings, however many callers ask: one that runs and one that follows.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

@@ -1,4 +1,4 @@
-// Defaults for subscribers whose hash in Redis lacks a field. Scripts get them as the module `defaults`.
+// Defaults for subscribers whose hash in Redis lacks a field. Scripts get these constants as the module `defaults`.
 
 /** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;

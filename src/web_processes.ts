@@ -6,7 +6,8 @@ import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
 
 /**
- * If a process has run for this long, its death was no failed start. Its replacement then starts after a short pause.
+ * If a process has run for this long before it died, its start has not failed. Its replacement then starts after a
+ * short pause.
  */
 const STEADY_MS = 10_000;
 
@@ -23,8 +24,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections. If the primary process did, connections to a process that was just
-    // killed would hang.
+    // The kernel distributes new connections. If the primary process distributed them, connections to a process that
+    // was just killed would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
