@@ -19,13 +19,14 @@ interface AgendaParts {
   publicNames: PublicNames;
   outbox: Flushing;
   log: Log;
-  /** Called while Redis is short of memory. */
+  /** Called while Redis is short of memory. It should free some. */
   onFull: () => void;
 }
 
 /**
- * Returns the agenda of a partition: three functions, which publish the delayed events, the events of triggers, and
- * the events of joins that are due. The scheduler of the partition calls them.
+ * Returns the agenda of a partition: everything that waits for its time without being a job. It has three functions,
+ * which publish the delayed events, the events of triggers, and the events of joins that are due. The scheduler of the
+ * partition calls them.
  */
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);

@@ -18,7 +18,7 @@ export class Computing {
     }
   }
 
-  /** Number of calls by which the request counts in the caller's rate limit, beyond one. */
+  /** Number of further calls that the request counts as in the caller's rate limit, because of the computing. */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }

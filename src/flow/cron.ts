@@ -6,9 +6,9 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * Number of years within which an expression must match. It is eight because around 2100 there are eight years from
- * one 29 February to the next. Finding out that an expression never matches takes up to 14 ms. Such an expression is
- * `0 0 1W * +SUN`: the weekday nearest to the first, if that is a Sunday.
+ * Number of years within which an expression must match. It is eight because around 2100 there are eight years from one
+ * 29 February to the next. Finding out that an expression never matches takes up to 14 ms. An example that never
+ * matches is `0 0 1W * +SUN`: the weekday nearest to the first day of the month, if that weekday is a Sunday.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions that are cached. croner takes 80 KB for each, and parsing one again takes 50 µs. */
@@ -23,9 +23,10 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
  * The times of a cron expression. Daylight saving is treated as croner documents it. *Fixed-time jobs* (with one
- * second, minute and hour) are left to croner. For all others croner would try each second of a skipped hour, in each
- * year: 80 s for `* * 2 * 3 SUNL` in Berlin, which never comes. So their times are computed here, from one change of
- * the zone's offset to the next. Between two changes croner works on local time, without a zone.
+ * second, minute and hour) are left to croner. For all other expressions croner would try each second of a skipped
+ * hour, in each year. That takes 80 s for `* * 2 * 3 SUNL` in Berlin, a time that never comes. So the times of these
+ * expressions are computed here, from one change of the zone's offset to the next. Between two changes croner works on
+ * local time, without a zone.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -116,10 +117,10 @@ export class CronTimes implements Times {
 
   /**
    * Checks a time `atMs` that croner found after `fromMs`, with the zone's offset `offsetMs` at `fromMs`. Returns
-   * undefined if the offset is the same until then, so that `atMs` is right. Otherwise returns when the offset
-   * changes first. Changes in between do not matter if the offset is the same at both ends, because croner found no
-   * local time there. But a local time near either end may come twice. So the offset is also compared a day after
-   * `fromMs` and a day before `atMs`.
+   * undefined if the offset is the same until then, so that `atMs` is right. Otherwise returns when the offset changes
+   * first. Changes in between do not matter if the offset is the same at both ends, because croner found no matching
+   * local time between them. But a local time near either end may come twice. So the offset is also compared a day
+   * after `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
@@ -128,8 +129,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a time `atMs` that croner found before `toMs`, as `#changeBefore` does for times after. `offsetMs` is the
-   * offset at `toMs`. Returns the last change of the offset between both, or undefined if `atMs` is right.
+   * Checks a time `atMs` that croner found before `toMs`, as `#changeBefore` checks a time after `fromMs`. `offsetMs`
+   * is the offset at `toMs`. Returns the last change of the offset between `atMs` and `toMs`, or undefined if `atMs` is
+   * right.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])

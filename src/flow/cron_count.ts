@@ -11,8 +11,8 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`, day by day. Counting them one by
- * one would take 100 µs for each time. For a thousand triggers that fire every minute, that is 144 s after a day
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`, day by day. Counting them one by one
+ * would take 100 µs for each time. For a thousand triggers that fire every minute, that would take 144 s after a day
  * without workers.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
@@ -27,8 +27,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns when the zone's offset changes after `fromMs`, where it is `offsetMs`. If it does not change up to
- * `upToMs`, returns the time after that.
+ * Returns when the zone's offset changes after `fromMs`. `offsetMs` is the offset at `fromMs`. If the offset does not
+ * change up to `upToMs`, returns the time after `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

@@ -4,7 +4,7 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** Everything that a client sets of a trigger, except `paused`, which the bus can change too. */
+/** The definition of a trigger: everything that a client sets of it, except `paused`, which the bus can change too. */
 export interface Definition {
   topic: string;
   event: EventContent;
@@ -12,7 +12,7 @@ export interface Definition {
   timing: Timing;
 }
 
-/** A definition that was read from Redis. The data of its event is parsed. */
+/** The definition of a trigger that was read from Redis. The data of its event is parsed. */
 export interface ReadDefinition extends Omit<Definition, 'event'> {
   event: { type: EventContent['type']; url: string; data?: unknown };
 }
@@ -20,9 +20,9 @@ export interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the text of a definition, as Redis stores it. It has several lines, which `lua/shared/triggers.lua` splits;
- * the JSON in them has no line ends. The text of an event is then BEFORE_ID, the event's id, `head`, its time and
- * `tail`.
+ * Returns the text of a trigger's definition, as Redis stores it. It has several lines, which `lua/shared/triggers.lua`
+ * splits; the JSON in them has no line ends. The text of an event is put together from BEFORE_ID, the event's id,
+ * `head`, the time of the event, and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

@@ -1,12 +1,12 @@
 import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Number of bytes of events after which a page ends. */
+/** Maximum bytes of events on a page. A page ends after the event that reaches it. */
 const MAX_PAGE_BYTES = 1_048_576;
 
 /**
- * The place of a delayed event among those of its topic. They are sorted by due time (ms), and then by the order of
- * acceptance.
+ * The place of a delayed event in listings. The delayed events of a topic are sorted by due time (ms), and then by the
+ * order of acceptance.
  */
 export interface DelayedPlace {
   at: number;
@@ -22,8 +22,8 @@ export class DelayedEvents {
   }
 
   /**
-   * Returns up to `limit` delayed events that follow a place, sorted by due time. If `client` is given, it must own
-   * the topic.
+   * Returns up to `limit` delayed events of a topic that follow the place `after`, sorted by due time. If `client` is
+   * given, the client must own the topic.
    */
   list(topic: string, limit: number, after?: DelayedPlace, client?: string): Promise<Reply<'list_delayed'>> {
     return this.#partitions.ofTopic(topic).run('list_delayed', {
@@ -32,7 +32,7 @@ export class DelayedEvents {
     });
   }
 
-  /** Deletes a delayed event. If `client` is given, it must own the topic. */
+  /** Deletes a delayed event. If `client` is given, the client must own the topic. */
   delete(topic: string, id: string, client?: string): Promise<Reply<'delete_delayed'>> {
     return this.#partitions.ofTopic(topic).run('delete_delayed', { topic, client, id });
   }

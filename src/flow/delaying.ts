@@ -19,7 +19,7 @@ import type { Partitions } from '../store/partitions.ts';
  * some 4 ms.
  */
 const MAX_TIMED = 500;
-/** Number of events that Redis can publish at once in the time that it takes to store one event for later. */
+/** Number of events that Redis can publish at once in the time that it takes to store one event for a later time. */
 const EVENTS_PER_TIMED = 10;
 
 /** The limits on publications, and on the delayed events of one client. */
@@ -34,7 +34,7 @@ export class Delaying {
   readonly #copies: Copies;
   readonly #batchers: ReadonlyMap<Partition, Batcher<TimedPublication, TimedOutcome>>;
 
-  /** The function `onFull` is called if Redis is out of memory. It must free some at once. */
+  /** The function `onFull` is called if Redis is out of memory. It must free some memory at once. */
   constructor(partitions: Partitions, figures: PublishFigures, limits: DelayLimits, onFull = () => {}) {
     this.#partitions = partitions;
     this.#figures = figures;
@@ -90,7 +90,7 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If no event was due at once, the script has not counted the subscribers.
+      // If no event was due at once, `subscribers` is not known, because the script has not counted them.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -15,15 +15,16 @@ const WARN_EVERY_MS = 60_000;
 interface DueEventsParts {
   partition: Partition;
   limits: MemoryLimits;
-  /** Called while Redis is short of memory. The function must free some if the shortage lasts. */
+  /** Called while Redis is short of memory. The function must free some memory if the shortage lasts. */
   onFull: () => void;
   recorder: Pick<Recorder, 'published' | 'added' | 'publishedLate'>;
   log: Log;
 }
 
 /**
- * Publishes the delayed events of a partition that are due. While Redis stores more than the high mark, the events
- * wait. Clients take turns. Any number of processes may publish at the same time.
+ * Publishes the delayed events of a partition that are due. While Redis stores more than the high mark (the size at
+ * which publishes are refused), the events wait. Clients take turns. Any number of processes may publish at the same
+ * time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;
@@ -61,7 +62,10 @@ export class DueEvents {
     }
   }
 
-  /** Measures Redis's memory. Returns true if Redis stores more than the high mark. */
+  /**
+   * Measures Redis's memory. Returns true if Redis stores more than the high mark, the size at which publishes are
+   * refused.
+   */
   async #measure(): Promise<boolean> {
     const { partition, limits } = this.#parts;
     if (clock.monotonicMs() - this.#measuredAtMs < FRESH_MS) return this.#isShort;

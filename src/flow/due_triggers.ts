@@ -16,8 +16,8 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const SLICE = 100;
 /**
- * Number of due times after which no further triggers are added to a script call. The script fires 200 times at most,
- * and leaves the rest for the next call.
+ * Number of due times after which no further triggers are added to a script call. One call of the script fires 200 due
+ * times at most, and leaves the rest for the next call.
  */
 const MAX_TIMES = 200;
 /**
@@ -25,7 +25,7 @@ const MAX_TIMES = 200;
  * far.
  */
 const PLAN_MS = 50;
-/** Time for which due times are computed without a break. Then other work of the process has its turn. */
+/** Time for which due times are computed without a break. In the break, the process does other work. */
 const TURN_MS = 5;
 
 type DueTrigger = Reply<'due_triggers'>['due'][number];
@@ -38,7 +38,7 @@ interface DueTriggersParts {
   limits: Pick<Config, 'maxTopics' | 'maxClientTopics' | 'publishRate' | 'publishBytes' | 'publishBurstMs'>;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
   log: Log;
-  /** Called if Redis is out of memory. The function must free some. */
+  /** Called if Redis is out of memory. The function must free some memory. */
   onFull: () => void;
 }
 
@@ -49,7 +49,7 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** Number of calls so far. It makes each call begin with another client. */
+  /** Number of calls of `publish` so far. The number makes each call begin with another client. */
   #turn = 0;
 
   constructor(parts: DueTriggersParts) {
@@ -92,7 +92,7 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // This host may not know the time zone of a trigger. Such a trigger must not keep others from firing.
+      // If this host does not know the time zone of a trigger, the trigger must not keep others from firing.
       this.#parts.log.error(
         { trigger: trigger.name, reason: reasonOf(error) },
         'cannot compute when a trigger fires',

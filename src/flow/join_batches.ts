@@ -29,7 +29,10 @@ import {
 const SLICE = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/** What the delivery log records for a batch that a join has counted: it was accepted without a request. */
+/**
+ * The attempt that the delivery log records for a batch that a join has counted. The batch was accepted without a
+ * request.
+ */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);
@@ -70,16 +73,17 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join, one slice at a time. Each script call counts a slice and removes it
-   * from the batch. The last one also deletes the job. Throws RangeError if an event cannot be decoded, and otherwise
-   * as Partition does.
+   * Counts the events of a batch for its join, one slice at a time. Each script call counts a slice and removes it from
+   * the batch. The call for the last slice also deletes the job. Throws RangeError if an event cannot be decoded, and
+   * otherwise as Partition does.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
     let events = eventsIn(batch.pieces);
     let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
     while (join) {
-      // The batch is older than the join: it was opened for an earlier join of the same name. Nobody counts it.
+      // The batch is older than the join: it was opened for an earlier join of the same name. So its events are not
+      // counted.
       if (batch.createdAtMs < join.createdAtMs) return DONE;
       if (signal.aborted) return GIVEN_BACK;
       const reply = await this.#count(work, join, events);
@@ -95,8 +99,8 @@ export class JoinBatches {
   }
 
   /**
-   * Returns the cached join if it has this version. Otherwise reads the join; undefined means that it no longer
-   * exists.
+   * Returns the cached join if its version is `version`. Otherwise reads the join from Redis; undefined means that it
+   * no longer exists.
    */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
@@ -107,8 +111,8 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the next slice of events. If memory is short, returns 'no_memory' instead, because a join may then not
-   * publish, like any client.
+   * Counts the next slice of events for the join. If memory is short, counts nothing and returns 'no_memory'. A join
+   * may then not publish, like any client.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
@@ -138,9 +142,9 @@ export class JoinBatches {
   }
 
   /**
-   * Checks whether the join may publish to its topics in other partitions, which the script join_events cannot check.
-   * Returns the reason if it may not, and undefined if it may. If such a topic was deleted, it is created again and
-   * belongs to the join's client.
+   * Checks whether the join may publish to its topics in other partitions. The script join_events cannot check those.
+   * Returns the reason if the join may not publish there, and undefined if it may. If such a topic was deleted, it is
+   * created again and belongs to the join's client.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -153,8 +157,8 @@ export class JoinBatches {
   }
 
   /**
-   * Makes a dead letter of a batch whose join may not publish. The owner of the join can retry it when the reason is
-   * gone.
+   * Makes a dead letter of a batch whose join may not publish. The owner of the join can retry the dead letter when the
+   * reason is gone.
    */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);

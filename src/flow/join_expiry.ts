@@ -18,14 +18,17 @@ import {
 
 /** Maximum joins that one run handles. */
 const MAX_JOINS = 100;
-/** Maximum joins with expired keys that one run reads to choose from. A client may have 100 joins by default. */
+/**
+ * A run reads at most this many joins with expired join keys, and chooses the joins that it handles from them. A client
+ * may have 100 joins by default.
+ */
 const MAX_DUE = 2000;
-/** Maximum keys that one script call closes. 100 take Redis about a millisecond. */
+/** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
 /**
- * Stands for the rules of a join that no longer exists. The script needs some rules, but only removes such a join
- * from its schedule.
+ * Stands for the rules of a join that no longer exists. The script needs some rules as an argument, but only removes
+ * the join from its schedule.
  */
 const NO_RULES: JoinRules = {
   sources: [],
@@ -51,10 +54,10 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes the open keys of joins whose time is over: up to 100 keys of each of 100 joins. If a
- * join has `on_expiry`, each closed key publishes an event. Several processes may do so at the same time. The
- * function throws StorageFull if an event must be published while memory is short, and otherwise as Partition does.
- * An error at one join does not stop the others.
+ * Returns a function that closes expired join keys: those that were not completed within the time that the join allows.
+ * It closes up to 100 join keys of each of 100 joins. If a join has `on_expiry`, each closed join key publishes an
+ * event. Several processes may call such a function at the same time. The function throws StorageFull if an event must
+ * be published while memory is short, and otherwise as Partition does. An error at one join does not stop the others.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -69,8 +72,8 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 }
 
 /**
- * Returns the joins that have expired keys: the first join of each client, then the second of each, and so on.
- * Otherwise a client with many such joins would keep the joins of other clients waiting.
+ * Returns the joins that have expired join keys: the first join of each client, then the second of each, and so on. If
+ * the joins of one client came one after the other, a client with many joins would keep other clients waiting.
  */
 async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {

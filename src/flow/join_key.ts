@@ -1,15 +1,15 @@
 const MAX_KEY_BYTES = 256;
 
-/** The parts of an event that can contain the key by which a join groups events. */
+/** The parts of an event that can contain the join key, by which a join groups events. */
 export interface Keyed {
   url: unknown;
   data?: unknown;
 }
 
 /**
- * Returns the key of an event. `by` is a rule of the join that says where the key is: `url`, or a path into `data`.
- * Returns undefined if there is no text or number, or if it is empty or too long. A number counts as its digits, so
- * 17 and "17" are the same key.
+ * Returns the join key of an event. `by` is a rule of the join that says where in the event the join key is: `url`, or
+ * a path into `data`. Returns undefined if there is no text or number at that place, or if it is empty or too long. A
+ * number counts as its digits, so 17 and "17" are the same join key.
  */
 export function keyOf(event: Keyed, by: string): string | undefined {
   const key = asText(valueAt(event, by.split('.')));

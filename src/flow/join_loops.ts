@@ -9,10 +9,10 @@ interface Joined {
 }
 
 /**
- * Returns the source through which events of a join would come back to the join, by way of other joins in any
- * partition. Returns undefined if there is none. A join publishes only to topics that its client owns. So the search
- * goes from a topic to its publisher, and to the joins of that publisher. Two joins of different clients that are
- * made at the same moment can form a loop that this does not find.
+ * Returns the source topic through which events of a join would come back to the join, by way of other joins in any
+ * partition. Returns undefined if there is no such loop. A join publishes only to topics that its client owns. So the
+ * search goes from a topic to its publisher, and to the joins of that publisher. This function does not find a loop of
+ * joins of different clients that are made at the same moment.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -32,8 +32,8 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the sources of the join that publishes to a topic. Returns none if no join does, or if that join is
- * `except`.
+ * Returns the source topics of the join that publishes to a topic. Returns none if no join publishes there, or if that
+ * join is `except`.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const home = partitions.ofTopic(topic);

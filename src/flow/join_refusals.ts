@@ -5,8 +5,8 @@ import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';
 
 /**
- * Returns the error for a join whose rules exceed the scopes of its client: what the client may read and publish.
- * Returns undefined if they do not.
+ * Returns the error for a join whose rules exceed the scopes of its client (the topics that the client may subscribe
+ * and publish to). Returns undefined if the rules are within the scopes.
  */
 export function beyondScope(
   scopes: Scopes | undefined,

@@ -32,7 +32,10 @@ export const JOIN_REPORT = z
   .register(NAMED, { name: 'Join' });
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
-/** An open key of a join: the number of events that it has of each source, and the ids of the last of them. */
+/**
+ * An open join key, as the API shows it. It has the number of events that were counted of each source topic, and the
+ * ids of the last of them.
+ */
 export const OPEN_KEY = z.object({
   key: z.string(),
   since: ms,
@@ -47,10 +50,10 @@ export interface KeyPlace {
   key: string;
 }
 
-/** The record of an open key in the hash `joins:keys:{join}`: MessagePack. */
+/** The record of an open join key in the hash `joins:keys:{join}`: MessagePack. */
 type Packed = [sinceMs: number, url: string, ...counts: [topic: string, events: number, ids: string[]][]];
 
-/** Reads a join as the API shows it. Returns undefined if there is none. */
+/** Reads a join as the API shows it. Returns undefined if the join does not exist. */
 export async function readReport(
   redis: Commands,
   keys: Keyspace,
@@ -89,7 +92,7 @@ export async function readReport(
   };
 }
 
-/** Returns up to `count` open keys that follow a place, those opened first at the beginning. */
+/** Returns up to `count` open join keys that follow a place, beginning with the one that was opened first. */
 export async function readOpenKeys(
   redis: Commands,
   keys: Keyspace,
@@ -102,10 +105,10 @@ export async function readOpenKeys(
   const records = await redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key));
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
-    // The key was completed, or has expired, since its place was read.
+    // The join key was completed, or has expired, since its place was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // Topics that are not sources of the join any more are left out.
+    // Topics that are no longer sources of the join are left out.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic)] as const);
     return {
       key,
@@ -123,8 +126,9 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
 }
 
 /**
- * Returns the places of up to `count` open keys, those opened first at the beginning. If `after` is given, begins
- * with the key that follows this place. Keys that were opened in the same ms are sorted by their text.
+ * Returns the places (opening time and text) of up to `count` open join keys, beginning with the one that was opened
+ * first. If `after` is given, begins with the join key that follows this place. Join keys that were opened in the same
+ * ms are sorted by their text.
  */
 async function following(
   redis: Commands,

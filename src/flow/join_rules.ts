@@ -57,7 +57,10 @@ const shape = z.strictObject({
     .describe('What to publish when a key expires; nothing unless given.'),
 });
 
-/** The rules of a join: which events it counts, by which key, and what it publishes. `within` is in ms. */
+/**
+ * The rules of a join: which events it counts, where in an event the join key is, and what it publishes. `within` is in
+ * ms.
+ */
 export const JOIN_RULES = z.object({
   sources: z.array(z.object({ topic: z.string(), count: z.int() })),
   by: z.string(),

@@ -14,7 +14,7 @@ export type JoinLimits = Pick<
   'maxJoins' | 'maxClientJoins' | 'maxJoinKeys' | 'maxJoinBytes' | 'maxTopics' | 'maxClientTopics'
 >;
 
-/** A join as a worker knows it. */
+/** A join, with what a worker needs in order to count events for it. */
 export interface Join {
   token: string;
   rules: JoinRules;

@@ -55,7 +55,8 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions before a join is created or changed. Returns the reason for a refusal, if there is one.
+   * Prepares other partitions before a join is created or changed. Returns the reason for a refusal, or undefined if
+   * there is none.
    */
   async #prepare(
     client: string,
@@ -114,7 +115,9 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /** Returns up to `count` open keys of a join that follow a place, those opened first at the beginning. */
+  /**
+   * Returns up to `count` open join keys of a join that follow a place, beginning with the one that was opened first.
+   */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions
       .ofSubscriber(token)

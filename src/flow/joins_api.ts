@@ -52,7 +52,10 @@ interface JoinsParts {
   removeJoin: (token: string) => Promise<boolean>;
 }
 
-/** `/joins`: a client makes, sees and removes its own, root those of all clients. Viewers see all of them. */
+/**
+ * The routes of `/joins`. A client makes, sees and removes its own joins, and root those of all clients. Viewers see
+ * all joins.
+ */
 export function joinsApi(parts: JoinsParts): Route[] {
   const { list, put, read, remove } = handlers(parts);
   return [

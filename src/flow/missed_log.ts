@@ -5,8 +5,8 @@ import type { Log } from '../log.ts';
 const LINE_EVERY_MS = 10_000;
 
 /**
- * Logs how many due times did not fire, and why. The first report is logged at once. Later reports are added up, and
- * logged in one line every ten seconds.
+ * Logs how many due times of triggers did not fire, and why. The first report is logged at once. Reports that come
+ * within ten seconds after a line are added up, and logged together in the next line.
  */
 export class MissedLog {
   readonly #log: Log;

@@ -1,11 +1,11 @@
 import type { Times } from './times.ts';
 
 /**
- * Due times that are late by no more than this all fire, whatever `catch_up` says. `catch_up` is meant for outages,
- * and a short restart of the workers is none.
+ * Due times that are late by at most this all fire, whatever `catch_up` says. `catch_up` says what happens after an
+ * outage, and a short restart of the workers is not an outage.
  */
 export const PROMPT_MS = 10_000;
-/** Maximum due times that fire with `catch_up: all`: the newest of those that were missed. */
+/** Maximum due times that fire with `catch_up: all`. If more were missed, only the newest of them fire. */
 export const MAX_CAUGHT_UP = 1000;
 /**
  * Maximum due times of one trigger in a script call. It must not be less than the number of due times within
@@ -16,7 +16,7 @@ const MAX_AT_ONCE = 100;
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** Decides about the due times of a trigger, from the stored one up to now: which of them fire. */
+/** The decision which due times of a trigger fire, of those from the stored due time up to now. */
 export interface Plan {
   /** The due times that fire, oldest first. */
   times: number[];
@@ -38,8 +38,8 @@ interface Due {
 }
 
 /**
- * Decides which due times fire. If there are many to catch up with, this takes several calls, each of which continues
- * the one before.
+ * Decides which due times fire. If many were missed, the catching up takes several calls, each of which continues the
+ * one before.
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);
@@ -52,14 +52,14 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
   // Finds the first due time that fires, by going forward from the stored one or backward from now, whichever takes
-  // fewer steps. It goes forward if earlier calls have begun this catch-up, because only a few more times were missed
+  // fewer steps. It goes forward if earlier calls have begun to catch up, because only a few more times were missed
   // since then.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);
 }
 
-/** Returns the plan that fires the due times from `firstMs` up to now, but no more than one call may fire. */
+/** Returns the plan that fires the due times from `firstMs` up to now, but at most as many as one call may fire. */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

@@ -5,7 +5,8 @@ import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
  * Returns the next due times of a trigger, and the number of calls by which computing them counts in the rate limit.
- * Computing one time may take some ms. So before each, `turn` is awaited, which lets other requests be served.
+ * Computing one due time may take some ms. So `turn` is awaited before each of them, so that other requests are served
+ * in between.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

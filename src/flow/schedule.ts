@@ -13,7 +13,7 @@ export interface Timing {
   /** The trigger does not fire before `start`, nor after `end`. */
   start: number;
   end: number | null;
-  /** Is added to each time of the schedule. */
+  /** A duration that is added to each time of the schedule. */
   offset: number;
 }
 

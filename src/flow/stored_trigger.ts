@@ -30,8 +30,8 @@ export async function namesOf(partition: Partition, client: string): Promise<Tri
 }
 
 /**
- * Returns the names of all triggers. They are scanned, because 100,000 names in one reply would block Redis for 50
- * ms.
+ * Returns the names of all triggers. They are read by a scan, because 100,000 names in one reply would block Redis for
+ * 50 ms.
  */
 export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const members = new Set<string>();

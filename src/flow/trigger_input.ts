@@ -9,7 +9,7 @@ import { CATCH_UPS } from './plan.ts';
 import { MAX_TIME_MS } from './schedule.ts';
 import { zoneCalled } from './zone.ts';
 
-/** Matches the names of triggers. They are short, so that the event id `NAME@DUE` has at most 64 characters. */
+/** Matches the names of triggers. A name is short, so that the event id `NAME@DUE` has at most 64 characters. */
 const NAME = /^[a-z0-9_]{1,50}$/;
 const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
 const MIN_PERIOD_MS = 1000;

@@ -36,8 +36,8 @@ export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
 export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
 
 /**
- * Finds the client whose triggers a call is about. A client means itself. Root names a client by its token, and
- * viewers by its public name.
+ * Finds the client whose triggers a call is about. A call of a client is about its own triggers. Root names a client by
+ * its token, and viewers by its public name.
  */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;
@@ -68,7 +68,7 @@ export class TriggerOwners {
     return { token, calls: names.length / ENTRIES_PER_CALL };
   }
 
-  /** Finds the client of a call about a single trigger. Root and viewers must name a client there. */
+  /** Finds the client of a call about a single trigger. In such a call, root and viewers must name the client. */
   async one(caller: Caller, query: Whose): Promise<{ token: string | null; calls: number }> {
     const { token, calls } = await this.named(caller, query);
     if (token === undefined) throw badClient('is missing: say whose, as ?client=token');

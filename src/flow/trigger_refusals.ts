@@ -2,7 +2,7 @@ import { BusError } from '../errors.ts';
 import { topicRefusal } from '../publishing/topic_refusal.ts';
 import type { PutOutcome } from './triggers.ts';
 
-/** Returns the error for a trigger that was not stored. Returns undefined if it was stored. */
+/** Returns the error to answer if a trigger was not stored. Returns undefined if it was stored. */
 export function putRefusal(outcome: PutOutcome, topic: string): BusError | undefined {
   switch (outcome) {
     case 'created':

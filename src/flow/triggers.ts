@@ -12,7 +12,7 @@ import {
   type TriggerName,
 } from './stored_trigger.ts';
 
-/** Maximum triggers that one pipeline reads. The definition of one may have 70 KB. */
+/** Maximum triggers that one pipeline reads. The definition of a trigger may have 70 KB. */
 const SLICE = 50;
 /** Maximum attempts to store a definition while other calls keep replacing it. */
 const MAX_TRIES = 10;
@@ -22,7 +22,7 @@ export type TriggerLimits = Pick<
   'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'
 > & { readonly maxClientTriggerBytes: number };
 
-/** A definition to be stored. `due` says whether the trigger keeps its stored due time or gets a new one. */
+/** A definition that is to be stored. `due` says whether the trigger keeps its stored due time or gets a new one. */
 export interface Wanted {
   definition: Definition;
   isPaused: boolean;

@@ -6,10 +6,13 @@ import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
 
-/** The errors of a change that root makes in the name of a client. */
+/** The errors of a change that root makes in the name of a client, in addition to those of a client's own change. */
 const WHOSE_ERRORS = ['bad_query', 'client_not_found'] as const;
 
-/** `/triggers`. A client sees and changes its own, root those of all clients, viewers see all. */
+/**
+ * The routes of `/triggers`. A client sees and changes its own triggers, and root those of all clients. Viewers see all
+ * triggers.
+ */
 export function triggersApi(parts: TriggersParts): Route[] {
   const { list, read, put, remove, fire } = triggerCalls(parts);
   const { maxEventDataBytes } = parts.limits;

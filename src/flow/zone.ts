@@ -8,8 +8,8 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
   /**
-   * The name that `Intl` has for the zone. However callers spell it, it is the same, so there are only some hundred
-   * zones.
+   * The name that `Intl` has for the zone. It is the same however callers spell the zone, so there are only some
+   * hundred zones.
    */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
@@ -32,8 +32,8 @@ export class Zone {
   }
 
   /**
-   * Returns the first second after `fromMs` at which the offset differs from the one at `fromMs`. The offset at
-   * `toMs` must differ.
+   * Returns the first second after `fromMs` at which the offset is not the offset at `fromMs`. The offset at `toMs`
+   * must be a different one.
    */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -41,8 +41,8 @@ export class Zone {
   }
 
   /**
-   * Returns the first second after `fromMs` at which the offset is the one at `toMs`. The offset at `fromMs` must be
-   * another one.
+   * Returns the first second after `fromMs` at which the offset is the offset at `toMs`. The offset at `fromMs` must be
+   * a different one.
    */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
@@ -50,7 +50,9 @@ export class Zone {
   }
 }
 
-/** Returns the first whole second for which `isLater` is true. It must be false at `fromMs` and true at `toMs`. */
+/**
+ * Returns the first whole second for which `isLater` is true. `isLater` must be false at `fromMs` and true at `toMs`.
+ */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
   while (high - low > 1) {
