@@ -4,7 +4,10 @@ import { MAX_PUBLISH_BYTES } from '../route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
 
-/** Maximum number of requests with a body that a process handles at the same time. Each takes one place. */
+/**
+ * Maximum number of requests with a body that a process handles at the same time. Each of them takes one place of this
+ * number.
+ */
 const MAX_REQUESTS = 1000;
 /** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size. */
 const MAX_BYTES = 128 * 1024 * 1024;
@@ -18,16 +21,19 @@ const PACE_BURST_MS = 250;
 /** Minimum time between two searches for slow bodies. A search takes up to 50 µs. */
 const LOOK_EVERY_MS = 50;
 
-/** The places and bytes that the requests of one client hold together. */
+/**
+ * The places and bytes that the requests of one client hold together. A place is one of the MAX_REQUESTS that a process
+ * handles at the same time.
+ */
 interface Holding {
   requests: number;
   bytes: number;
 }
 
 /**
- * Limits the requests that a process handles at the same time. A process with too much work refuses further requests
- * at once. A client may hold as much as it leaves free for others. A client that is alone may thus hold half of
- * everything.
+ * Limits the requests that a process handles at the same time. A process with too much work refuses further requests at
+ * once. A client may hold as many places and bytes as it leaves free for others. So a client that is alone may hold
+ * half of them.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -45,15 +51,18 @@ export class Admission {
   }
 
   /**
-   * True if there is a free place, and memory for the announced body. A body of any size fits if no other request is
-   * under way.
+   * True if there is a free place (one of MAX_REQUESTS), and memory for the announced body. A body of any size fits if
+   * no other request is under way.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
     return this.#fits(bytes) || (this.#makeRoom() && this.#fits(bytes));
   }
 
-  /** Reserves a place and bytes for a request until `release`. Throws `overloaded` if it does not fit. */
+  /**
+   * Reserves a place and the announced bytes for a request until `release` is called. Throws `overloaded` if there is
+   * no room for the request.
+   */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
     const holding = this.#holdings.get(client) ?? { requests: 0, bytes: 0 };
@@ -72,7 +81,7 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // The reservation that asks may itself be one of those that were ended.
+      // The reservation that asks may itself be one of the reservations that were ended to make room.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);
@@ -125,8 +134,8 @@ export class Admission {
   }
 
   /**
-   * Frees room: ends requests whose bodies stall, and takes back the room of slow bodies for bytes that have not
-   * arrived. Returns true if anything was freed.
+   * Makes room for other requests. Ends requests whose bodies stall. Takes the reserved bytes of slow bodies back, as
+   * far as these bytes have not arrived. Returns true if there is more room than before.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

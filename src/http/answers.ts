@@ -25,7 +25,10 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/** Yields the given pieces. Each piece is made by a function that `turn` calls, so `turn` decides when. */
+/**
+ * Yields the given pieces of a body. Each piece is made by a function that `turn` calls, so `turn` decides when it is
+ * made.
+ */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,
@@ -70,13 +73,13 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** Value of a header that tells browsers to use only https for a year (in seconds). */
+/** Value of the header by which browsers use only https for a year (in seconds). */
 const HTTPS_ONLY = 'max-age=31536000';
 
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
-/** Sets the headers for browsers on answers to GET and HEAD. Answers to publishes have none, to save CPU. */
+/** Sets the headers for browsers on answers to GET and HEAD. Answers to publishes get no such headers, to save CPU. */
 export function setBrowserHeaders(
   { method }: IncomingMessage,
   response: ServerResponse,

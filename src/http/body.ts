@@ -11,7 +11,7 @@ interface Watch {
   pauseAfter(bytes: number): number;
   /** Called with the length of each chunk of a body. It may throw. */
   arrived(bytes: number): void;
-  /** Sets the function to call if reading the body must be given up. */
+  /** Sets the function to call if the room for the body is taken back, so that reading the body must be given up. */
   whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
@@ -19,8 +19,8 @@ interface Watch {
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`. If it is answered before its body was asked for, the connection
- * must end: the next bytes could be the body or another request.
+ * Prepares a request with `Expect: 100-continue`. If the request is answered before its body was asked for, the
+ * connection must end: nobody could tell whether the next bytes are the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -57,8 +57,8 @@ export function textOf(chunks: readonly Buffer[]): string {
 }
 
 /**
- * Returns the text of a body that was read, as `textOf` does, but yields after each chunk. Decoding 5 MiB at once
- * takes up to 10 ms.
+ * Returns the text of a body that was read, like `textOf`, but yields after each chunk. Decoding 5 MiB at once takes up
+ * to 10 ms.
  */
 export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string> {
   let text = '';

@@ -3,14 +3,14 @@ import { clock } from '../clock.ts';
 
 const MAX_REMEMBERED = 10_000;
 
-/** A token bucket for each caller, which limits its rate. Each process has its own. A rate of 0 means no limit. */
+/** Token buckets that limit the rate of each caller. Each process has its own. A rate of 0 means no limit. */
 export class Buckets {
   readonly perSecond: number;
   readonly #burstMs: number;
   /** For each caller, the time at which its bucket will be full again, by the monotonic clock. */
   readonly #fullAtMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
-  /** A full bucket holds as much as the rate allows in `burstMs`. */
+  /** Makes the buckets. A full bucket holds as much as the rate allows in `burstMs`. */
   constructor(perSecond: number, burstMs: number) {
     this.perSecond = perSecond;
     this.#burstMs = burstMs;

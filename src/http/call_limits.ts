@@ -12,14 +12,14 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client at the same time. A call counts until its answer is sent. */
 const MAX_AT_ONCE = 16;
 /**
- * Maximum calls of a client that are handled at a time. Further ones wait. When sixteen lists of 1,000 dead letters
+ * Maximum calls of a client that are handled at a time. Further calls wait. When sixteen lists of 1,000 dead letters
  * were handled at a time, a publish of another client waited for half a second.
  */
 const MAX_HANDLED = 2;
 
 /**
- * Limits the rate of each client's calls other than publishes, and of each address's requests without credentials.
- * Each web process counts by itself, because a call takes time of one process only.
+ * Limits the rate of each client's calls other than publishes, and the rate of each address's requests without
+ * credentials. Each web process counts only its own calls, because a call takes the time of one process only.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -35,9 +35,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials for its address. With `isStranger`, counts the request even if it has
-   * credentials: its route is unknown or public, so nobody checks them. Throws rate_limited if the address has sent
-   * too many such requests.
+   * Counts a request without credentials against the rate of its address. A request with credentials is counted only if
+   * `isStranger` is true: its route is unknown or public, so nobody checks the credentials. Throws rate_limited if the
+   * address has sent too many such requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (request.headers.authorization !== undefined && !isStranger) return;
@@ -47,7 +47,10 @@ export class CallLimits {
     this.#strangers.take(source, 1);
   }
 
-  /** Counts a call of a client until its answer is sent. Throws rate_limited. */
+  /**
+   * Counts a call of a client as under way until its answer is sent. Throws rate_limited if the client has sent too
+   * many calls, or has too many under way.
+   */
   begin(client: string, response: ServerResponse): void {
     if (this.#clients.perSecond === 0) return;
     const rate = `${this.#clients.perSecond} calls a second other than publishing, less if answers are long`;
@@ -71,8 +74,8 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call of a client or makes a piece of an answer. If MAX_HANDLED others of this client
-   * are running, it waits for one of them to end. Settles as `work` does.
+   * Runs `work`, which handles a call of a client or makes a piece of an answer. While MAX_HANDLED others of this
+   * client run, it waits for one of them to end. Settles with the result or the error of `work`.
    */
   inTurn<T>(client: string, work: () => Promise<T>): Promise<T> {
     return this.#clients.perSecond === 0 ? work() : this.#handled.run(client, work);
@@ -89,7 +92,7 @@ export class CallLimits {
   }
 }
 
-/** Throws rate_limited if the bucket of a caller is empty. */
+/** Throws rate_limited with the text `detail` if the bucket of a caller is empty. */
 function check(buckets: Buckets, caller: string, detail: string): void {
   const waitMs = buckets.emptyForMs(caller);
   if (waitMs > 0) throw tooMany(detail, waitMs);

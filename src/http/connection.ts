@@ -17,23 +17,23 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 
 type Feed = (bytes: Buffer) => void;
 
-/** A request that the parser has emitted, but that must wait. `start` begins to handle it. */
+/** A request that the parser has emitted, but that must wait for earlier requests. `start` begins to handle it. */
 interface Held {
   response: ServerResponse;
   start: () => void;
 }
 
 /**
- * Limits the requests of one connection that are handled at the same time, however many it sends at once
- * (pipelining). Only four are handled at a time, and further bytes are neither parsed nor read. Otherwise a few
- * kilobytes of requests would keep all other connections waiting.
+ * Limits the requests of one connection that are handled at the same time, however many it sends at once (pipelining).
+ * While four are being handled, further bytes are neither parsed nor read. Otherwise a few kilobytes of requests would
+ * keep all other connections waiting.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #budget: WorkBudget;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  /** Pauses the socket again after Node has resumed it, as Node does when an answer was sent. */
+  /** Pauses the socket again after Node has resumed it. Node resumes the socket whenever it has sent an answer. */
   readonly #stay = () => this.#isWaiting && this.#socket.pause();
   /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
@@ -42,8 +42,8 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes that belong to the body of the last request and have not arrived. It is a lower bound: a few more
-   * may belong to it.
+   * Number of bytes of the last request's body that have not arrived yet. It is a lower bound: a few more bytes may
+   * belong to the body.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -64,7 +64,7 @@ export class Connection {
   }
 
   /**
-   * Calls `start`, which handles a request, when fewer than MAX_DUE earlier requests are under way. That may be at
+   * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way, perhaps at
    * once.
    */
   begin(response: ServerResponse, start: () => void): void {

@@ -25,7 +25,7 @@ export function readForm(route: Route, { text, headers, formToken }: Call): unkn
   if (headers['sec-fetch-site'] !== 'same-origin')
     throw new BusError('forbidden', 'this form did not come from a page of the console');
   const form = new URLSearchParams(text);
-  // The login form has no token, because its sender has no session yet.
+  // The login form has no form token, because its sender has no session yet.
   if (route.roles.length > 0 && !areEqual(form.get(TOKEN_FIELD) ?? '', formToken))
     throw new BusError(
       'forbidden',

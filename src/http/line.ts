@@ -15,15 +15,15 @@ export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
  */
 export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The bytes are refused only once, although the parser reports an error for each further chunk.
+  // The bytes are refused only once, although the parser reports an error for each chunk that follows.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
 /**
- * Calls `act` when the responses to all complete requests are sent. Does not call it if one of these responses ends
- * the connection.
+ * Calls `act` when the responses to all complete requests on a connection are sent. Does not call it if one of these
+ * responses ends the connection.
  */
 export function afterAnswers(socket: Line, act: () => void): void {
   const last = socket[CONNECTION]?.last;

@@ -26,8 +26,8 @@ import { WorkBudget } from './work_budget.ts';
 /** A body with more bytes than this waits until the work budget allows to parse it. */
 const LONG_BODY = 4096;
 /**
- * If a body takes longer than this, the caller of a publish is checked again: its client may have been removed
- * meanwhile.
+ * If the body of a publish takes longer than this to arrive, its caller is checked again, because its client may have
+ * been removed meanwhile.
  */
 const MOMENT_MS = 50;
 
@@ -85,7 +85,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // The room is checked before the credentials, because checking those takes half of the work of a publish.
+      // The room for the body is checked before the credentials, because checking credentials takes half of the work of
+      // a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -185,9 +186,10 @@ export class Pipeline {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // If the client has closed the connection meanwhile, its request must not take a place from others.
+    // If the client has closed the connection meanwhile, its request must not take a place (one of the requests that a
+    // process handles at a time) from others.
     checkIsOpen(request);
-    // The place is reserved after the credentials were checked. Otherwise strangers could hold all places.
+    // The place is reserved only after the credentials were checked. Otherwise strangers could hold all places.
     const reservation = this.#admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
@@ -217,8 +219,8 @@ export class Pipeline {
   }
 
   /**
-   * Checks the credentials of a call again, because the client may have been removed, or its secret replaced, during
-   * the request.
+   * Checks the credentials of a call again. During the request, the client may have been removed, or its secret
+   * replaced.
    */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
     if (route.page)
@@ -253,9 +255,9 @@ export class Pipeline {
   }
 }
 
-/** Returns the name under which Admission counts the room that a call holds. */
+/** Returns the name of the caller for whom Admission counts the place and the bytes that a call holds. */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
-  // The sender of a login form has no name yet, so all of them share one.
+  // The sender of a login form has no name yet, so all senders of login forms share one name.
   if (caller === undefined) return ':login';
   return caller.role === 'client' ? caller.token : '';
 }

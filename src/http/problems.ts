@@ -80,7 +80,7 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
   lastWords(socket, new BusError(code, detail));
 }
 
-/** Refuses `CONNECT`, for which Node creates no response object. */
+/** Refuses a request with the method `CONNECT`, for which Node creates no response object. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
   const headers = { Allow: 'GET, HEAD, POST, DELETE' };
   lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers }));

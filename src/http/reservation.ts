@@ -6,28 +6,36 @@ const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 /** A body is slow if it is still incomplete after this time. */
 const SLOW_MS = 250;
-/** The bytes of a body are counted in steps of this size, so that counting costs nothing for short bodies. */
+/** The bytes of a body are counted in portions of this size, so that counting costs nothing for short bodies. */
 const PACED_BYTES = 64 * 1024;
 
-/** The methods of Admission that a reservation calls. */
+/**
+ * The methods of Admission that a reservation calls. Admission limits the requests that a process handles at the same
+ * time, and the bytes of their bodies.
+ */
 interface Room {
   /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
-  /** Records that the body of a reservation has made progress. */
+  /** Notes that the body of a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
-  /** Takes back bytes that a client's reservation no longer needs. */
+  /** Makes bytes that a reservation of the client no longer needs available to other requests. */
   shrink(bytes: number, client: string): void;
   /**
-   * Counts bytes that a client has sent. Returns the time (ms) for which none of its long bodies should be
-   * read.
+   * Counts bytes that a client has sent. Returns the ms for which the process should read no long body of this client.
    */
   pauseAfter(bytes: number, client: string): number;
-  /** Takes back the place and the bytes of a reservation. */
+  /**
+   * Ends a reservation: makes its place (one of the requests that may be handled at the same time) and its `bytes`
+   * available to other requests.
+   */
   free(bytes: number, client: string): void;
 }
 
-/** The place and the bytes that one request of a client holds. */
+/**
+ * The place (one of the requests that a process handles at the same time) and the bytes that one request of a client
+ * holds.
+ */
 export class Reservation {
   readonly client: string;
   /**
@@ -50,7 +58,10 @@ export class Reservation {
     this.client = client;
   }
 
-  /** Sets the function that is called if the room is taken back. That function must discard what has arrived. */
+  /**
+   * Sets the function that is called if Admission takes the place and the bytes back. That function must discard what
+   * has arrived of the body.
+   */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
   }
@@ -85,8 +96,8 @@ export class Reservation {
   }
 
   /**
-   * Gives back the room for bytes of a slow body that have not arrived. The body asks for room again as they arrive.
-   * Otherwise 25 bodies of 64 KiB a second would hold all the room for half a minute.
+   * Gives back the bytes that are reserved for a slow body and have not arrived. The body reserves bytes again as they
+   * arrive. Otherwise 25 bodies of 64 KiB a second would hold all the bytes for half a minute.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;
@@ -99,13 +110,16 @@ export class Reservation {
     this.#room.hasRead(this);
   }
 
-  /** Takes the room back. Admission calls this if the body stalls and other requests need its room. */
+  /**
+   * Ends the reservation early. Admission calls this method if the body stalls and other requests need its place or its
+   * bytes.
+   */
   takeBack(): void {
     this.release();
     this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
   }
 
-  /** Frees what the reservation holds. A repeat is harmless. */
+  /** Frees the place and the bytes of the reservation. A repeat is harmless. */
   release(): void {
     if (this.isFreed) return;
     this.isFreed = true;

@@ -33,7 +33,8 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
  * Number of listeners of a socket above which Node warns of a leak. Each call on a connection listens for the end of
- * the socket until its response is closed. That can be four calls under way, and some that were just answered.
+ * the socket until its response is closed. A connection can have four calls under way, and some that were just
+ * answered.
  */
 const MAX_LISTENERS = 32;
 
@@ -110,8 +111,8 @@ export class HttpServer {
   }
 
   /**
-   * Listens on a port, and resolves with its number. If `port` is 0, the system chooses one. Listens on all addresses
-   * unless `host` is given. Throws BootError if it cannot listen.
+   * Listens on a port, and resolves with the number of the port. If `port` is 0, the system chooses one. Listens on all
+   * addresses unless `host` is given. Throws BootError if it cannot listen.
    */
   async listen(port: number, host?: string): Promise<number> {
     this.#server.listen({ port, ...(host !== undefined && { host }) });
@@ -126,9 +127,9 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, and closes each open one after its response. After `graceMs`, closes those that are
-   * left. Unused connections are closed at once. Node does not count these as idle, and routers may open some in
-   * advance.
+   * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes those that
+   * are left. Connections that have sent no request yet are closed at once. Node does not count them as idle, and
+   * routers may open some in advance.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));

@@ -1,7 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 
-/** Headers that may occur only once. If one is doubled, a proxy could use the first value and the bus the second. */
+/**
+ * Headers that may occur only once in a request. If one occurred twice, a proxy could use the first value and the bus
+ * the second.
+ */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -56,8 +59,8 @@ function isFollowedLink({ method, headers }: IncomingMessage): boolean {
 }
 
 /**
- * True if a page of another site has made the request. Browsers that lack `Sec-Fetch-Site` still send the origin of
- * the page with every request that changes something.
+ * True if a page of another site has made the request. Even browsers that lack `Sec-Fetch-Site` send the origin of the
+ * page with every request that changes something.
  */
 function isOtherOrigin({ origin, host }: IncomingMessage['headers']): boolean {
   return origin !== undefined && URL.parse(origin)?.host !== host?.toLowerCase();

@@ -5,7 +5,7 @@ const BUDGET_MS = 4;
 
 /**
  * Spreads long work over several turns of the event loop. Node delivers the data of all connections in one turn. So
- * without a limit the last request would wait for the work of all others, even if it is only refused.
+ * without a limit the last request would wait for the work of all other requests, even if it is only to be refused.
  */
 export class WorkBudget {
   /** The work that waits, by owner. The owner that comes first has the next turn. */
@@ -18,8 +18,8 @@ export class WorkBudget {
   }
 
   /**
-   * Call this before long work. Returns undefined if the work may start at once, otherwise a promise to
-   * await. Owners take turns; work of the same owner starts in the order of the calls.
+   * Call this before long work of `owner`. Returns undefined if the work may start at once, otherwise a promise to
+   * await first. Owners take turns; work of the same owner starts in the order of the calls.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
