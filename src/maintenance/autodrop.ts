@@ -17,7 +17,10 @@ import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 /** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
 
-/** Pause between two reads of Redis's memory. Redis frees the memory of dropped batches in the background. */
+/**
+ * Pause between two reads of Redis's memory. Redis frees the memory of dropped batches in the background, so a read at
+ * once would not show the effect.
+ */
 const FREEING_MS = 5;
 
 /** Minimum time between two log lines that say that dropping does not help. */
@@ -26,12 +29,12 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped from one subscriber. `queued` is the number of events from its queue; events of
- * dead letters are not in it.
+ * What one script call has dropped from one subscriber. `queued` is the number of events that were in the subscriber's
+ * queue. Events of dead letters do not count in it.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The batch whose events a script call began to count, and how far it came. The next call continues there. */
+/** The batch whose events a script call began to count, and how far the call came. The next call continues there. */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
@@ -41,12 +44,12 @@ type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job. When Redis stores more than the high mark, the job drops the oldest data until Redis stores no
- * more than the low mark: first records of past deliveries, then dead letters, then batches. The policy `fair`, the
- * default, takes dead letters and batches only from subscribers that hold more than a share (fair_share.ts). The
- * policy `oldest` takes the oldest of all subscribers. If other data fills Redis, dropping would not help. The job
- * then drops nothing and logs an error. If a Redis has several partitions, the job of each compares what all of them
- * hold, and drops only from its own.
+ * The `autodrop` job. When Redis stores more than the high mark (a limit of bytes), the job drops the oldest data until
+ * Redis stores no more than the low mark. It drops first records of past deliveries, then dead letters, then batches.
+ * The policy `fair`, the default, takes dead letters and batches only from clients that hold more than a certain number
+ * of bytes (fair_share.ts). The policy `oldest` takes the oldest of all subscribers. If other data fills Redis,
+ * dropping would not help. The job then drops nothing and logs an error. If a Redis has several partitions, the job of
+ * each partition compares what all of them hold, and drops only from its own partition.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -103,8 +106,8 @@ export class Autodrop {
   }
 
   /**
-   * Drops records of past deliveries if memory is short. Returns the shortage that remains, or undefined if memory is
-   * not short any more.
+   * Measures Redis's memory, and drops records of past deliveries if it is short. Returns the shortage that remains, or
+   * undefined if memory is not short, or no longer.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const found = await lastingShortage(this.#partition, this.#limits, signal, mark);
@@ -116,8 +119,8 @@ export class Autodrop {
 
   /**
    * Drops what the plan says, but stops as soon as Redis uses no more than the target. It never drops more than the
-   * plan: only a new measurement shows whether more must go, because for a second the buffer of a client can look
-   * like stored data.
+   * plan says, because for a second the buffer of a client can look like stored data. Only a new measurement shows
+   * whether more must be dropped.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -141,8 +144,8 @@ export class Autodrop {
   }
 
   /**
-   * Returns what this partition must drop. The plan covers all partitions in its Redis, which together free
-   * `freeBytes`.
+   * Returns what this partition must drop. The plan is made for all partitions in the same Redis, which together must
+   * free `freeBytes`.
    */
   #plan({ holdings, own }: Shortage, freeBytes: number): Cut[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
@@ -163,7 +166,7 @@ export class Autodrop {
     return dropDelayed(this.#partition, this.#limits, cuts, target, signal);
   }
 
-  /** Logs that other data fills Redis, and what to do about it. Logs this at most once a minute. */
+  /** Logs that other data fills Redis, and what the operator should do. Logs this at most once a minute. */
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
@@ -185,8 +188,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the next part of the plan: half of it, but at most MAX_SLICE batches. It is only half, so that Redis's
- * memory is read again before the rest is dropped.
+ * Returns the part of the plan to carry out next: half of the plan, but at most MAX_SLICE batches. It is only half, so
+ * that Redis's memory is read again before the rest is dropped.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -200,8 +203,9 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 }
 
 /**
- * Returns the plan without what was dropped. A cut that is `spent` is removed whole: all batches that its subscriber
- * still has are being delivered.
+ * Returns the part of the plan that is left after some of it was dropped. A `spent` cut (a request to drop data of one
+ * subscriber or of all) is removed from the plan, even if it was not carried out in full: all batches that are left are
+ * being delivered.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

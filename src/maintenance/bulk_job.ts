@@ -9,14 +9,17 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** The job works for TURN_MS. Then it lets other jobs of its queue run, and goes on after REST_MS. */
+/**
+ * Maximum time for which a bulk job works without a break, and the length of the break. In the break, other jobs of the
+ * queue run.
+ */
 const TURN_MS = 200;
 const REST_MS = 20;
 /** Pause of the job while memory is short, because retried letters would take more memory. */
 const SHORT_MS = 5000;
 /**
- * Maximum dead letters that one script call counts, and maximum that one call retries or purges. Both take Redis a
- * few milliseconds.
+ * Maximum dead letters that one script call counts, and maximum that one script call retries or purges. Either takes
+ * Redis a few milliseconds.
  */
 const COUNTED = 1000;
 const CHANGED = 100;
@@ -34,8 +37,8 @@ type Part = Bulk & { queue: number };
 
 /**
  * The job `bulk`: counts, retries or purges the dead letters of a bulk. A bulk is the retry or purge of all dead
- * letters that match a filter. The job works in steps. Each step is one script call, which changes the letters and
- * the record of the bulk together. So a bulk continues where it stopped, even if a process is killed.
+ * letters that match a filter. The job makes one script call after the other. Each call changes some letters and the
+ * record of the bulk together. So a bulk continues where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -52,8 +55,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The record of the bulk is read again, because another worker may have made a step, or the next queue may
-        // follow.
+        // The record of the bulk is read again, because another worker may have done the same work meanwhile, or the
+        // next queue may follow.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -75,7 +78,10 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
   }
 }
 
-/** Returns a partition's part of a bulk if the bulk is counting or running. Otherwise returns undefined. */
+/**
+ * Returns the part of a bulk that concerns this partition, if the bulk is counting or running. Otherwise returns
+ * undefined.
+ */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));
   const bulk = readBulk(record);

@@ -7,10 +7,13 @@ import { fairCuts } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
-/** Pause between two reads of Redis's memory. Redis frees the memory of dropped events in the background. */
+/**
+ * Pause between two reads of Redis's memory. Redis frees the memory of dropped events in the background, so a read at
+ * once would not show the effect.
+ */
 const FREEING_MS = 5;
 
-/** The number and the bytes of a topic's delayed events. */
+/** The number of a topic's delayed events, and the bytes that they take. */
 export interface DelayedHolding {
   topic: string;
   /** The client that owns the topic. */
@@ -36,9 +39,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many delayed events of each topic must be dropped to free `freeBytes`. Only clients that hold more than
- * a share (fair_share.ts) lose events, and only what exceeds the share. All topics of such a client lose the same
- * percentage of their events.
+ * Returns how many delayed events of each topic must be dropped to free `freeBytes`. Only clients that hold more than a
+ * certain number of bytes (the share, see fair_share.ts) lose events, and only as many as exceed it. All topics of such
+ * a client lose the same percentage of their events.
  */
 export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);
@@ -58,7 +61,7 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
 }
 
 /**
- * Drops the delayed events of a plan, but stops as soon as Redis uses no more than the target. Yields what was
+ * Drops the delayed events that a plan names, but stops as soon as Redis uses no more than the target. Yields what was
  * dropped.
  */
 export async function* dropDelayed(
@@ -85,7 +88,7 @@ export async function* dropDelayed(
   }
 }
 
-/** Returns the first part of the plan, which drops at most MAX_DROPPED events. */
+/** Returns the part of the plan to carry out next, which drops at most MAX_DROPPED events. */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = MAX_DROPPED;
   const next: Cut[] = [];

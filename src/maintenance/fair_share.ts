@@ -8,8 +8,8 @@ export interface Holding {
 }
 
 /**
- * The maximum number of batches and dead letters to drop, oldest first. They are those of the subscriber `token` or,
- * without it, of all subscribers.
+ * A request to drop at most this number of batches and dead letters, oldest first: those of the subscriber `token` or,
+ * without `token`, those of all subscribers.
  */
 export interface Cut {
   token?: string;
@@ -17,9 +17,9 @@ export interface Cut {
 }
 
 /**
- * Returns what must be dropped to free `freeBytes`. Each client that holds more than the share (see `fairShare`)
- * loses what exceeds the share, and all other clients lose nothing. What a client and its joins hold is added up. The
- * cuts of the client that holds most come first.
+ * Returns what must be dropped to free `freeBytes`. The share is a number of bytes (see `fairShare`). Each client that
+ * holds more than the share loses what exceeds it, and all other clients lose nothing. What a client and its joins hold
+ * is added up. The cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -40,8 +40,8 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
 }
 
 /**
- * Returns the share: the number of bytes to which each larger holding must be cut to free `freeBytes` in all. It is 0
- * if everything must go.
+ * Returns the share: the number of bytes to which each client that holds more must be cut, so that `freeBytes` become
+ * free in all. It is 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;

@@ -6,7 +6,7 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** What a job needs that works on one partition and reports what it did. */
+/** The things needed by a job that works on one partition and reports what it did. */
 export interface RepairParts {
   /** The partition on which the job works. The job itself is in the queue `aux` of this partition. */
   partition: Partition;
@@ -15,17 +15,17 @@ export interface RepairParts {
   log: Log;
 }
 
-/** What all jobs of a queue `aux` need. */
+/** The things that all jobs of a queue `aux` need. */
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets one sweep of this process run at a time. A sweep rests for as long as it works. If 16 sweeps ran at once,
-   * Redis would have no rest.
+   * Lets one sweep of this process run at a time. A sweep of one partition rests for as long as it works. If 16 sweeps
+   * ran at once, some would always work, and Redis would have no rest.
    */
   sweeps: Turns;
   /**
-   * Aborted as soon as the process begins to stop. The other signal, which a job gets when it runs, is aborted only
+   * Aborted as soon as the process begins to stop. In contrast, the signal that a job gets when it runs is aborted only
    * at the end of the grace period.
    */
   stopping: AbortSignal;

@@ -20,32 +20,35 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * Time over which the tickers of the partitions start, one after the other, so that their jobs do not all come at
- * once.
+ * Time over which the tickers of the partitions start, one after the other, so that their jobs are not all queued at
+ * once. A ticker queues a periodic job at its interval.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of workers if the bus has several partitions. Under load the outbox occupies one of them, and another one
- * may wait for a partition that does not answer.
+ * Number of workers if the bus has several partitions. Under load, the job that empties the outbox occupies one of
+ * them, and another one may wait for a partition that does not answer.
  */
 const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
-  /** The maintenance closes these wake-ups when it stops. */
+  /** The announcements of the partition's scripts. The maintenance stops listening to them when it stops. */
   wakeups: Wakeups;
 }
 
-/** The maintenance of one partition: its scheduler, its tickers, and the workers of its queue `aux`. */
+/**
+ * The maintenance of one partition. It consists of a scheduler, tickers that queue the periodic jobs, and the workers
+ * of the queue `aux`.
+ */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   /**
-   * Watches for processes of the Ruby Routemaster. Undefined with several partitions, because only a bus with one can
-   * have taken over from it.
+   * Watches for processes of the Ruby Routemaster. Undefined if the bus has several partitions, because only a bus with
+   * one partition can have taken over from a Ruby Routemaster.
    */
   readonly #rubyWatch: RubyWatch | undefined;
   readonly #startTickers: () => NodeJS.Timeout[];
@@ -59,7 +62,7 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // Each partition of a full Redis drops a part of its own data.
+    // If a Redis is full, each partition in it drops a part of its own data.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {
@@ -110,8 +113,9 @@ export class Maintenance {
 }
 
 /**
- * Returns the handler of jobs. It runs the periodic job with the name of the acquired job, or else the handler with
- * this name in `others`, whose jobs have arguments. A job with any other name is deleted.
+ * Returns the handler of all jobs in `aux`. For a job with the name of a periodic job, the handler runs that. For other
+ * jobs, which have arguments, it calls the handler with the same name in `others`. A job with any other name is
+ * deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {
@@ -126,8 +130,8 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 }
 
 /**
- * Queues a job at once, and then at its interval. Several processes may do so at the same time, because the queue
- * never has the same job twice.
+ * Queues a job at once, and then at its interval. Several processes may queue the same job at the same time, because a
+ * queue never has the same job twice.
  */
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {

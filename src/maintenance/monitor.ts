@@ -32,7 +32,7 @@ function senderOf(config: Config, log: Log): Send | undefined {
   return (figures) => datadog.send(figures);
 }
 
-/** Logs one line per figure. A counter's line has its total over all partitions. */
+/** Logs one line per figure. The line of a counter has the total of the counter over all partitions. */
 function logFigures(figures: readonly Figure[], log: Log): void {
   const same = (figure: Figure) => (figure.kind === 'counter' ? figure.field.toString('latin1') : figure);
   for (const [figure, ...more] of Map.groupBy(figures, same).values()) {

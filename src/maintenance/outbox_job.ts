@@ -7,11 +7,14 @@ import type { MoveEnd, Outbox } from '../publishing/outbox.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Time after which a job that moves entries set aside lets other jobs run, even if entries are left. */
+/**
+ * Maximum time for which a job moves entries that are set aside for a partition. After it, other jobs run, even if
+ * entries are left.
+ */
 const TURN_MS = 500;
 /**
- * The pause after an error of the bus itself. Such an error may last, and each attempt logs it. The entries must not
- * be dropped.
+ * The settlement of an outbox job after an error of the bus itself: a pause of ten seconds. Such an error may last, and
+ * each attempt logs it. But the job must be tried again, because the entries must not be lost.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -21,13 +24,14 @@ interface OutboxJobParts {
   outbox: Outbox;
   leaseMs: number;
   log: Log;
-  /** Called with the other partition if its Redis has no memory for what is in the outbox. */
+  /** Called with the other partition if the Redis of that partition has no memory for the entries. */
   onFull: (partition: Partition) => void;
 }
 
 /**
- * The job `outbox`: moves the entries in the outbox of its partition to the other partitions. With an argument, which
- * is the position of a partition in `Partitions.all`, it moves the entries that are set aside for that partition.
+ * The job `outbox`: moves the entries in the outbox of its partition to the other partitions. With an argument, the job
+ * moves the entries that are set aside for one other partition. The argument is the position of that partition in
+ * `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

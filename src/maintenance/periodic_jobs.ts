@@ -15,7 +15,10 @@ export interface PeriodicJob {
   name: string;
   /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
   everyMs: number;
-  /** Does the work once. If `signal` is aborted, it should end soon. If it throws, the next tick tries again. */
+  /**
+   * Does the work once. If `signal` is aborted, the work should end soon. If `run` throws, the job runs again at its
+   * next interval.
+   */
   run: (signal: AbortSignal) => Promise<void>;
 }
 
@@ -31,20 +34,20 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     await sweep(signal);
     if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
-  // Only the job of the control partition sends the figures, because they are those of the whole bus. With Prometheus
-  // no job sends any, because Prometheus fetches them.
+  // Only the job of the control partition sends the figures, because they are the figures of the whole bus. With
+  // Prometheus no job sends any, because Prometheus fetches the figures itself.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // The interval is only a fallback. A process that stores something and finds memory short queues this job at
-    // once.
+    // The interval is only a fallback. A process that notices, while it stores something, that memory is short queues
+    // this job at once.
     { name: 'autodrop', everyMs: isAlone ? 30_000 : 120_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Makes due jobs instant if the scheduler, which normally does that, cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
     { name: 'scrub', everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs, run: () => scrubDead(parts) },
-    // The sweep of a big bus takes minutes, so it ends at once when the process stops. The next sweep checks
-    // everything again.
+    // The sweep of a big bus takes minutes, so a sweep ends early when the process begins to stop. The next sweep
+    // checks everything again.
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
@@ -53,7 +56,10 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   ];
 }
 
-/** Corrects the copies of clients. Deletes the dead letters of joins that this ends, as the removal of a join does. */
+/**
+ * Corrects the copies of clients that this partition has. A correction may end joins that a client is no longer
+ * permitted to have. The dead letters of these joins are deleted, as when somebody removes a join.
+ */
 async function repairClients(
   { partition, partitions, config }: JobParts,
   signal: AbortSignal,

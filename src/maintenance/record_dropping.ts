@@ -5,12 +5,15 @@ import type { Partition } from '../store/partition.ts';
 /** Maximum delivery logs that one script call deletes. */
 const LOGS_SLICE = 10;
 
-/** Pause between two reads of Redis's memory. Redis frees the memory of deleted logs in the background. */
+/**
+ * Pause between two reads of Redis's memory. Redis frees the memory of deleted logs in the background, so a read at
+ * once would not show the effect.
+ */
 const FREEING_MS = 5;
 
 /**
- * Deletes delivery logs, the longest first, until Redis stores no more than the target. Returns the memory that is
- * then in use. Throws as Partition does.
+ * Deletes delivery logs, the longest first, until Redis stores no more than the target. Returns the memory that is in
+ * use after that. Throws as Partition does.
  */
 export async function dropRecords(
   partition: Partition,

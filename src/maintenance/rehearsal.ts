@@ -12,7 +12,7 @@ const TELL_EVERY_MS = 2000;
 interface RehearsalParts {
   policy: CallbackPolicy;
   leaseMs: number;
-  /** The report lists the tokens that are shorter than this. */
+  /** Length below which the report lists a token as too short. */
   minTokenLength: number;
   /** Called every few seconds with a line that describes the progress. */
   tell: (progress: string) => void;
@@ -20,8 +20,8 @@ interface RehearsalParts {
 }
 
 /**
- * What would happen if this bus took over a Redis of the Ruby Routemaster. Subscribers and clients are shown by their
- * names, not by their tokens.
+ * The findings of a rehearsal: what would happen if this bus took over a Redis of the Ruby Routemaster. Subscribers and
+ * clients are shown by their names, not by their tokens.
  */
 export interface Rehearsal extends FoundBatches {
   /** Why this bus cannot use this Redis. Undefined if it can. */

@@ -9,11 +9,14 @@ export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms. Undefined if there is no batch. */
   oldestMs: number | undefined;
-  /** Number of entries of the index whose batches no longer exist. */
+  /** Number of entries of the index whose batch no longer exists. */
   lost: number;
 }
 
-/** Reads the batches. The function that `progressOf` makes is called with the number of batches read so far. */
+/**
+ * Reads the batches that a takeover would convert. The function that `progressOf` makes is called with the number of
+ * batches read so far.
+ */
 export async function readBatches(
   partition: Partition,
   progressOf: (total: number) => (done: number) => void,
@@ -39,7 +42,7 @@ export async function readBatches(
   return { batches, oldestMs: Number.isFinite(oldestMs) ? oldestMs : undefined, lost };
 }
 
-/** Yields the UIDs of batches whose keys have the names that the Ruby Routemaster uses. Each UID comes once. */
+/** Yields the UIDs of all batches that are stored under keys of the Ruby Routemaster. Each UID comes once. */
 async function* strays(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');

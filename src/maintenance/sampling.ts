@@ -19,13 +19,16 @@ import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { type CensusSubscriber, census } from './census.ts';
 
-/** Maximum samples in a script call; 200 take Redis about 1 ms. */
+/**
+ * Maximum samples that one script call stores; 200 take Redis about 1 ms. A sample has the present figures of the bus,
+ * of a topic or of a subscriber.
+ */
 const SAMPLES_PER_CALL = 200;
 
 type Sample = Arguments<'sample'>['samples'][number];
 
 /**
- * The `sample` job: appends the figures of the bus, and of the topics and subscribers with the most events, to
+ * The `sample` job: appends the present figures of the bus, and of the topics and subscribers with the most events, to
  * their histories.
  */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
@@ -50,8 +53,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const totalsOf = totalsIn(counts);
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first, because readers conclude from its entry that a step was sampled. Later
-    // calls may already fall into the next step.
+    // A history has one entry for each step of time (ten seconds or more). The sample of the bus is stored first,
+    // because its entry tells readers that samples were taken in this step. Later script calls may already fall into
+    // the next step.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
         const slice = its.slice(i, i + SAMPLES_PER_CALL);
@@ -62,15 +66,15 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Returns the partition that stores the history of a sample. The partition also knows whether the topic or subscriber
- * of the sample still exists.
+ * Returns the partition that stores the history of a sample's topic or subscriber. The partition also knows whether
+ * that topic or subscriber still exists.
  */
 function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Partition {
   if (topic !== undefined) return partitions.ofTopic(topic);
   return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
-/** Logs which partitions are missing in the figures, whenever that changes. */
+/** Logs which partitions are missing in the figures, whenever the missing ones change. */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';
@@ -91,8 +95,8 @@ class MissingPartitions {
 
 /**
  * Returns the totals of each partition, if there are several. For a partition that cannot be reached, returns its
- * totals from before. Otherwise the totals of the bus would fall while it is missing, and its history would show a
- * jump when it is back.
+ * totals from before. Otherwise the totals of the bus would fall while a partition is missing, and the history of the
+ * bus would show a jump when the partition is back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -110,7 +114,10 @@ function totalsByPartition(
   });
 }
 
-/** Adds a counter to a total in each of the given samples. Undefined samples are skipped. */
+/**
+ * Adds the value of a counter to the total that it belongs to, in each of the given samples. Undefined samples are
+ * skipped.
+ */
 function addTotal(
   { name, tags, value }: Count,
   bus: PartitionTotals,
@@ -172,7 +179,7 @@ function samplesOf({ counts, lost, subscribers: all, memory }: Reading, limit: n
 }
 
 /**
- * Returns a function that tells how many events of a subscriber were delivered since the bus was installed, and how
+ * Returns a function that tells, for a subscriber, how many events were delivered since the bus was installed, and how
  * many failed.
  */
 function totalsIn(counts: readonly Count[]): StandingsReading['totalsOf'] {
@@ -206,7 +213,10 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/** Returns samples of the `limit` topics or subscribers with the largest `size`. Those of size 0 are left out. */
+/**
+ * Returns samples of the `limit` topics or subscribers with the largest `size`. Topics and subscribers of size 0 are
+ * left out.
+ */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

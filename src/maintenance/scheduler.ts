@@ -6,9 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes some of the agenda entries of one kind that are due: delayed events, events of triggers, or events of
- * joins with open keys. It is called again while more are due, and after a pause if it throws. Several processes may
- * run it at the same time.
+ * Publishes some of the due entries of one kind in the agenda: delayed events, events of triggers, or events about open
+ * join keys. It is called again while more are due, and after a pause if it throws. Several processes may run it at the
+ * same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -22,8 +22,9 @@ interface SchedulerParts {
 }
 
 /**
- * Makes scheduled jobs instant when they are due, and publishes due entries of the agenda. In between it sleeps until
- * the next deadline, or until a script announces an earlier one.
+ * Makes scheduled jobs instant when they are due, and publishes due entries of the agenda (everything that waits for
+ * its time without being a job). In between it sleeps until the next deadline, or until a script announces an earlier
+ * one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -76,13 +77,13 @@ export class Scheduler {
 
   /**
    * If entries of a kind are due, starts to publish them. Returns the ms after which the scheduler must look at this
-   * kind again. Infinity means that no entry waits, or that the scheduler will be woken when the publishing under way
-   * has ended.
+   * kind again. Infinity means that no entry of this kind waits, or that the scheduler will be woken when the
+   * publishing under way has ended.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
     const { signal } = this.#stopping;
-    // Entries of this kind may be being published already. The scheduler is woken when that has ended.
+    // If entries of this kind are being published already, the scheduler is woken when the publishing has ended.
     if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
     if (dueMs > 0) return dueMs;
     const done = this.#publish(kind, publishDue).finally(() => {

@@ -14,9 +14,9 @@ const LOOK_EVERY_MS = 500;
 const TELL_EVERY_MS = 2000;
 
 /**
- * Checks that the bus can use this Redis, and upgrades its data to the current layout. Several processes may do so at
- * once. Waits until no worker of the previous release has renewed its lease for `leaseMs`. Throws BootError if a
- * person must act, and StorageUnavailable if waiting may help.
+ * Checks that the bus can use this Redis, and upgrades its data to the current layout. Several processes may call this
+ * function at once. Waits until no worker of the previous release has renewed its lease for `leaseMs`. Throws BootError
+ * if a person must act, and StorageUnavailable if waiting may help.
  */
 export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(partition, log);
@@ -38,8 +38,8 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. Old releases did not record a takeover. After a
- * takeover by one of them this is false.
+ * True if the bus took this Redis over from the Ruby Routemaster. Old releases did not record that. So the result is
+ * false if the takeover was done by an old release.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
@@ -55,8 +55,8 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Throws if a worker of the Ruby Routemaster lives. Such a worker would take jobs, not find their batches, and forget
- * the jobs.
+ * Throws if a worker of the Ruby Routemaster is alive. Such a worker would take jobs of this bus, not find their
+ * batches, and forget the jobs.
  */
 async function refuseBesideRubyWorkers(partition: Partition, leaseMs: number): Promise<void> {
   const { workers, silentMs = 0 } = await partition.run('ruby_workers', { leaseMs });

@@ -5,7 +5,9 @@ import type { Partitions } from '../store/partitions.ts';
 import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
 import { bytesOf, type Holding, sum } from './fair_share.ts';
 
-/** Estimates of the data that can be dropped: batches and dead letters by subscriber, and delayed events by topic. */
+/**
+ * Estimates of the data that autodrop can drop: batches and dead letters by subscriber, and delayed events by topic.
+ */
 interface Holdings {
   holdings: Holding[];
   delayed: DelayedHolding[];
@@ -17,20 +19,20 @@ interface Holdings {
  */
 export interface Shortage extends Holdings {
   memory: Memory;
-  /** What the partition of the job holds itself. The job drops nothing of other partitions. */
+  /** The estimates for the partition of the job alone. The job drops nothing of other partitions. */
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
   /**
-   * The memory, in bytes, to which autodrop should reduce the data. Undefined if other data alone exceeds the high
-   * mark.
+   * The size, in bytes, to which autodrop should reduce the stored data. Undefined if data that cannot be dropped
+   * exceeds the high mark.
    */
   targetBytes: number | undefined;
 }
 
 /**
- * Measures the memory of Redis now and a second later. Returns the memory if Redis stores more than `mark` (by
- * default the high mark) both times, and otherwise undefined. Throws as Partition does.
+ * Measures the memory of Redis now and a second later. Returns the memory if Redis stores more than `mark` (by default
+ * the high mark, above which autodrop starts) both times, and otherwise undefined. Throws as Partition does.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -46,7 +48,7 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/** Estimates what can be dropped in the Redis that has a partition. Throws as Partition does. */
+/** Estimates what autodrop can drop in the Redis that has a partition. Throws as Partition does. */
 export async function measureShortage(
   partitions: Partitions,
   partition: Partition,
@@ -63,7 +65,10 @@ export async function measureShortage(
   return { memory, own, holdings, delayed, droppableBytes, targetBytes };
 }
 
-/** Returns the bytes in a partition's outbox, and those that it has set aside for these other partitions. */
+/**
+ * Returns the bytes of the entries in a partition's outbox, and of the entries that the partition has set aside for
+ * these other partitions.
+ */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
   const [bytes, aside] = await partition.command((redis, keys) =>
@@ -77,10 +82,11 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the memory to which autodrop should reduce the data: usually the low mark. If other data alone exceeds the
- * low mark, it is halfway between the size of that data and the high mark. If other data exceeds even the high mark, but
- * only because of outboxes between partitions of this Redis, it is halfway between the high mark and the limit: the
- * entries of outboxes only need some room to be moved, and become batches then.
+ * Returns the size to which autodrop should reduce the stored data: usually the low mark. If data that cannot be
+ * dropped exceeds the low mark, the result is halfway between the size of that data and the high mark. If that data
+ * exceeds even the high mark, but only because of outboxes between partitions of this Redis, the result is halfway
+ * between the high mark and the memory limit: the entries of outboxes only need some room to be moved, and then become
+ * batches.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
@@ -93,9 +99,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one call measures as a sample. Measuring 500 takes Redis about 1
- * ms. If 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true
- * value. With a sample of 100 it would be more than half of it.
+ * Maximum batches, and maximum dead letters, that one call measures as a sample. Measuring 500 takes Redis about 1 ms.
+ * If 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true value.
+ * With a sample of 100, the deviation would be more than half of the true value.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

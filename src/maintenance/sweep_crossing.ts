@@ -11,10 +11,10 @@ interface CrossingParts {
 }
 
 /**
- * Repairs the data that must agree between partitions. A topic must have a mark for each other partition that has
- * subscribers of it (lua/shared/elsewhere.lua), and no other marks. An outbox with entries must have a job. Surplus
- * marks are not reported as findings, because a call that is cut off leaves some. The other faults arise only if a
- * Redis loses writes.
+ * Repairs the data that must agree between partitions. In its own partition, a topic must have a mark for each other
+ * partition that has subscribers of it (lua/shared/elsewhere.lua), and no other marks. An outbox with entries must have
+ * a job. Surplus marks are not reported as findings, because a call that is cut off may leave some. The other faults
+ * arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -23,7 +23,10 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
   await putOutboxJobs(walk, parts);
 }
 
-/** Corrects the marks of the topics of this partition, by counting their subscribers in other partitions. */
+/**
+ * Corrects the marks of the topics of this partition, by counting their subscribers in other partitions. A mark of a
+ * topic names another partition that has subscribers of it.
+ */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const members of walk.members('set', walk.partition.keys.topics())) {
@@ -42,7 +45,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks in other partitions: for their topics that have subscribers in this partition. */
+/** Sets missing marks of topics that live in other partitions and have subscribers in this partition. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {
@@ -63,7 +66,7 @@ async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts)
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all are empty, so one command for all of them is enough.
+  // Usually all of these lists are empty, so one command for all of them is enough.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

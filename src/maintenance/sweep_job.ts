@@ -5,8 +5,8 @@ import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
 /**
- * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. The argument `rubyWorkers`
- * is given only by the watch for Ruby processes.
+ * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only the watch for processes
+ * of the Ruby Routemaster (RubyWatch) gives the argument `rubyWorkers`.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;

@@ -82,8 +82,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // Keys of `dead_letter_about` begin like keys of `dead_letter`, but have a colon after that. No batch id contains a
-  // colon.
+  // Keys of `dead_letter_about` begin like keys of `dead_letter`, but have a colon after the text that both begin with.
+  // No batch id contains a colon.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -121,8 +121,8 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
 }
 
 /**
- * Returns the member of `triggers:due` that stands for a trigger. `key` is the last part of the trigger's key: the
- * token of the client, a colon and the name. No name contains a colon.
+ * Returns the member of `triggers:due` that stands for a trigger. `key` is the last part of the Redis key of the
+ * trigger: the token of the client, a colon and the name of the trigger. No name contains a colon.
  */
 function memberOf(key: string): string {
   const colon = key.lastIndexOf(':');

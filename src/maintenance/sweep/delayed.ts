@@ -2,10 +2,13 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Maximum events that one call checks by their ids. It is low, because the call reads the texts of these events. */
+/**
+ * Maximum delayed events that one script call checks by their ids. It is low, because the call reads the texts of these
+ * events.
+ */
 const TEXTS = 50;
 
-/** Repairs the delayed events of all topics, and the stored sums of what each client holds of them. */
+/** Repairs the delayed events of all topics, and the stored sums that say how many of them each client has. */
 export async function sweepDelayed(
   walk: Walk,
   { delayed, delaying }: Pick<Seen, 'delayed' | 'delaying'>,

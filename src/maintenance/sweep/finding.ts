@@ -1,6 +1,6 @@
 /**
- * The kinds of findings of a sweep, each with the kind of thing that its `name` names. INTERNALS.md describes how
- * each is repaired.
+ * The kinds of findings of a sweep (inconsistencies that it has repaired), each with the kind of thing that its `name`
+ * names. INTERNALS.md describes how each is repaired.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',

@@ -3,7 +3,7 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Maximum script calls for one subscriber, each of which counts 2,000 batches. A gauge that needs more is left to the
+ * Maximum script calls for one subscriber. Each call counts 2,000 batches. A gauge that needs more calls is left to the
  * next sweep.
  */
 const MAX_CALLS = 1000;

@@ -4,7 +4,7 @@ import { slices, type Walk } from './walk.ts';
 /** A job's bytes as Latin-1 text, because a map cannot have bytes as keys. */
 export type PackedJob = string;
 
-/** Some of the jobs in one place: a list or a sorted set that has jobs of one state. */
+/** Some of the jobs in one place of a queue. A place is a list or a sorted set that has jobs of one state. */
 export interface Place {
   jobs: Buffer[];
   /** The subscriber whose waiting jobs these are. Empty if the jobs do not wait. */
@@ -17,8 +17,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue. The places come in the order in which jobs move through them, so that few
- * moving jobs are missed. `waiting` has the subscribers with waiting jobs.
+ * Yields the jobs in all places of a queue (its lists and sorted sets of jobs). The places come in the order in which
+ * jobs move through them, so that few moving jobs are missed. `waiting` has the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;

@@ -4,8 +4,8 @@ import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } 
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum list elements that one script call compares. 500,000 take Redis about 10 ms. The script must search whole
- * lists to find a job.
+ * Maximum elements of lists that one script call compares. 500,000 take Redis about 10 ms. Many are compared, because
+ * the script must search whole lists to find a job.
  */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
@@ -15,14 +15,14 @@ interface JobClues {
   jobless: Iterable<string>;
   /** Number of living workers of the Ruby Routemaster, which take jobs too. Undefined if there are none. */
   rubyWorkers?: number | undefined;
-  /** Maximum jobs of the queue that one sweep checks. This limits the memory of the process. */
+  /** Maximum jobs of the queue that one sweep checks. It limits the memory that the process takes for them. */
   maxJobs: number;
 }
 
 /**
- * Repairs the jobs of one queue. Each job of the index must be in exactly one place; INTERNALS.md ("Jobs in no
- * state") explains how that is checked. A job that is in a place, but not in the index, is called a stranger, and a
- * script decides what to do with it.
+ * Repairs the jobs of one queue. Each job of the index must be in exactly one place, which is a list or a sorted set of
+ * jobs. INTERNALS.md ("Jobs in no state") explains the check. A job that is in a place, but not in the index, is called
+ * a stranger, and a script decides what to do with it.
  */
 export class JobSweep {
   readonly #walk: Walk;
@@ -72,9 +72,9 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places each of the `known` jobs is, and notes for which subscriber it waits. If `strangers` is
-   * given, collects there the other jobs that belong to this part of the queue. Leftover jobs without a batch are not
-   * collected.
+   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is, and notes for which
+   * subscriber it waits. If `strangers` is given, adds to it all other jobs that belong to this part of the queue.
+   * Leftover jobs without a batch are not collected.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -100,8 +100,8 @@ export class JobSweep {
   }
 
   /**
-   * Lets the script repair some of the `suspects`: those that are in the index if `indexed` is 1, or those that are
-   * not if it is 0.
+   * Lets the script repair some of the `suspects` (jobs that seem to be in no place or in several). With `indexed` 1,
+   * these are the suspects that are in the index, and with 0 those that are not.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

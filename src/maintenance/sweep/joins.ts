@@ -1,7 +1,7 @@
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Repairs joins, the entries that name them, and their open keys. */
+/** Repairs joins, the entries that name them, and their open join keys. */
 export async function sweepJoins(
   walk: Walk,
   { joining, joins }: Pick<Seen, 'joining' | 'joins'>,

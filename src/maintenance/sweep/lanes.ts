@@ -2,7 +2,8 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs the lanes, shares and leases of workers. `holding` has the ids of the workers that were seen with a job.
+ * Repairs the lanes and leases of workers, and the shares, which limit the workers of each kind of subscriber.
+ * `holding` has the ids of the workers that were seen with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -27,7 +28,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/** Finds subscribers whose waiting jobs would never become instant, and brings a job back. */
+/** Finds subscribers whose waiting jobs would never become instant, and makes a waiting job of each instant. */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
   const { keys } = walk.partition;

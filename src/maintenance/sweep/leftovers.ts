@@ -4,8 +4,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Removes what earlier releases have left in Redis: topics that nobody uses, and counters about topics and
- * subscribers that no longer exist. These are not reported as findings.
+ * Removes what earlier releases have left in Redis: topics that nobody uses, and counters about topics and subscribers
+ * that no longer exist. They are not reported as findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const { keys } = walk.partition;
@@ -22,8 +22,9 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 }
 
 /**
- * Reads a field of the hash `counters`. Returns it with the field of its total, and the topic or subscriber that it
- * is about. Returns undefined if the counter is about neither.
+ * Reads a field of the hash `counters`. Returns the field, the field to which its count is added when its topic or
+ * subscriber is removed, and that topic or subscriber. Returns undefined if the counter is about neither a topic nor a
+ * subscriber.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

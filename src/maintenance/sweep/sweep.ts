@@ -15,11 +15,16 @@ import { Walk } from './walk.ts';
 const MAX_JOBS = 200_000;
 
 interface SweepOptions {
-  /** When it is aborted, the sweep ends early and returns the findings so far. */
+  /** When this signal is aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /** Collects the findings, each after its repair. So they are known even if the sweep throws later. */
+  /**
+   * Collects the findings. Each is added after its repair, so that the findings are known even if the sweep throws
+   * later.
+   */
   findings?: Finding[];
-  /** Maximum jobs of a queue that one sweep checks. In a longer queue, each sweep checks a random part. */
+  /**
+   * Maximum jobs of a queue that one sweep checks. If a queue has more jobs, each sweep checks a random part of them.
+   */
   maxJobs?: number;
   /**
    * Number of living workers of the Ruby Routemaster. If there are any, repaired jobs are put where only workers of

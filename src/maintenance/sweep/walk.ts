@@ -8,10 +8,12 @@ import { type Finding, isFindingKind } from './finding.ts';
 
 /** Maximum elements that one call reads or checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
-/** Minimum duration of a rest, because timers are not precise. Shorter rests are added up until they reach it. */
+/**
+ * Minimum duration of a rest, because timers are not precise. Shorter rests are added up until their sum reaches it.
+ */
 const MIN_REST_MS = 5;
 
-/** The keys of the layout that are not about one subscriber, topic, batch or the like. */
+/** The Redis keys that exist once in a partition, and not once for each subscriber, topic, batch or the like. */
 const SINGLE_KEYS: ReadonlySet<string> = new Set(
   Object.values(LAYOUT).flatMap(({ pattern }) => (pattern.includes('{') ? [] : [pattern])),
 );
@@ -33,15 +35,15 @@ type RepairScript =
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition, some hundred elements at a time. After each call it rests for as long as the call
- * took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
+ * Reads the data of one partition, some hundred elements at a time. After each call the reading rests for as long as
+ * the call took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
  */
 export class Walk {
   readonly partition: Partition;
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
   #restDueMs = 0;
-  /** Those of SINGLE_KEYS that a scan of all keys has found; undefined before it. */
+  /** Those of SINGLE_KEYS that the scan of all keys has found; undefined before that scan. */
   #present: ReadonlySet<string> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
@@ -69,8 +71,8 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or a sorted set, or the fields of a hash. Does not read a key of the whole partition that
-   * the scan of all keys has not found: a sweep of an idle partition then sends half as many commands.
+   * Yields the members of a set or a sorted set, or the fields of a hash. If the key is one of SINGLE_KEYS, and the
+   * scan of all keys has not found it, nothing is read. So a sweep of an idle partition sends half as many commands.
    */
   async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
     const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
