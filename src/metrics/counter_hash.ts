@@ -15,7 +15,7 @@ export interface Count {
   name: string;
   tags: Tags;
   value: number;
-  /** The name and the tags of the counter, packed. They identify it. */
+  /** The packed name and tags of the counter, which identify it. They are its field in the hash `counters`. */
   field: Buffer;
   partition: Partition;
 }
@@ -42,7 +42,7 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
 }
 
 /**
- * Returns a text or bytes as text. Bytes occur because Ruby packs a string of unknown encoding as bytes. Throws
+ * Returns a value as text that may be a text or bytes. Ruby packs a string of unknown encoding as bytes. Throws
  * TypeError for other values.
  */
 function text(value: unknown): string {
@@ -52,8 +52,8 @@ function text(value: unknown): string {
 }
 
 /**
- * Returns the fields of a hash with their counts. The hash is read in pieces, because reading that of a bus with many
- * subscribers at once would block Redis. Throws as Partition does.
+ * Returns the fields of a hash of counters, with their counts. The hash is read in pieces, because reading the hash of
+ * a bus with many subscribers at once would block Redis. Throws as Partition does.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // A map is used, because a scan may return a field twice. `callBuffer` is used, because fields are binary, and
@@ -76,8 +76,8 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached; `missing` has the others. If two partitions have a
- * counter with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning.
+ * Reads all counters of the partitions that can be reached; `missing` has the other partitions. If two partitions have
+ * a counter with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning.
  * Throws as `Partitions.reach` does.
  */
 export async function readCounts(
@@ -102,7 +102,10 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
   return [...counts.values()];
 }
 
-/** Adds a count to the counter with the same name and tags. If there is none, keeps the count as a new counter. */
+/**
+ * Adds a count to the counter with the same name and tags. If there is no such counter, keeps the count as a new
+ * counter.
+ */
 function add(counts: Map<string, Count>, count: Omit<Count, 'field'>): void {
   const field = packField(count.name, count.tags);
   const id = field.toString('latin1');

@@ -20,7 +20,8 @@ interface Cell {
 }
 
 /**
- * A node of a tree in which counters are found. The tree has a level for the name, and one for the value of each tag.
+ * A node of the tree in which counters are found. The tree has a level for the name, and one level for the value of
+ * each tag.
  */
 interface Node {
   cell?: Cell;
@@ -28,8 +29,8 @@ interface Node {
 }
 
 /**
- * The counts that one script call adds. They never change, so Redis can ignore a flush with a number that it has seen
- * before.
+ * The counts that one script call adds to Redis. A flush never changes, so Redis can ignore a flush whose number it has
+ * seen before.
  */
 interface Flush {
   number: number;
@@ -45,8 +46,9 @@ interface Outgoing {
 
 /**
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
- * goes to the hash in its partition, and any other count to the control partition. A flush that failed is sent again,
- * unchanged, before any newer flush to the same partition. So Redis adds each count exactly once.
+ * goes to the hash in the partition of that topic or subscriber, and any other count to the control partition. A flush
+ * that failed is sent again, unchanged, before any newer flush to the same partition. So Redis adds each count exactly
+ * once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -90,7 +92,7 @@ export class Counters {
     return node.cell;
   }
 
-  /** Begins to flush at the interval. */
+  /** Begins to flush the counts to Redis at the interval. */
   start(): void {
     this.#timer ??= setInterval(() => void this.#tick(), this.#flushIntervalMs).unref();
   }
@@ -110,7 +112,10 @@ export class Counters {
     this.#logLost();
   }
 
-  /** Resolves when Redis has all counts so far. Throws as Partition does; the next flush then tries again. */
+  /**
+   * Resolves when Redis has all counts so far. Throws as Partition does; the next flush then sends the same counts
+   * again.
+   */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
     return this.#flushing;
@@ -154,8 +159,8 @@ export class Counters {
   }
 
   /**
-   * Makes flushes of the new counts. Returns the queues of flushes that are not empty. New counts wait while their
-   * partition has not accepted its last flush.
+   * Makes flushes of the new counts. Returns all partitions' queues of flushes that are not empty. New counts wait
+   * while their partition has not accepted its last flush.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];

@@ -10,7 +10,7 @@ import type { CounterFigure, Figure } from './figures.ts';
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
-/** Maximum reports that one script call stores. 1000 take Redis about 1 ms. */
+/** Maximum reports (totals that were sent to Datadog) that one script call stores. 1000 take Redis about 1 ms. */
 const SLICE = 1000;
 
 /**
@@ -19,8 +19,8 @@ const SLICE = 1000;
 export type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Returns a function that tells the total of a counter that was last sent, by any worker, or 0. The counter is named
- * by its packed field. Throws as Partition does.
+ * Returns a function that tells the total of a counter that any worker has last sent, or 0. The packed field of the
+ * counter names it. Throws as Partition does.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -39,9 +39,9 @@ export async function noteReported(partition: Partition, reports: readonly Repor
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP. A gauge is sent as its value. A counter is sent as its growth since
- * the last report of any worker. The sent totals are stored in Redis after they were sent. So no growth is lost, but
- * a report is sent twice if its worker dies in between.
+ * Sends figures to a DogStatsD agent over UDP. A gauge is sent as its value. A counter is sent as its growth since the
+ * last report of any worker. The sent totals are stored in Redis after they were sent. So no growth is lost, but the
+ * same growth is sent twice if its worker dies before the totals are stored.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
@@ -82,7 +82,7 @@ export class Datadog {
   }
 }
 
-/** Returns the line and the report of each counter that has changed since it was last sent. */
+/** Returns the line and the report of each counter that has changed since it was last sent to Datadog. */
 function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
@@ -105,7 +105,7 @@ function clean(tag: string): string {
   return tag.replace(/[|,#\s\p{Cc}]/gu, '_').slice(0, MAX_TAG_LENGTH);
 }
 
-/** Packs lines into datagrams, in order. A line that is longer than a datagram may be is sent alone. */
+/** Packs lines into datagrams, in order. A line that is longer than the maximum size of a datagram is sent alone. */
 export function datagrams(lines: readonly string[]): Buffer[] {
   const all: string[] = [];
   for (const line of lines) {

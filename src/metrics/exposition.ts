@@ -8,13 +8,13 @@ interface Series {
   labels: Record<string, string>;
   value: number;
   /**
-   * The name of a series in a histogram: the name of its family with `_bucket`, `_sum` or `_count`. Absent for other
-   * series, which have the family's name.
+   * The name of a series in a histogram: the name of its family with `_bucket`, `_sum` or `_count`. Other series have
+   * the family's name, and lack this field.
    */
   metricName?: string;
 }
 
-/** A family, which is all series of a metric, in the form that a registry of prom-client expects. */
+/** A family (all series of one metric of Prometheus) in the form that a registry of prom-client expects. */
 interface Shown {
   name: string;
   help: string;
@@ -25,7 +25,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The name from which the figures of a histogram are named: `<figure>.bucket` and `<figure>.sum`. */
+  /** The beginning of the names of a histogram's figures: `<figure>.bucket` and `<figure>.sum`. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];
@@ -92,8 +92,8 @@ function showFamily({ name, help, type, labels, perUnit }: Family, figures: read
 }
 
 /**
- * Adds up series with the same labels, because Prometheus would refuse them. Two clients can have the same public
- * name.
+ * Adds up series with the same labels, because Prometheus would refuse them. There are such series if two clients have
+ * the same public name.
  */
 function merge(all: readonly Series[]): Series[] {
   const merged = new Map<string, Series>();

@@ -3,7 +3,7 @@ export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** For each tag that is shown, the name of its label. */
+  /** The name of the label under which each tag is shown. Tags that are not listed are not shown. */
   labels: Readonly<Record<string, string>>;
   /** The value of the figure is divided by this number for Prometheus. For example, 1000 turns ms into seconds. */
   perUnit: number;
@@ -32,9 +32,9 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * All counters except those of histograms. Times are in ms. The tag `queue` is the token of a subscriber, except
- * where its values are main and aux. The counters from the first one to `process` have the names and tags that the
- * Ruby Routemaster gave them. So the totals that it stored are continued.
+ * All counters except those of histograms. Times are in ms. The tag `queue` is the token of a subscriber, except where
+ * its values are main and aux. The counters from the first one to `process` have the names and tags that the Ruby
+ * Routemaster gave them. So the totals that a Ruby Routemaster stored are continued.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
@@ -82,7 +82,7 @@ const COUNTERS = {
 };
 
 /**
- * The counters of histograms. They have the tag `status` (deliveries only). Those of buckets also have `le`, the
+ * The counters of histograms. They have the tag `status` (deliveries only). Counters of buckets also have `le`, the
  * upper bound in seconds. Each bucket counts only values above the bound before it.
  */
 const IN_HISTOGRAMS = [

@@ -23,7 +23,10 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /** Identifies the counter. The tags cannot identify it, because they contain public names, which can change. */
+  /**
+   * Identifies the counter in its partition. The tags cannot identify it, because they contain public names, which can
+   * change.
+   */
   field: Buffer;
   partition: Partition;
 }
@@ -39,9 +42,9 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the partitions that can be reached. Counts that processes have not flushed yet are not in them.
- * Counters that this release does not know are left out, because their tags may contain credentials. Throws as
- * `Partitions.reach` does.
+ * Returns all figures of the partitions that can be reached. Counts that processes have not sent to Redis yet are not
+ * included. Counters that this release does not know are left out, because their tags may contain credentials. Throws
+ * as `Partitions.reach` does.
  */
 export async function collectFigures({
   partitions,
@@ -51,8 +54,8 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // The sum of a counter over the partitions would fall while one of them is missing. It would look as if the counter
-  // had begun again.
+  // While a partition is missing, the sum of a counter over the partitions would be too low. It would look as if the
+  // counter had begun again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = [
@@ -71,16 +74,16 @@ export async function collectFigures({
 }
 
 /**
- * Only the control partition has the key of public names. Without it, figures about subscribers are left out, because
- * their tokens may be credentials.
+ * Only the control partition has the key with which public names are made. Without it, figures about subscribers are
+ * left out, because their tokens may be credentials.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
 }
 
 /**
- * Returns a figure for each partition that says whether the partition can be reached. Returns none if the bus has
- * only one.
+ * Returns a figure for each partition that says whether the partition can be reached. Returns no figures if the bus has
+ * only one partition.
  */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];

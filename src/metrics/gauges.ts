@@ -8,9 +8,9 @@ import { pauserOf } from '../store/pause.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /**
- * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
- * `cpuSeconds` is the CPU time that all Redises together have used since they started. It is undefined if one is
- * missing, because it must never fall.
+ * The gauges of the partitions that can be reached; `missing` has the other partitions. `memory` is the memory of the
+ * fullest Redis. `cpuSeconds` is the CPU time that all Redises together have used since they started. It is undefined
+ * if a Redis cannot be reached, because the sum must never fall.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -91,8 +91,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait in outboxes. `any` has the bytes in the outboxes themselves. The position of a partition has
- * those that are set aside for this partition. Returns nothing if there is only one partition.
+ * Returns how many bytes wait in outboxes. The entry `any` has the bytes in the outboxes themselves. The entry with the
+ * position of a partition has the bytes that other partitions have set aside for that partition. Returns nothing if
+ * there is only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -106,8 +107,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. A trigger is idle if it is paused or has no further time; its due time in the
- * sorted set is infinity.
+ * Counts the triggers of a partition. A trigger counts as idle if it is paused or has no further time. The sorted set
+ * of due times has infinity for an idle trigger.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -131,7 +132,10 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
-/** Turns an object into a map. A token may be `constructor` or `__proto__`, which every object has by itself. */
+/**
+ * Turns an object into a map. A map is needed because a token may be `constructor` or `__proto__`, which every object
+ * has by itself.
+ */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
@@ -189,8 +193,9 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All jobs are in the index. Jobs in none of the other states wait outside the queue: for other deliveries of
-    // their subscriber, for room in a share, or for a quarantine, because their batch may have killed workers.
+    // All jobs are in the index. A job that is in none of the other states waits outside the queue for one of three
+    // things: for another delivery of its subscriber, for room in a share (the workers that one kind of subscriber may
+    // hold), or for a quarantine (the process that delivers batches which may have killed workers).
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

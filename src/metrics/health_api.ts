@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { sleep } from '../clock.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 
-/** Time that `/pulse/scaling` takes to answer while deliveries fall behind. Autoscalers watch response times. */
+/**
+ * Time that `/pulse/scaling` takes to answer while deliveries fall behind. Autoscalers watch response times, so a slow
+ * answer makes them start more workers.
+ */
 const SLOW_MS = 1000;
 
 const HEALTH = z.object({});
@@ -31,8 +34,8 @@ export function healthApi(parts: HealthParts): Route[] {
 function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
   return {
     /**
-     * `/health`: succeeds while this process runs, even without Redis. Otherwise the platform would kill processes
-     * when Redis is away.
+     * `/health`: succeeds while this process runs, even without Redis. If it failed without Redis, the platform would
+     * kill processes when Redis is away.
      */
     health: async () => ok({}),
     ping: async () => ok({ pong: new Date().toISOString() }),
@@ -43,7 +46,10 @@ function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
       return NO_CONTENT;
     },
 
-    /** `/pulse/scaling`: answers a second late while many deliveries are due. */
+    /**
+     * `/pulse/scaling`: answers a second late while many deliveries are due. Autoscalers that watch response times take
+     * the delay as a sign to start more workers.
+     */
     async scaling() {
       if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_MS);
       return NO_CONTENT;

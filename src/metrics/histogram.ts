@@ -8,8 +8,8 @@ export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
 /**
- * Upper bounds of the buckets for lateness, in seconds. They range from a few ms, as on an idle bus, to a day, as
- * after an outage.
+ * Upper bounds of the buckets for lateness (the time from when an event is due until it is published), in seconds. They
+ * range from a few ms, as on an idle bus, to a day, as after an outage.
  */
 export const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
@@ -20,9 +20,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns the cumulative buckets that Prometheus expects. In `counted`, each value is counted only in the first
- * bucket whose bound it does not exceed. A count whose bound is not in `bounds`, but comes from another release, is
- * added to all buckets with larger bounds.
+ * Returns the cumulative buckets that Prometheus expects. In `counted`, each value is counted only in the first bucket
+ * whose bound it does not exceed. A count may come from another release, and have a bound that is not in `bounds`. It
+ * is added to all buckets with larger bounds.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -20,9 +20,8 @@ export type Figures<K extends SubjectKind> = Record<(typeof STORED)[K][number], 
 type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
- * The two resolutions of a history. `ms` is the time from one entry to the next, and `kept` the maximum number of
- * entries. One entry more is kept than is shown, because the first value shown is a difference to the entry before
- * it.
+ * The two resolutions of a history. `ms` is the time from one entry to the next, and `kept` is the maximum number of
+ * entries. One more entry is kept than is shown, because the first value shown is the difference between two entries.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -95,7 +94,10 @@ interface Entry {
   figures: AnyFigures;
 }
 
-/** Reads the histories that the job `sample` writes. Throws as Partition does. */
+/**
+ * Reads the histories (figures of the bus, of topics and of subscribers over time) that the job `sample` writes. Throws
+ * as Partition does.
+ */
 export class History {
   readonly #partitions: Partitions;
 
@@ -104,7 +106,7 @@ export class History {
   }
 
   /**
-   * Returns the newest figures of the bus, and the beginning of the step of ten seconds to which they belong. Returns
+   * Returns the newest figures of the bus, and the beginning of the ten seconds in which they were sampled. Returns
    * undefined if the bus has no sample yet.
    */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
@@ -113,8 +115,8 @@ export class History {
   }
 
   /**
-   * Returns the history of the bus, a topic or a subscriber: only `metric` if that is given, otherwise all metrics
-   * that it has.
+   * Returns the history of the bus, a topic or a subscriber. If `metric` is given, returns only the values of this
+   * metric, and otherwise of all metrics that it has.
    */
   async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
     const { step, points } = RANGES[range];
@@ -171,14 +173,14 @@ export function metricsOf(kind: SubjectKind): MetricName[] {
 interface Change {
   now: AnyFigures;
   before: AnyFigures;
-  /** Number of steps of time from the entry `before` to the entry `now`. */
+  /** Number of steps of time (the interval of a history's entries) from the entry `before` to the entry `now`. */
   slots: number;
 }
 
 /**
- * Returns how the figures of a subject (the bus, a topic or a subscriber) have changed up to each step in which the
- * bus was sampled. `slot` is the number of a step. A step without an entry of the subject counts as unchanged,
- * although the subject may only have been less busy than others.
+ * Returns how the figures of a subject (the bus, a topic or a subscriber) have changed up to each of the steps of time
+ * in `sampled`, in which the bus was sampled. `slot` is the number of a step. A step without an entry of the subject
+ * counts as unchanged, although the subject may only have been less busy than others.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -51,7 +51,10 @@ const HISTORY = z.object({
 });
 export type HistoryReport = z.infer<typeof HISTORY>;
 
-/** Number of calls by which reading a history counts in the rate limit. It takes ten times as long as most calls. */
+/**
+ * Number of calls by which reading a history counts in the rate limit. Reading a history takes ten times as long as
+ * most calls.
+ */
 const CALLS = 5;
 
 interface HistoryParts {
@@ -64,8 +67,8 @@ interface HistoryParts {
 }
 
 /**
- * `/history`: figures of the last two days. A client may see those of the bus, of all topics, and of its own
- * subscriber and joins.
+ * The route `/history`: figures of the last two days. A client may see the figures of the bus, of all topics, and of
+ * its own subscriber and joins.
  */
 export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;

@@ -40,7 +40,10 @@ export class Recorder {
     this.#counters.increment('events.autodropped', { queue }, events);
   }
 
-  /** Counts delayed events that were published. `lateMs` says how late each was. */
+  /**
+   * Counts delayed events that were published. `lateMs` says for each event how many ms after its due time it was
+   * published.
+   */
   publishedLate(lateMs: readonly number[]): void {
     this.#late('delayed.lateness', lateMs);
   }
@@ -50,7 +53,9 @@ export class Recorder {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
-  /** Counts due times at which triggers fired. `lateMs` says how late each was. */
+  /**
+   * Counts due times at which triggers fired. `lateMs` says for each how many ms after its due time the trigger fired.
+   */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#late('triggers.lateness', lateMs);
@@ -95,7 +100,7 @@ export class Recorder {
     counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
-  /** Counts what happened to the keys of a join, and its events without a key. */
+  /** Counts the keys of a join that were completed or have expired, and the events without a join key. */
   joined(queue: string, counts: { completed: number; expired: number; unkeyed: number }): void {
     this.#counters.increment('joins.completed', { queue }, counts.completed);
     this.#counters.increment('joins.expired', { queue }, counts.expired);

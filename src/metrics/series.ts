@@ -2,8 +2,8 @@ import { packField, type Tags } from './counter_hash.ts';
 import { FAMILIES } from './families.ts';
 
 /**
- * The value of the tag `topic` or `queue` for everything that was removed. No topic and no token contains a
- * parenthesis.
+ * The value of the tag `topic` or `queue` in counters that collect the counts of removed topics or subscribers. No
+ * topic and no token contains a parenthesis.
  */
 const REMOVED = '(removed)';
 
@@ -14,8 +14,9 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * All values of the other tags that counters about a topic or a subscriber have. With them, all counters of a removed
- * topic or subscriber can be named without a search. Counters with other values are left to a sweep.
+ * The values of the tags that counters about a topic or a subscriber have besides the name of that topic or subscriber.
+ * With these values, all counters of a removed topic or subscriber can be named without a search. Counters with other
+ * values are left to a sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -23,8 +24,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns whether the counters with this name count for each topic or for each subscriber. Returns undefined if they
- * count for the whole bus.
+ * Returns whether there is a counter with this name for each topic or for each subscriber. Returns undefined if the
+ * counter is about the whole bus.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -46,7 +47,7 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 
 /**
  * True for a counter that collects the counts of removed topics or subscribers. Each partition has such a counter for
- * its own.
+ * the topics and subscribers that it had.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -54,8 +55,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field of the counter that collects the counts of removed topics or subscribers. When a topic or
- * subscriber is removed, the counts of its counters are added there.
+ * Returns the field (in the hash `counters`) of the counter that collects the counts of removed topics or subscribers.
+ * When the topic or subscriber of a counter is removed, its count is added to that counter.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);
@@ -63,8 +64,9 @@ export function totalField(name: string, tags: Tags): Buffer {
 }
 
 /**
- * Returns all counters that a topic or a subscriber can have. Each comes with its field, its `totalField` and the
- * subject.
+ * Returns all counters that a topic or a subscriber can have. `field` is the field of the counter in the hash
+ * `counters`. `total` is the field to which its count is added when the topic or subscriber is removed. `topic` or
+ * `subscriber` is the subject itself.
  */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
@@ -77,7 +79,10 @@ export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: B
   );
 }
 
-/** Returns all combinations of values that the other tags of a counter can have. */
+/**
+ * Returns all combinations of values that the tags of a counter can have, apart from the tag with its topic or
+ * subscriber.
+ */
 function tagsBesides(name: string, subjectTag: string): Tags[] {
   const others = Object.keys(FAMILIES[name]?.labels ?? {}).filter((tag) => tag !== subjectTag);
   let combinations: Tags[] = [{}];

@@ -5,19 +5,22 @@ import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
-/** Time after which an old value has lost two thirds of its weight in a rate. A rate is a decaying mean. */
+/** A rate is a mean in which old values lose weight. After this time, a value has lost two thirds of its weight. */
 const WINDOW_MS = 60_000;
 /** A rate below this (events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/** Time for which a process keeps showing the standings that it has read. Reading 10,000 takes it 30 ms or more. */
+/**
+ * Time for which a process keeps showing the standings (the figures of all subscribers at the last sample) before it
+ * reads them again. Reading those of 10,000 subscribers takes 30 ms or more.
+ */
 const KEPT_MS = 10_000;
 
 /** The state of a subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
 export interface Standing {
   token: string;
   queued: number;
-  /** When its oldest queued batch was opened. Null if nothing is queued. */
+  /** Time at which its oldest queued batch was opened. Null if nothing is queued. */
   oldestAtMs: number | null;
   deadLetters: number;
   healthPoints: number;
@@ -27,20 +30,20 @@ export interface Standing {
   /** Events a second by which its queue grows. Negative if the queue shrinks. */
   growth: number;
   /**
-   * How many events were delivered and have failed since the bus was installed. The next sample computes rates from
-   * the growth of these totals.
+   * Numbers of events that were delivered, and that have failed, since the bus was installed. The next sample computes
+   * rates from the growth of these totals.
    */
   totals: { delivered: number; failed: number };
 }
 
 export interface Standings {
   atMs: number;
-  /** All subscribers but joins. */
+  /** The standings of all subscribers except joins. */
   subscribers: Standing[];
   /** The number of members of the set `subscribers`. Joins are members too. */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
-  /** The totals of each partition when it was last reached. Undefined if there is only one partition. */
+  /** The totals of each partition when it was last reached. Undefined if the bus has only one partition. */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
 
@@ -65,8 +68,8 @@ export interface StandingsReading {
 }
 
 /**
- * Returns the standings of all subscribers at one reading. The rates are computed from the difference to the
- * standings before.
+ * Returns the standings (the figures and rates of all subscribers) at one reading. The rates are computed from the
+ * difference to `before`, the standings at the reading before.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
@@ -85,7 +88,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,
-        // A total can fall if Redis loses counters. The rate is then 0 instead of a negative number.
+        // A total can fall if Redis loses counters. The rate is then set to 0, because the difference would be
+        // negative.
         delivered: Math.max(0, rate(totals.delivered, last?.totals.delivered, last?.delivered)),
         failed: Math.max(0, rate(totals.failed, last?.totals.failed, last?.failed)),
         growth: rate(each.events, last?.queued, last?.growth),
@@ -107,7 +111,7 @@ function mean(last: number, now: number, elapsedMs: number): number {
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
-/** Packs standings as JSON in which each subscriber is a list, to save space. 10,000 take about 1 MB. */
+/** Packs standings as JSON. To save space, each subscriber is a list. 10,000 subscribers take about 1 MB. */
 export function packStandings({ subscribers, ...rest }: Standings): string {
   const rows = subscribers.map(
     ({ totals: { delivered, failed }, ...each }) =>
@@ -144,7 +148,10 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
   return { ...rest, subscribers };
 }
 
-/** The newest standings. A process reads them at most every ten seconds, and shows the same ones to all callers. */
+/**
+ * The newest standings: the figures and rates of all subscribers at the last sample. A process reads them at most every
+ * ten seconds, and shows the same ones to all callers.
+ */
 export class LatestStandings {
   readonly #partitions: Partitions;
   #kept: Promise<Standings | undefined> | undefined;
@@ -154,7 +161,9 @@ export class LatestStandings {
     this.#partitions = partitions;
   }
 
-  /** Resolves with undefined if no worker has sampled yet. Throws as Partition does. */
+  /**
+   * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws as Partition does.
+   */
   get(): Promise<Standings | undefined> {
     const nowMs = clock.monotonicMs();
     if (this.#kept && nowMs < this.#untilMs) return this.#kept;
