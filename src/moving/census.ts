@@ -5,8 +5,8 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The number of keys of a bus. For each name in COUNTED it also has the number of keys with this name, and the sum of
- * their elements.
+ * The result of counting the keys of a bus. `keys` is the number of all counted keys. For each name of the key layout
+ * that COUNTED contains, `counts` has the number of keys with this name, and the number of elements in all of them.
  */
 export interface Census {
   keys: number;
@@ -15,7 +15,10 @@ export interface Census {
 
 type Unit = 'keys' | 'elements' | 'events';
 
-/** The things whose numbers must be equal in the source and the target of a move. None of them expires by itself. */
+/**
+ * The things that a move counts in the source and in the target, with the name of the Redis keys that have them. The
+ * numbers must be equal in both. None of these things expires by itself.
+ */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
   ['subscribers', 'subscribers', 'elements'],
@@ -47,7 +50,10 @@ const NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
-/** Counts the keys of partitions that are in the same Redis, with one scan. Adds the numbers to `into`. */
+/**
+ * Counts the keys of partitions that are in the same Redis, by a scan that goes through the keys of this Redis once.
+ * Adds the numbers to `into`.
+ */
 export async function countKeys(
   partitions: readonly Partition[],
   into: Census = { keys: 0, counts: new Map() },
@@ -74,14 +80,14 @@ export async function countKeys(
 }
 
 /**
- * True if a key is counted. Keys of the queue `aux` are not: they are not moved, because tickers queue its jobs
- * again.
+ * True if a key is counted. Keys of the queue `aux` are not counted: they are not moved, because tickers queue the jobs
+ * of `aux` again.
  */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }
 
-/** Returns the numbers of a census that a move compares, each under the words that name it. */
+/** Returns those numbers of a census that a move compares, under the words by which the report names them. */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(
     COUNTED.map(([what, name, unit]) => {

@@ -64,7 +64,7 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. Data that an earlier run of this move has written
+ * Throws BootError unless the target can hold a bus and is empty. Data that an earlier run of the same move has written
  * is permitted.
  */
 export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
@@ -102,8 +102,8 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
 }
 
 /**
- * Returns the value of the target's key `partitions` while the move is under way. It is not a number, so no process
- * starts there.
+ * Returns the value that the target's key `partitions` has while the move is under way. It is not a number, so no
+ * process starts on the target.
  */
 export function fillingText({ id, partitions }: Mark): string {
   return `${partitions}, being filled by the move ${id}`;

@@ -8,8 +8,8 @@ export interface FoundKey {
 }
 
 /**
- * Regular expressions for some variable parts of keys. Other parts may have any characters, even colons, as the token
- * of a join has.
+ * Regular expressions that some variable parts of keys must match. Other parts may have any characters, even colons, as
+ * the token of a join has.
  */
 const SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 

@@ -4,13 +4,14 @@ import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Maximum bytes of keys that are in memory at a time. They are copied together. For a long key, it is the maximum
- * bytes of a piece. Redis estimates the bytes.
+ * Keys are copied in groups. GROUP_BYTES is the maximum bytes of a group, all of which are in memory at the same time.
+ * A key of more than PIECE_BYTES is read in pieces of about that size. Redis estimates the bytes of a key.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
 /**
- * Number of elements in a piece of a short key. It is more than a short key has, so that one piece is the whole key.
+ * Number of elements that are asked for at once from a key of at most PIECE_BYTES. Such a key has fewer elements, so it
+ * is read whole.
  */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
@@ -37,7 +38,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
     // A key that has expired since the scan has no size.
     if (typeof bytes !== 'number') continue;
-    // Only one piece of a long key is in memory at a time.
+    // Only one piece of a key is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;

@@ -2,17 +2,17 @@ import { BootError } from '../errors.ts';
 import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** The mark of a move: its destination and its progress. The source stores it in the hash `move`. */
+/** The mark of a move: its destination and its progress. The source of the move stores the mark in the hash `move`. */
 export interface Mark {
   /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /** The scan cursor after the keys that were copied so far, and the `run_id` of the Redis that returned it. */
+  /** The scan cursor that follows the keys copied so far, and the `run_id` of the Redis that returned the cursor. */
   cursor: string;
   run: string;
-  /** When everything was copied, in ms by the clock of Redis. */
+  /** When everything was copied, in ms by the clock of Redis. Undefined before. */
   doneMs: number | undefined;
 }
 
@@ -41,8 +41,8 @@ export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): P
 }
 
 /**
- * Throws BootError if this bus was moved, or is being moved. Events that it accepted now would be missing on the new
- * bus.
+ * Throws BootError if this bus was moved, or is being moved. If it still accepted events, they would be missing on the
+ * new bus.
  */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const mark = await readMark(partition);

@@ -9,11 +9,13 @@ import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 
 /**
- * Number of topics that are marked at a time. A mark names a partition that has subscribers of the topic
- * (TopicMarks).
+ * Number of topics for which marks are set at a time. A mark of a topic names a partition that has subscribers of the
+ * topic (TopicMarks).
  */
 const SLICE = 300;
-/** Value of the stored cursor when everything is copied and compared. From then on the target may be in use. */
+/**
+ * Value of the stored cursor when everything is copied and compared. As soon as it is stored, the target may be in use.
+ */
 const COPIED = 'copied';
 
 interface Move {
@@ -34,9 +36,9 @@ interface Move {
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark, so
- * that no process starts on it any more. A move that was cut off continues where it stopped. Throws BootError if a
- * person must act, and otherwise as Partition does.
+ * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
+ * `move`), so that no process starts on it any more. A move that was cut off continues where it stopped. Throws
+ * BootError if a person must act, and otherwise as Partition does.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
@@ -100,8 +102,8 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // The scan ends with the cursor 0, which is also its beginning. So if a later step is cut off, everything is
-      // copied again.
+      // The last cursor of the scan is 0, which also stands for its beginning. So if a later step of the move is cut
+      // off, everything is copied again.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);
@@ -115,8 +117,8 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
 }
 
 /**
- * Marks all topics. A mark is stored in the partition where its topic lives, and names another partition that has
- * subscribers of the topic.
+ * Sets the marks of all topics. A mark is stored in the partition where its topic lives, and names another partition
+ * that has subscribers of the topic.
  */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -142,8 +144,8 @@ function compare(source: Census, target: Census): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so that is the
- * last step.
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so the number is
+ * stored last.
  */
 async function finish({ source, target }: Move, mark: Mark): Promise<void> {
   await storeMark(source.partitions.control, { ...mark, cursor: COPIED });

@@ -25,8 +25,8 @@ export class Mover {
   }
 
   /**
-   * Copies all keys, beginning at a scan cursor. After each step, yields the next cursor and the number of keys
-   * copied.
+   * Copies all keys, beginning at a scan cursor. After each group of keys, yields the number of keys copied and the
+   * cursor at which the next scan can continue.
    */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
@@ -74,8 +74,8 @@ export class Mover {
   }
 
   /**
-   * Returns the commands that delete lists and streams before they are copied. Elements are appended to these, so
-   * copying such a key again would double its elements.
+   * Returns the commands that delete lists and streams in the target before they are copied. Elements of a list or
+   * stream are appended, so copying such a key again would double its elements.
    */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
@@ -86,7 +86,7 @@ export class Mover {
     return writes;
   }
 
-  /** Returns, for each partition, the elements of a piece that belong to it. */
+  /** Returns which elements of a piece (a part of a key that is read at once) go to each partition. */
   async #shares(
     { found }: Reading,
     elements: Element[],

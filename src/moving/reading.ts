@@ -11,11 +11,11 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Reads a key piece by piece: makes the commands, and decodes the replies. */
+/** Reads a key piece by piece: makes the commands that read it, and decodes their replies. */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
-  /** Number of elements in a piece. A piece that is read by a scan may have some more or fewer. */
+  /** Number of elements in a piece. If a piece is read by a scan, it may have some more or fewer. */
   readonly #count: number;
   /** The position of the next piece. Undefined at the end of the key. */
   #place: string | undefined;
@@ -75,7 +75,7 @@ export class Reading {
   }
 }
 
-/** Maximum elements that one command writes. Redis serves nobody else while a command runs. */
+/** Maximum elements that one command writes. Redis serves nobody else while the command runs. */
 const SLICE = 1000;
 
 /** Returns the commands that add elements to a key. `type` is the Redis type of the key. */

@@ -6,8 +6,9 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a key or of an element, which decides its new partition. A batch follows its subscriber, a worker
- * follows the batch that it delivers, and a trigger follows its topic. `nobody` means that the thing is not copied.
+ * The owner of a key or of an element, which decides in which new partition it is stored. A batch goes with its
+ * subscriber, a worker with the batch that it delivers, and a trigger with its topic. `nobody` means that the key or
+ * element is not copied.
  */
 export type Owner =
   | { subscriber: string }
@@ -30,7 +31,7 @@ export type Row =
   | { whole: (...parts: string[]) => Owner }
   /** Each element goes to the partition of its owner, and keeps the key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has sums, which are computed again for each new partition. */
+  /** The key has sums of other data. They are computed again for each new partition. */
   | { sums: Sums }
   /** The key is not copied. The text says why. */
   | { stays: string };
@@ -74,7 +75,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' is of no batch.
+  // The field '' belongs to no batch. It only makes Redis store the hash as a table, so all partitions get it.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,

@@ -2,7 +2,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 
-/** For each new partition, the fields of a hash of sums with their values. */
+/** A hash of sums for each new partition: the fields of the hash with their values. */
 export type Summed = Map<Partition, Map<string, number>>;
 
 /**
@@ -45,7 +45,7 @@ export const recordSums: Sums = async (source, partitions) => {
       redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', SLICE),
     );
     cursor = next;
-    // A map, because a scan may return a log twice.
+    // A map is used, because a scan may return a log twice.
     for (let i = 0; i + 1 < flat.length; i += 2) logs.set(String(flat[i]), Number(flat[i + 1]));
   } while (cursor !== '0');
   for (const [log, records] of logs)
@@ -64,7 +64,7 @@ export const triggerSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Returns the topic to which a trigger publishes. It is the second line of the definition. */
+/** Returns the topic to which a trigger publishes. It is the second line of the trigger's definition. */
 export function topicOfDefinition(definition: string): string {
   return definition.split('\n', 2)[1] ?? '';
 }

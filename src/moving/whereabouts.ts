@@ -7,7 +7,7 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the new partitions of things in the source. A batch follows its subscriber, and a trigger follows its topic.
+ * Finds the new partitions of what is in the source. A batch goes with its subscriber, and a trigger with its topic.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -19,8 +19,8 @@ export class Whereabouts {
   }
 
   /**
-   * Returns the new partitions of each of these owners. If a batch or a trigger no longer exists, what is left of it
-   * goes to the control partition, where a sweep removes it.
+   * Returns the new partitions of each of these owners. If a batch or a trigger no longer exists, what remains of the
+   * batch or trigger goes to the control partition, where a sweep removes it.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;
