@@ -10,17 +10,20 @@ import type { TopicMarks } from '../subscribing/topic_marks.ts';
 import { addedBySubscriber } from './publication.ts';
 import type { PublishFigures } from './publisher.ts';
 
-/** Maximum bytes of the entries in one call. An entry that is heavier by itself is sent alone. */
+/** Maximum bytes of the outbox entries in one call. An entry that is larger by itself is sent alone. */
 const MAX_BYTES = 1_000_000;
 /**
- * Maximum time that a job waits for another partition, which normally applies entries in milliseconds. A master that
- * hangs would otherwise hold up entries for other partitions until its connection is closed. With one such master,
- * deliveries between two other masters took ten seconds.
+ * Maximum time for which an outbox job waits for another partition. A partition normally applies entries in
+ * milliseconds. Without this limit, a Redis that hangs would hold up the entries for all other partitions until its
+ * connection is closed. With one such master, deliveries between two other masters took ten seconds.
  */
 const PATIENCE_MS = 500;
 
 export interface ApplyingParts {
-  /** The partitions to use when entries are applied: with ROUTEMASTER_MIN_REPLICAS, these wait for replicas. */
+  /**
+   * The partitions that are used to apply entries. With ROUTEMASTER_MIN_REPLICAS, their scripts resolve only when
+   * replicas have the writes.
+   */
   applying: Partitions;
   figures: PublishFigures;
   marks: Pick<TopicMarks, 'refresh'>;
@@ -28,15 +31,15 @@ export interface ApplyingParts {
   log: Log;
 }
 
-/** Entries that one partition has for another one, in order. */
+/** Outbox entries that one partition has for another partition, in order. */
 interface Work {
   source: string;
   entries: readonly Buffer[];
 }
 
 /**
- * Sends outbox entries to partitions, which apply them. The entries that several partitions have for the same one are
- * sent in one call.
+ * Sends outbox entries to the partitions that must apply them. If several partitions have entries for the same
+ * partition, they are sent in one call.
  */
 export class Applying {
   readonly #parts: ApplyingParts;
@@ -56,8 +59,8 @@ export class Applying {
   }
 
   /**
-   * Sends entries of `home` to the partition `to`. Resolves with the number of the last entry that `to` has applied.
-   * Throws as Partition does.
+   * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
+   * `to` has applied. Throws as Partition does.
    */
   async apply(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
     const batcher = this.#batchers[to];
@@ -67,7 +70,7 @@ export class Applying {
 
   /**
    * Does the same as `apply`, but waits no longer than PATIENCE_MS. After that it throws StorageUnavailable. All
-   * further calls for this partition throw too, until the partition has answered.
+   * further calls for the same partition throw at once, until the partition has answered.
    */
   async applyInTime(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
     const hangs = () => new StorageUnavailable(new Error(`partition ${to} does not answer`));

@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * A piece ends after the element that brings it to this many characters, or to this many commas. It then takes about
- * 1 ms to parse.
+ * Minimum characters and minimum commas of a piece of an array. A piece ends after the element that brings it to one of
+ * these, so it takes about 1 ms to parse.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -13,7 +13,7 @@ const COMMAS = 2500;
 /** Consecutive elements of an array as JSON text, without the brackets. */
 interface Piece {
   text: string;
-  /** True if the piece is only the beginning of an element, because the element is longer than allowed. */
+  /** True if the piece is only the beginning of an element, because the element is longer than an element may be. */
   isTooLong: boolean;
   isLast: boolean;
 }
@@ -46,22 +46,22 @@ export class ArrayPieces {
 
   /**
    * Guesses the next piece: the text up to the end of what looks like an object. Finding the true end would take a
-   * tenth of the time of parsing. If the guess in brackets is valid JSON, it is a piece, and the caller must call
-   * `take` with it. Returns undefined if there is no guess.
+   * tenth of the time of parsing. The caller must put the guess in brackets and parse it. If it is valid JSON, the
+   * guess is a piece, and the caller must call `take` with it. Returns undefined if there is no guess.
    */
   likely(): string | undefined {
     const end = this.#text.indexOf('},', this.#at + CHARACTERS) + 1;
     return end > 0 && end < this.#at + 2 * CHARACTERS ? this.#text.slice(this.#at, end) : undefined;
   }
 
-  /** Moves to the text after a guessed piece. */
+  /** Moves to the text after a piece that was guessed by `likely`. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }
 
   /**
-   * Returns the next piece. Its elements have at most `maxLength` characters each. If the first element has more,
-   * returns only its beginning, with `isTooLong`.
+   * Returns the next piece. Each element in it has at most `maxLength` characters. If the first element has more,
+   * returns only the beginning of that element, with `isTooLong`.
    */
   next(maxLength: number): Piece {
     const from = this.#at;

@@ -7,23 +7,23 @@ import type { Publication } from './publication.ts';
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
 /**
- * Number of copies that Redis stores in the time in which it accepts one event. A copy is an event for one
- * subscriber.
+ * Number of copies that Redis stores in the time in which it accepts one event. A copy is an event for one subscriber.
  */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. One script call stores all of them, which blocks Redis for 50 to 60 ms. (A
- * million took 210 ms.) Redis does not interrupt a script even if it runs out of memory.
+ * Maximum copies of one publication. A copy is an event for one subscriber. One script call stores all copies, which
+ * blocks Redis for 50 to 60 ms. (A million took 210 ms.) Redis does not interrupt a script even if it runs out of
+ * memory.
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events that are published at once to a topic whose subscribers this process has not counted yet. A larger
- * publication waits until they are counted.
+ * Maximum events that are published in one request to a topic whose subscribers this process has not counted yet. A
+ * larger publication waits until they are counted.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
 
-/** Limits the copies of publications. An event is copied for each subscriber of its topic. */
+/** Limits the copies that one publication makes. Each event is copied for each subscriber of its topic. */
 export class Copies {
   readonly #partitions: Partitions;
   /** For each topic, the number of its subscribers at its last publication. */
@@ -33,12 +33,15 @@ export class Copies {
     this.#partitions = partitions;
   }
 
-  /** Notes how many subscribers a topic has. */
+  /** Notes how many subscribers a topic has, to know how many copies its next publication makes. */
   note(topic: string, subscribers: number): void {
     this.#subscribers.set(topic, subscribers);
   }
 
-  /** Returns the weight of a publication: the number of events that take Redis as long as storing all copies. */
+  /**
+   * Returns the weight of a publication's copies: the number of events that take Redis as long to accept as it takes to
+   * store all copies.
+   */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;
   }

@@ -16,8 +16,8 @@ export interface Event {
 }
 
 /**
- * An event that its publisher has given a time to be published. By its own clock, Redis decides whether that is now
- * or later.
+ * An event for which the publisher has set a time to be published. Redis decides by its own clock whether the time has
+ * come.
  */
 export interface TimedEvent {
   id: string;
@@ -26,16 +26,15 @@ export interface TimedEvent {
   delay?: number;
   text: string;
   /**
-   * The second part of the event's text. If it is present, the timestamp is missing between `text` and `rest`, and
-   * Redis puts the time of publication there.
+   * The second part of the event's text. It is present if the event has no timestamp yet. Redis then puts the time of
+   * publication between `text` and `rest`.
    */
   rest?: string;
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its form: by the first
- * byte `{` they tell it from an event of an older release, and in the first two members they find the topic
- * (`drop_records.lua`).
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on the form of the text: its
+ * first byte `{` tells it from an event of an older release, and its second member is the topic (`drop_records.lua`).
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
@@ -43,7 +42,8 @@ export function eventText(event: Event): string {
 }
 
 /**
- * Returns an event with a time to be published. If its publisher gave no timestamp, that time becomes the timestamp.
+ * Returns an event with a time to be published. If the publisher gave no timestamp, the time of publication becomes the
+ * timestamp.
  */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,

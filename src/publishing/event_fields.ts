@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
-/** Maximum characters that an error message repeats of an unknown field's name. */
+/** Maximum characters of the name of an unknown field that an error message repeats. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
@@ -16,7 +16,7 @@ const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
 
-/** An error in one event. `field` is undefined if the event as a whole is wrong. */
+/** Thrown for an event that is not acceptable. `field` is undefined if the event as a whole is wrong. */
 export class BadEvent extends Error {
   readonly field: string | undefined;
 
@@ -112,8 +112,8 @@ function readTimestamp(timestamp: unknown): number | undefined {
 }
 
 /**
- * Returns when an event is to be published; undefined means at once. Only Redis, by its own clock, checks that the
- * time is not too far ahead.
+ * Returns the time at which an event is to be published; undefined means at once. The time may be too far ahead: only
+ * Redis checks that, by its own clock.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
@@ -132,8 +132,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means. There `false` stands for no timestamp, and a
- * text may contain a number.
+ * Returns the timestamp that a client of the Ruby Routemaster means. For such a client `false` stands for no timestamp,
+ * and a text may contain a number.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

@@ -18,14 +18,14 @@ interface EventBody {
   limits: EventLimits;
 }
 
-/** True if this body should be read by `readInSteps`, so that other requests are served meanwhile. */
+/** True if this body should be read by `readInSteps`, because it is long. Other requests are then served meanwhile. */
 export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
 
 /**
- * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large, or bad_event. The last has
- * the `field` that is wrong, and the `index` of the event if the body can have several.
+ * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large, or bad_event. A bad_event
+ * has the `field` that is wrong, and the `index` of the event if the body can have several.
  */
 export function readEvents(body: EventBody): ReadEvent[] {
   const maxLength = maxLengthIn(body);
@@ -34,7 +34,10 @@ export function readEvents(body: EventBody): ReadEvent[] {
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 
-/** Reads the events of a body as `readEvents` does, but yields about once in a millisecond. */
+/**
+ * Reads the events of a body as `readEvents` does, but yields about once in a millisecond, so that other requests can
+ * be served.
+ */
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const maxLength = maxLengthIn(body);
@@ -52,8 +55,8 @@ function maxLengthIn({ limits }: EventBody): number {
 }
 
 /**
- * Checks parsed events and appends them to `events`, which it returns. Throws if there is no event, or if there are
- * too many.
+ * Checks parsed events and appends them to `events`. Returns `events`. Throws if there is no event, or if there are too
+ * many.
  */
 function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');

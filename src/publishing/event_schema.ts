@@ -12,7 +12,7 @@ const data = z.unknown().optional();
 const DATA = `Any JSON, at most ${MAX_DATA_DEPTH} levels deep and \`ROUTEMASTER_MAX_EVENT_DATA\` bytes.`;
 
 /**
- * Returns the schema of the body of a publish. It is only for the documentation: events are checked by code
+ * Returns the schema of the body of a publish. It is only for the documentation, because code checks the events
  * (`event_fields.ts`).
  */
 export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimestamps }: EventDialect) {

@@ -3,13 +3,13 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// Matches an unquoted key, as many clients send it. It has visible characters except four. `"` and `\` would mean a
-// broken quoted key. Node puts a comma between several headers of the same name. A semicolon begins parameters in RFC
-// 9651.
+// Matches an idempotency key without quotes, as many clients send it. It has visible characters except four. `"` and
+// `\` would mean a broken quoted key. Node puts a comma between several headers of the same name. A semicolon begins
+// parameters in RFC 9651.
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**
- * Returns the key in an Idempotency-Key header, quoted or not; undefined without the header
+ * Returns the idempotency key in an Idempotency-Key header, quoted or not. Returns undefined without the header
  * (draft-ietf-httpapi-idempotency-key-header). Throws bad_header.
  */
 export function readIdempotencyKey(header: string | undefined): string | undefined {

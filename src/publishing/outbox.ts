@@ -3,20 +3,20 @@ import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts, bytesOf } from './applying.ts';
 
-/** Maximum number of entries that are moved in one step, and approximate maximum of their bytes. */
+/** Maximum number of outbox entries that are moved in one step, and approximate maximum of their bytes. */
 const MAX_ENTRIES = 500;
 const MAX_BYTES = 1_000_000;
 /**
- * Interval of the steps of a busy outbox. The pause between them makes each step move many entries. All outboxes of a
- * process take their steps at the same moments. So entries that several of them have for one partition are sent in
- * one call.
+ * Interval of the steps in which the entries of a busy outbox are moved. The pause between two steps makes each step
+ * move many entries. All outboxes of a process take their steps at the same moments. So entries that several of them
+ * have for one partition are sent in one call.
  */
 const PAUSE_MS = 20;
-/** Number of entries in the last RECENT_MS, approximately, from which an outbox counts as busy. */
+/** An outbox counts as busy if it had about this number of entries in the last RECENT_MS. */
 const BUSY = 5;
 const RECENT_MS = 100;
 
-/** The worker that holds the job of an outbox, with its lease. */
+/** The worker that holds the job of an outbox, with the lease under which it holds the job. */
 export interface OutboxHolder {
   worker: string;
   lease: number;
@@ -24,12 +24,14 @@ export interface OutboxHolder {
 }
 
 /**
- * How the moving of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be
- * left, because `signal` was aborted or the time was over. `lost`: the worker does not hold the job any more.
+ * How the moving of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be left,
+ * because `signal` was aborted or the time was over. `lost`: the worker no longer holds the job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
-/** The first entries of an outbox, after partitions were asked to apply them. */
+/**
+ * The first entries of an outbox that other partitions were asked to apply. The next call of the script removes them.
+ */
 interface Step {
   last: number;
   count: number;
@@ -52,8 +54,8 @@ export class Outbox {
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate number of bytes that are moved at a time from entries set aside. After Redis had no memory for that,
-   * one entry is moved at a time.
+   * Approximate number of bytes that are moved at a time from entries set aside. It is lowered to one entry at a time
+   * after Redis had no memory for more.
    */
   #maxBytes = MAX_BYTES;
 
@@ -69,7 +71,7 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // Other entries were set aside for `to` meanwhile, which come first.
+      // Other entries were set aside for `to` meanwhile. They must be applied first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind);
@@ -79,8 +81,9 @@ export class Outbox {
   }
 
   /**
-   * Moves the entries of the partition `home` until none is left. The step that finds none also ends the job that the
-   * worker `holder` holds.
+   * Empties the outbox of the partition `home`: asks the other partitions to apply its entries, until no entry is left.
+   * `holder` is the worker that holds the job of the outbox. The script call that finds the outbox empty also ends this
+   * job. Resolves with the way in which the moving has ended.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let step: Step | undefined; !signal.aborted; ) {
@@ -95,8 +98,8 @@ export class Outbox {
   }
 
   /**
-   * Moves the entries that `home` has set aside for one other partition, as `empty` moves those in the outbox. Throws
-   * as Partition does.
+   * Asks the partition `to` to apply the entries that `home` has set aside for it, until none is left or `isOver`
+   * returns true. Resolves and throws like `empty`.
    */
   async emptyAside(
     home: Partition,
@@ -119,8 +122,8 @@ export class Outbox {
   }
 
   /**
-   * Lets all partitions apply their entries, except those that are `behind`: earlier entries are set aside for these.
-   * Resolves with the error of each partition that has failed.
+   * Asks all partitions to apply their entries, except the partitions in `behind`: older entries are set aside for
+   * those, which must be applied first. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,
@@ -144,8 +147,8 @@ export class Outbox {
   }
 
   /**
-   * Moves entries that are set aside, step by step. Yields after each step. Returns true if the job that moves them
-   * has ended.
+   * Moves the entries that `home` has set aside for the partition `to`, step by step. Yields after each step. Returns
+   * true if the job that moves them has ended.
    */
   async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
     let applied: number | undefined;
@@ -162,7 +165,7 @@ export class Outbox {
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // For a moment, moving a MB takes several MB of memory, which a full Redis may not have.
+        // Moving a MB takes several MB of memory for a moment, and a full Redis may not have them.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;
@@ -175,7 +178,7 @@ export class Outbox {
 
 /** Matches the start of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Maximum length of the start of an entry: if it names all of 1,024 partitions. */
+/** Maximum length of the start of an entry. An entry is that long if it names all of 1,024 partitions. */
 const HEAD_BYTES = 5200;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {

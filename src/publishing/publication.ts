@@ -30,10 +30,10 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication that contains timed events. It is an Outcome or one of these. `too_far`: an event is
- * due more than a year ahead. `already_delayed`: an event with the same id is delayed already. `too_many_delayed`,
- * `too_much_delayed`: the client has as many delayed events, or as many bytes of them, as it may have. `index` is the
- * position of the event at fault, from 0.
+ * The result of a publication that contains timed events (with `at` or `delay`). It is an Outcome or one of the
+ * following. `too_far`: an event is due more than a year ahead. `already_delayed`: an event with the same id is delayed
+ * already. `too_many_delayed`, `too_much_delayed`: the client has as many delayed events, or as many bytes of them, as
+ * it may have. `index` is the position of the event at fault, from 0.
  */
 export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;
 
@@ -51,8 +51,8 @@ export interface Stored {
 }
 
 /**
- * Stores publications with one script call, in the given order. An idempotency key is remembered for
- * `idempotencyWindowMs` after its publication was accepted.
+ * Stores publications of one partition's topics with one script call, in the given order. An idempotency key is
+ * remembered for `idempotencyWindowMs` after its publication was accepted.
  */
 export async function storePublications(
   partition: Partition,

@@ -21,13 +21,13 @@ import type { StorageGuard } from './storage_guard.ts';
 
 /**
  * Maximum long publishes of a client that are parsed and stored at a time. A script call stores 2,000 events, so more
- * would not be stored sooner. The others wait unparsed: parsed, 350 KB of tiny events take 12 MB, and with 128 such
- * publishes under way a process took 1.5 GB.
+ * publishes would not be stored sooner. The other publishes wait unparsed: 350 KB of tiny events take 12 MB when they
+ * are parsed, and a process with 128 such publishes took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
- * Maximum other publishes of a client that are parsed and stored at a time. Without this limit, 100 connections
- * brought 400 at a time. A publish of another client then waited until all of them were parsed and answered.
+ * Maximum other publishes of a client that are parsed and stored at a time. Without this limit, 100 connections brought
+ * 400 publishes at a time. A publish of another client then waited until all 400 were parsed and answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 
@@ -106,7 +106,7 @@ function handlers(parts: PublishParts) {
       return guard.checkTopic(params.name);
     },
 
-    /** Publishes the events of a body. Resolves when they are in the batches of all subscribers of the topic. */
+    /** Publishes the events of a body. Resolves when the events are in the batches of all subscribers of the topic. */
     async publish(call: PublishCall) {
       const limit = isLong(call) ? longPublishes : shortPublishes;
       return limit.run(call.caller.token, () => store(call));

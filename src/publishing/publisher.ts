@@ -16,7 +16,10 @@ export const MAX_EVENTS_PER_CALL = 2000;
 /** Number of bytes of events that take Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
-/** Is told of each accepted publication. The live tail of events is such an onlooker. */
+/**
+ * Somebody who is told of each accepted publication. The live tail, which shows new events in the console, is such an
+ * onlooker.
+ */
 export interface Onlooker {
   note(publication: Publication): void;
 }
@@ -37,7 +40,7 @@ export class Publisher {
   readonly #crowd = new Crowd();
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
-  /** The function `onFull` is called if Redis is out of memory. It must free some at once. */
+  /** The function `onFull` is called if Redis is out of memory. It must free some memory at once. */
   constructor(
     partitions: Partitions,
     figures: PublishFigures,

@@ -30,7 +30,7 @@ interface Bucket {
 
 /**
  * Limits the publishes of each client over all web processes, by token buckets in Redis. Once Redis has refused a
- * client, this process refuses it before reading a body, until its buckets are no longer empty.
+ * client, this process refuses the client before reading a body, until the client's buckets are no longer empty.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -41,7 +41,10 @@ export class RateLimit {
     max: MAX_DEMANDS_PER_CALL,
   });
 
-  /** Returns undefined if publishing has no rate limit, so that nothing needs to be checked. */
+  /**
+   * Returns a limit on the rates of publishing. Returns undefined if publishing has no rate limit, so that nothing
+   * needs to be checked.
+   */
   static of(control: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
   }
@@ -76,7 +79,10 @@ export class RateLimit {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });
   }
 
-  /** Charges the other events of an admitted body. Resolves and throws as `admit` does, but never rate_limited. */
+  /**
+   * Charges a client for the other events of a body that was admitted. Resolves and throws as `admit` does, but never
+   * throws rate_limited.
+   */
   chargeRest(client: string, events: number): Promise<RateHeaders> {
     return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });
   }
@@ -127,7 +133,8 @@ export class RateLimit {
 }
 
 /**
- * Charges clients for events and bytes of their publications, in the given order. Resolves with a result for each.
+ * Charges clients for the events and bytes of their publications, in the given order. Resolves with a result for each
+ * publication.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

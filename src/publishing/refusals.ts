@@ -7,7 +7,7 @@ export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs'
   maxClientBytes: number;
 }
 
-/** Throws the error for a refused publication. Returns if the publication was accepted, now or before. */
+/** Throws the error for a refused publication. Does nothing if the publication was accepted, now or before. */
 export function refuseUnlessStored(
   { outcome, index }: TimedOutcome,
   topic: string,

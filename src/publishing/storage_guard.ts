@@ -4,28 +4,34 @@ import { type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Time for which a measurement of Redis's memory is used. A burst may exceed the high mark for this long. */
+/**
+ * Time for which a measurement of Redis's memory is used. During this time, a burst may exceed the high mark (the size
+ * of stored data above which publishes are refused).
+ */
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes when Redis has stored more than the high mark for a second (`SETTLED_MS`). Redis is asked for its
- * memory only while requests arrive. A request waits for a new measurement only if the last one would refuse it. If
- * the bus uses several Redises, a full one refuses only publishes to its own partitions.
+ * Refuses publishes when Redis has stored more than the high mark (a limit of bytes) for a second (`SETTLED_MS`). Redis
+ * is asked for its memory only while requests arrive. A request waits for a new measurement only if the last one would
+ * refuse it. If the bus uses several Redises, a full one refuses only publishes to its own partitions.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
   readonly #limits: MemoryLimits;
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
-  /** The partitions whose Redis is above the high mark, by index, with the time since when it is. */
+  /**
+   * The partitions whose Redis stores more than the high mark. The map has, by the index of the partition, the time
+   * since when its Redis has been above the mark.
+   */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   /**
-   * The function `onFull` is called after each measurement with the partitions whose Redis is above the high mark, if
-   * there are any. It must free memory if that lasts.
+   * The function `onFull` is called after each measurement with the partitions whose Redis stores more than the high
+   * mark, if there are any. It must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,
@@ -40,8 +46,8 @@ export class StorageGuard {
   }
 
   /**
-   * Returns the memory limit of the smallest Redis, as last measured. It is 0 if no Redis has a limit, or if nothing
-   * was measured yet. If the last measurement is old, a new one begins.
+   * Returns the memory limit of the smallest Redis, as last measured. The result is 0 if no Redis has a limit, or if
+   * nothing was measured yet. If the last measurement is old, a new measurement begins.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#looking ??= this.#look();
@@ -91,7 +97,7 @@ export class StorageGuard {
 
   /**
    * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. The list is
-   * empty if the Redis cannot be reached; the publish itself will then fail and say so.
+   * empty if the Redis cannot be reached. In that case the publish itself will fail and say so.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

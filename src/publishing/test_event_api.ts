@@ -10,7 +10,7 @@ import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
-/** What a test event contains. Its URL leads nowhere (RFC 2606), so a receiver that fetches it does no harm. */
+/** The content of a test event. Its URL leads nowhere (RFC 2606), so a receiver that fetches the URL does no harm. */
 const TEST = {
   topic: 'routemaster_test',
   type: 'noop',
@@ -29,8 +29,9 @@ interface TestEventParts {
 }
 
 /**
- * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A
- * client may leave its token out of the path, because routers log paths, and a token may be a credential.
+ * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A client
+ * can also use `/subscriber/test`, which does not contain its token, because routers log paths, and a token may be a
+ * credential.
  */
 export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
   const sending = {
