@@ -14,7 +14,10 @@ export const CHAPTERS = {
   Reference: 'This documentation.',
 } as const;
 
-/** Text and examples for a route. Its schemas give the rest of its documentation. */
+/**
+ * The text and the examples that the documentation has for a route. Everything else comes from the schemas of the
+ * route.
+ */
 export interface RouteText {
   chapter: keyof typeof CHAPTERS;
   summary: string;
@@ -27,6 +30,6 @@ export interface RouteText {
   parameters?: Parameter[];
   /** Headers of a successful answer. */
   headers?: Response['headers'];
-  /** The content type of an answer that is not JSON. */
+  /** The content type of the answer, if the answer is not JSON. */
   type?: 'text/plain' | 'text/html';
 }

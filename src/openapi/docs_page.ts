@@ -19,7 +19,8 @@ interface Call {
 
 /**
  * Makes a page that shows the API to people: every call with its fields, answers, errors and a curl command. Each
- * chapter is made in a turn of its own of the event loop, so that other requests do not wait for all of them.
+ * chapter is made in a turn of its own of the event loop, so that other requests do not wait until all chapters are
+ * made.
  */
 export async function docsPage(document: OpenApiDocument): Promise<string> {
   const { info, tags, webhooks } = document;
@@ -48,8 +49,8 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
 }
 
 /**
- * Returns the CSS without escaping it. It is a text of the project itself, and must keep the hash that the header
- * names.
+ * Returns the CSS without escaping it. The CSS is a text of the project itself, and must keep the hash that the header
+ * Content-Security-Policy names.
  */
 function style(): Html {
   return new Html(`<style>${STYLE}</style>`);

@@ -8,6 +8,6 @@ export const DELIVERED_EVENT = {
   ...{ id: 'V1StGXR8_Z5jdHi6', topic: 'products', type: 'update', url: URL, t: 1_795_171_531_417 },
 };
 
-/** Says how a listing is paged. */
+/** The text that says how a listing is paged. */
 export const PAGED =
   'Everything at once, unless `limit` asks for pages. The header `Link` leads to the next one.';

@@ -5,7 +5,7 @@ import type { JsonSchema } from './openapi.ts';
 /** Marks a named schema until it is moved to the components of the document. */
 const MARK = 'x-name';
 
-/** Makes JSON Schemas from schemas of zod. Collects those that have a name in `components`. */
+/** Makes JSON Schemas from schemas of zod. Collects the schemas that have a name in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 
@@ -22,8 +22,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // Some input is checked by code that zod cannot describe. Its schema permits anything, unless `meta` gives it a
-      // type.
+      // Some input is checked by code, because zod cannot describe the rules. The schema of such input permits
+      // anything, unless `meta` gives it a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -34,7 +34,10 @@ export class Schemas {
     return this.#tidied(rest, io === 'output');
   }
 
-  /** Removes what nobody needs from a schema that zod has written. Replaces named schemas by references. */
+  /**
+   * Returns a schema that zod has written without the parts that say nothing to a reader: the limits of JavaScript's
+   * own integers, for example. A named schema is stored in `components`, and a reference takes its place.
+   */
   #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
     const tidy: JsonSchema = {};
     for (const [key, value] of Object.entries(schema)) {

@@ -48,7 +48,7 @@ export interface Operation {
   summary: string;
   description?: string;
   security: Record<string, string[]>[];
-  /** The roles that may make the call. If the list is empty, anybody may. */
+  /** The roles that may make the call. If the list is empty, anybody may make it. */
   'x-roles': readonly Role[];
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, Content> };

@@ -5,8 +5,8 @@ import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
 /**
- * Headers of the page `/docs`. It has no script, loads nothing, and may not be shown in a frame. Its style is allowed
- * by its hash.
+ * Headers of the page `/docs`. The page has no script, loads nothing, and may not be shown in a frame. Its style is
+ * allowed by the hash of the style.
  */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
