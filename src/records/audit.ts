@@ -8,13 +8,13 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
 /**
- * Maximum characters of a name in an entry. Longer names are cut; ids of jobs, and joins with the name of their
- * client, can be longer.
+ * Maximum characters of a name in an entry. Longer names are cut. Ids of jobs can be longer, and so can the names of
+ * joins together with those of their clients.
  */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
 const SLICE = 500;
-/** Maximum entries that are searched for the matching entries of one page. */
+/** Maximum entries of the audit that are searched for the matching entries of one page. */
 const MAX_LOOKED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
@@ -59,7 +59,7 @@ export class Audit {
     return new AuditedCall(caller, (token) => this.#nameOf(token), write);
   }
 
-  /** Records that the bus itself paused a subscriber, because its callback answered 410. */
+  /** Records that the bus itself paused a subscriber, because its callback answered 410 (Gone). */
   pausedByBus(token: string): void {
     const ending = this.#nameOf(token).then((target) => ({ target, status: 410, code: 'callback_gone' }));
     this.#write({ action: 'subscriber.pause', role: 'bus', address: '' }, ending);
@@ -67,7 +67,7 @@ export class Audit {
 
   /**
    * Returns up to `limit` matching entries that are older than `before`, newest first. `next` is the `before` of the
-   * next page, or undefined on the last page. At most 5,000 entries are searched for a page. So it may be short, or
+   * next page, or undefined on the last page. At most 5,000 entries are searched for a page. So a page may be short, or
    * even empty, although more entries match.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
@@ -111,7 +111,7 @@ export class Audit {
     return read.map(([id, flat]) => ({ id, ...fieldsOf(flat) }));
   }
 
-  /** Stores an entry in Redis. Never throws: if Redis is away, the entry is only in the log. */
+  /** Stores an entry in Redis. Never throws. If Redis is away, the entry is only in the log. */
   async #store(entry: Entry): Promise<void> {
     const maxEntries = this.#parts.config.auditEntries;
     if (maxEntries === 0) return;
@@ -149,8 +149,8 @@ export class AuditedCall {
   }
 
   /**
-   * Notes what the call is about. This must be done before the call changes anything: after a client is removed, its
-   * public name cannot be found.
+   * Notes what the call is about. This method must be called before the call changes anything, because the public name
+   * of a client can no longer be found after the client is removed.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
@@ -164,7 +164,10 @@ export class AuditedCall {
       );
   }
 
-  /** Settles as the call does. Then the record is written; the caller does not wait for that. */
+  /**
+   * Settles with the result or the error of the call. Then the record is written; the caller does not wait for the
+   * writing.
+   */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;

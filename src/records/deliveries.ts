@@ -8,8 +8,8 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 const SLICE = 100;
 
 /**
- * The place of a batch in a listing, which is sorted by time and then by id. `placeMs` is the time when the batch
- * ended. For a batch that has not ended, it is the time when the batch was opened (with three decimals).
+ * The place of a batch in a listing, which is sorted by `placeMs` and then by id. `placeMs` is the time when the batch
+ * ended or, if it has not ended, the time when it was opened (with three decimals).
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -20,7 +20,7 @@ interface Wanted {
   /** The subscribers whose batches are listed. Undefined for all. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** Only batches are listed whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
+  /** Only batches whose `placeMs` is at least `sinceMs` and less than `untilMs` are listed. */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: DeliveryPlace | undefined;
@@ -52,7 +52,7 @@ export class Deliveries {
       page.looked += looked;
       page.next = next;
       // A short slice means that the listing has ended, or that the script call has looked at its maximum of 2,000
-      // batches. The page ends then too, so that its work is limited.
+      // batches. In both cases the page ends too, so that the work for a page is limited.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -69,9 +69,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that was not read to its end may have further batches, which belong before some that other
-    // partitions returned. So the page ends where the first of these partitions stopped, and the next page begins
-    // there.
+    // A partition that was not read to its end may have further batches, which belong before some of the batches that
+    // other partitions returned. So the page ends at the place where the first of such partitions stopped, and the next
+    // page begins there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -101,7 +101,7 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /** Lets a waiting batch be tried at once. With `clients`, finds only batches of these subscribers. */
+  /** Makes a waiting batch due at once. With `clients`, finds only batches of these subscribers. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, its] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: its, bid: id });
@@ -121,8 +121,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the partitions of these subscribers, each with its own subscribers. Without `clients`, returns all
-   * partitions, each with an empty list: scripts take an empty list for all subscribers.
+   * Returns the partitions that have these subscribers, each with its own ones of them. Without `clients`, returns all
+   * partitions, each with an empty list, which scripts take for all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

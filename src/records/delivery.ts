@@ -11,7 +11,7 @@ export const STATES = [
 
 const ms = z.int();
 
-/** An attempt at a batch. `reason` and `answer` are null if the attempt succeeded. */
+/** An attempt at a batch, as the API shows it. `reason` and `answer` are null if the attempt succeeded. */
 const ATTEMPT = z.object({
   at: ms.describe('When the attempt began.'),
   status: z.int().nullable().describe('Null if no answer came.'),
@@ -75,8 +75,9 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The history gets an attempt when the attempt ends. While the first attempt is running, it began when the worker
-  // got the job. If the history lacks the first attempt, although others followed it, its time is unknown.
+  // The history gets an attempt when the attempt ends. While the first attempt is running, it began when the worker got
+  // the job. If the history lacks the first attempt, although others followed it, the time of the first attempt is
+  // unknown.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -2,9 +2,12 @@ import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 
-/** Number of workers or subscribers after which a call stops looking. 1,000 take Redis about a millisecond. */
+/**
+ * Number of workers or subscribers after which a call stops looking for jobs. Looking through 1,000 takes Redis about a
+ * millisecond.
+ */
 const MAX_LOOKED = 1000;
-/** Number of workers or subscribers that one step reads. A walk through all of them has many steps. */
+/** Number of workers or subscribers that one command reads. Several commands are needed to go through all of them. */
 const STEP = 200;
 
 /** A job, with the facts that are known from the place where the job was found. */
@@ -17,11 +20,15 @@ export interface FoundJob {
   sinceMs?: number;
 }
 
-/** The position in a place at which reading has stopped. Its form depends on the kind of place. */
+/**
+ * The position at which reading the jobs of a place (a list, a sorted set, all workers, or all lanes) has stopped. Its
+ * form depends on the kind of place.
+ */
 export type Position = readonly string[];
 
 /**
- * Some jobs of a place. `end` is the position after which the next slice begins. It is undefined if no job follows.
+ * Some jobs of a place (a list, a sorted set, all workers, or all lanes). `end` is the position after which the next
+ * slice begins. It is undefined if no job follows.
  */
 export interface JobSlice {
   jobs: FoundJob[];
@@ -31,8 +38,8 @@ export interface JobSlice {
 }
 
 /**
- * A place that has jobs: a list, a sorted set, all workers, or all lanes. The function returns up to `max` of its
- * jobs that follow a position. Its work is limited, however many jobs there are.
+ * A place that has jobs: a list, a sorted set, all workers, or all lanes. The function returns up to `max` jobs of the
+ * place that follow a position. The work of a call is limited, however many jobs the place has.
  */
 export type JobPlace = (
   redis: Commands,
@@ -45,7 +52,7 @@ export type JobPlace = (
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Returns the places that have a queue's jobs in this state. */
+/** Returns the places (lists, sorted sets, all workers, or all lanes) that have a queue's jobs in this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
@@ -77,9 +84,9 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * The jobs that wait for other deliveries of their subscriber, subscriber by subscriber. A position has two parts:
- * the position in the walk through the subscribers (see `step`), and the position among the waiting jobs of the last
- * subscriber.
+ * The jobs that wait for other deliveries of their subscriber, one subscriber after the other. A position has two
+ * parts. The first is the position in the set of subscribers (see `step`). The second is the position among the waiting
+ * jobs of the last subscriber.
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -105,9 +112,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   return { jobs, looked, end: [cursor, last] };
 };
 
-/**
- * The jobs that workers hold. A position in this place is a position in the walk through the workers (see `step`).
- */
+/** The jobs that workers hold. A position in this place is a position in the set of workers (see `step`). */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const slice = await heldJobs(redis, keys, q, max, after);
@@ -149,8 +154,8 @@ async function heldJobs(
 }
 
 /**
- * Reads one step of a walk through a set of names, by SSCAN. A position in the walk has the cursor of its last step,
- * and the last name of that step whose jobs were read.
+ * Reads some names of a set by SSCAN. A whole set is read by several such steps. A position in the set has the cursor
+ * of the last step, and the last name of that step whose jobs were read.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);
@@ -185,8 +190,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank after the last job that was read. If that job is gone, returns the rank of the first job with its
- * score.
+ * Returns the rank of the first job after the last one that was read. If that last job is gone, returns the rank of the
+ * first job with its score.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

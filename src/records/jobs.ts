@@ -21,7 +21,7 @@ export interface ListedJob {
   name: string | null;
   arguments: unknown[];
   state: JobState;
-  /** The token of the subscriber to which the job delivers. Null for other jobs. */
+  /** The token of the subscriber to which the job delivers. Null for a job that does not deliver. */
   subscriber: string | null;
   due: number | null;
   worker: string | null;
@@ -37,7 +37,10 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** A place that has jobs, in a partition. All of its jobs have the same queue and state. */
+/**
+ * A place that has jobs (such as a list or a sorted set), in a partition. All of its jobs have the same queue and
+ * state.
+ */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -57,9 +60,9 @@ export class Jobs {
   }
 
   /**
-   * Returns up to `max` jobs from `place` on. `next` is the `place` of the next page, or undefined on the last page.
-   * The work is limited, so a page may have fewer jobs although more follow. A job whose state changes meanwhile may
-   * be shown twice, or not at all.
+   * Returns up to `max` jobs of a listing, beginning at `place`. `next` is the `place` of the next page, or undefined
+   * on the last page. The work for a page is limited, so a page may have fewer jobs although more follow. A job whose
+   * state changes meanwhile may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

@@ -64,8 +64,8 @@ interface JobsParts {
 }
 
 /**
- * `/jobs`: lists the jobs of the queues, for whom they are, and since when they are there. Can also run a scheduled
- * job at once.
+ * The routes of `/jobs`. They list the jobs of the queues, with the subscriber and the age of each, and can run a
+ * scheduled job at once.
  */
 export function jobsApi(parts: JobsParts): Route[] {
   const { list, run } = handlers(parts);

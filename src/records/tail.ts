@@ -2,21 +2,21 @@ import { clock } from '../clock.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/**
- * Name of the watch that gets the events of all topics. A watch is somebody's wish to see new events. No topic has
- * this name.
- */
+/** Name of the watch (somebody's wish to see new events) that gets the events of all topics. No topic has this name. */
 const ALL_TOPICS = '*';
-/** Time after which a watch ends if nobody has asked for its events. */
+/** Time after which a watch (somebody's wish to see new events) ends if nobody has asked for its events. */
 const WATCH_MS = 15_000;
-/** Maximum number of watches. Each keeps up to KEPT events. */
+/** Maximum number of watches. A watch is somebody's wish to see new events, and keeps up to KEPT of them. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Maximum bytes of an event that is shown. For a longer one, only the length is shown. */
+/** Maximum bytes of an event that the tail shows. Of a longer event, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
-/** Interval at which a process asks Redis for the watches, and stores the events for them that it has noted since. */
+/**
+ * Interval at which a process asks Redis which watches there are, and stores the events that it has noted for them
+ * since.
+ */
 const INTERVAL_MS = 1000;
-/** Maximum events that a process notes for a watch in one interval. */
+/** Maximum events that a process notes for a watch (somebody's wish to see new events) in one interval. */
 const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
@@ -41,7 +41,10 @@ interface Publication {
 /** A noted event. Its text is JSON that is not parsed. */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
-/** The first events of an interval for one watch, and the number of further events, which are left out. */
+/**
+ * The first events of an interval that were noted for one watch (somebody's wish to see new events), and the number of
+ * further events, which are left out.
+ */
 class Notes {
   readonly noted: Noted[] = [];
   #skipped: number;
@@ -50,7 +53,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events after the last noted one. They were left out. */
+  /** Number of events after the last noted one. These events were left out. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -69,12 +72,16 @@ class Notes {
 
 /**
  * Shows a sample of the events that are accepted, to those who watch. Each process notes the first events of each
- * second, and then asks Redis whether anybody watches. While no event is accepted, it does nothing.
+ * second, and then asks Redis whether anybody watches. While no event is accepted, the process does nothing for the
+ * tail.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
-  /** The events noted in this interval, by watch. Events of all topics are always noted, even if nobody watches. */
+  /**
+   * The events noted in this interval, by watch (somebody's wish to see new events). The watch of all topics is always
+   * noted, even if nobody watches.
+   */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
 
@@ -109,7 +116,10 @@ export class Tail {
     return entries.map((entry) => JSON.parse(entry) as TailEntry);
   }
 
-  /** Stores the noted events for those who watch. If that fails, they are lost. No publisher waits for it. */
+  /**
+   * Stores the noted events for those who watch. If storing fails, the noted events are lost. No publisher waits for
+   * this method.
+   */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
     const before = this.#notes;

@@ -23,7 +23,7 @@ export async function* wholeJson(
   yield `],"bytes":${bytes},"topics":${JSON.stringify(topics)}}`;
 }
 
-/** Adds up the events by topic, and the bytes of a delivery with these events. */
+/** Adds up the events of a batch by topic, and the bytes that a delivery with these events has. */
 class EventSum {
   #events = 0;
   #bytes = 1;
