@@ -1,4 +1,4 @@
-/** Number of waiting items at which they are sent at once, before the turn of the event loop ends. */
+/** Number of waiting items that are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
 /**
  * If fewer items than this wait at the end of a turn of the event loop, they are sent. Otherwise they wait for one
@@ -6,14 +6,14 @@ const ENOUGH = 128;
  */
 const FEW = 4;
 
-/** Counts the items that wait in several Batchers of a process. */
+/** Counts the items that wait in several Batchers of a process together. */
 export class Crowd {
   waiting = 0;
 }
 
 /**
- * Limits the size of a call: the weights of its items may sum up to `max`. An item that is heavier by itself is sent
- * alone.
+ * Limits the size of a call. The weights of the items in a call may sum up to `max`. An item with a weight above `max`
+ * is sent alone.
  */
 export interface CallLimit<Item> {
   max: number;
@@ -24,9 +24,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * The crowd of several Batchers whose items come together, such as the publishes to each partition. If many items
-   * wait in all of these Batchers, a Batcher with few items waits for more. By default a Batcher counts only its own
-   * items.
+   * Counts the waiting items of several Batchers whose items come together, such as the publishes to each partition. If
+   * many items wait in all of these Batchers, a Batcher with few items waits for more. By default a Batcher counts only
+   * its own items.
    */
   crowd?: Crowd;
 }
@@ -39,9 +39,9 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Sends items to Redis in groups. Items that arrive in the same turn of the event loop, or while a call is running,
- * are sent in the next call. Under load one call has many items. An item that arrives alone waits for one turn. Only
- * one call runs at a time.
+ * Sends items to Redis in groups. Items that arrive in the same turn of the event loop, or while a call is running, are
+ * sent in the next call. Under load, one call has many items. An item that arrives alone waits for one turn of the
+ * event loop. Only one call runs at a time.
  */
 export class Batcher<Item, Result> {
   readonly #call: (items: Item[]) => Promise<readonly Result[]>;
@@ -49,7 +49,10 @@ export class Batcher<Item, Result> {
   readonly #weigh: (item: Item) => number;
   readonly #ownerOf: (item: Item) => string;
   readonly #crowd: Crowd;
-  /** For each owner of a waiting item, the number of its last turn. */
+  /**
+   * For each owner of a waiting item, the number of the owner's last turn. Owners take turns if not all items fit into
+   * one call.
+   */
   readonly #turns = new Map<string, number>();
   #turn = 0;
   #waiting: Waiting<Item, Result>[] = [];
@@ -101,7 +104,8 @@ export class Batcher<Item, Result> {
   /**
    * Waits for further items until the next turn of the event loop has ended. With 64 connections, waiting for this
    * second turn saves 16 % of the CPU of Redis and 5 % of that of the web process. A call of `publish` then has 52
-   * publications instead of 31. A turn lasts long with a thousand busy sockets, so ENOUGH items end the wait.
+   * publications instead of 31. A turn of the event loop lasts long with a thousand busy sockets, so ENOUGH items end
+   * the wait.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -135,7 +139,7 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner whose next item does not fit into this call has the first turn of the next one.
+      // If an owner's next item does not fit into this call, the owner has the first turn in the next call.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

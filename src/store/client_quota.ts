@@ -1,18 +1,18 @@
-/** Maximum part of Redis's memory that the keys of one client may take. */
+/** Maximum part of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
 const MAX_PART = 0.05;
 
 /**
- * Returns how many bytes of Redis a client may take: `max`, but no more than MAX_PART of `redisMaxBytes`. The latter
- * is the memory limit of Redis, or 0 if it has none.
+ * Returns how many bytes of Redis a client may take: `max`, but no more than MAX_PART of `redisMaxBytes`.
+ * `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
  */
 export function clientBytes(max: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? max : Math.min(max, redisMaxBytes * MAX_PART);
 }
 
 /**
- * Returns the maximum number of keys that a client may store within the lifetime of a key. It is `max`, or less if so
- * many keys would take more than MAX_PART of Redis's memory. Twice this number of keys can exist at a time.
- * `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
+ * Returns the maximum number of keys (idempotency keys or nonces) that a client may store within the lifetime of a key.
+ * It is `max`, or less if `max` keys would take more than MAX_PART of Redis's memory. Twice the returned number of keys
+ * can exist at a time. `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

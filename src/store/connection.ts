@@ -9,14 +9,14 @@ import { RedisCluster } from './redis_cluster.ts';
 import { type Address, addressOf, usesTls } from './redis_url.ts';
 
 /**
- * Maximum time that a command waits for its reply. Then the connection is closed, because callers would otherwise
+ * Maximum time that a command waits for its reply. After it the connection is closed, because callers would otherwise
  * wait for ever.
  */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * The time limits if Redis has replicas. They are shorter: a new master may be ready before the failed one is back,
- * and a dead host never answers.
+ * The time limits if Redis has replicas. They are shorter than without, because a new master may be ready before the
+ * failed one is back, and a dead host never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
@@ -39,7 +39,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
   return {
     ...(usesTls(url) && { tls: encryption }),
-    // Otherwise ioredis sends its name to Redis, by a command that the ACL would have to permit.
+    // Without this, ioredis would send its name to Redis, by a command that the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
@@ -67,7 +67,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
-    // This error only says that this process closed the connection before it was ready.
+    // An error with this text only says that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
@@ -80,9 +80,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 }
 
 /**
- * Returns a function that decides whether an error of Redis should make ioredis connect again. It should if the error
- * says that this Redis, once the master, is now a replica. The sentinels, or the name of the host, then lead to the
- * new master. The command fails all the same.
+ * Returns a function that decides whether an error of Redis should make ioredis connect again. It should connect again
+ * if the error says that this Redis, once the master, is now a replica. The sentinels, or the name of the host, then
+ * lead to the new master. The command that got the error fails all the same.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;

@@ -80,7 +80,7 @@ export const isEach = (shape: Shape): shape is EachShape =>
 export const isRecord = (shape: Shape): shape is RecordShape =>
   typeof shape === 'object' && !isList(shape) && !isEach(shape);
 
-/** Returns the fields of a record in the order in which they are sent: single values first, then lists. */
+/** Returns the fields of a record in the order in which they are sent to Redis: single values first, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
   const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);

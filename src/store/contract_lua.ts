@@ -9,8 +9,8 @@ import {
 } from './contract.ts';
 
 /**
- * Returns the source of a Lua function that reads the arguments of a script from ARGV into a table. `writerOf` is
- * what writes them.
+ * Returns the source of a Lua function that reads the arguments of a script from ARGV into a table. The function that
+ * `writerOf` returns has written them to ARGV.
  */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
@@ -27,7 +27,7 @@ export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if a result of this shape is sent as it is, without conversion. */
+/** True if a result of this shape is sent to the client unchanged. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])
@@ -35,8 +35,8 @@ function isPlain(shape: Shape): boolean {
 }
 
 /**
- * Returns a Lua expression that converts a value to its form in the reply. `value` is itself the Lua expression of
- * that value.
+ * Returns a Lua expression that converts a value of this shape to its form in the reply. `value` is the Lua expression
+ * of that value.
  */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
@@ -51,7 +51,7 @@ function laidOut(shape: Shape, value: string): string {
 
 /**
  * Returns lines of Lua that read a record from ARGV, beginning at position `at`, into `target`. The lines also move
- * `at` behind the record.
+ * `at` to the position after the record.
  */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);

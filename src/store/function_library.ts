@@ -7,7 +7,7 @@ export interface FunctionLibrary {
   lua: string;
 }
 
-/** The prefix of the names of this bus's libraries and of their functions. */
+/** The text with which the names of this bus's libraries and of their functions begin. */
 export const LIBRARIES = 'routemaster_';
 
 /**

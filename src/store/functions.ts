@@ -6,13 +6,13 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** Time for which scripts are run by EVALSHA after Redis has refused functions. Then functions are tried again. */
+/** Time for which scripts are run by EVALSHA after Redis has refused functions. After it, functions are tried again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. The error of a forbidden command
- * inside a function has another text.
+ * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. If the ACL forbids a command inside a
+ * function, the error has another text.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
@@ -24,7 +24,7 @@ const GONE = /^ERR Library not found/;
 const LASTING = /^(?:ERR|NOPERM)/;
 
 interface FunctionsOptions {
-  /** Gets one warning if Redis refuses something that an operator could permit. */
+  /** The log gets one warning if Redis refuses something that an operator could permit. */
   log?: Log | undefined;
   /** If given, a call resolves only when replicas have what the script wrote. */
   replicas?: Replicas | undefined;
@@ -49,9 +49,9 @@ export class Functions {
   }
 
   /**
-   * Calls the function of a script and returns its reply. Redis may refuse functions, because its memory is full or
-   * its ACL forbids them. Then the result of `instead` is returned, and for FALLBACK_MS all calls use `instead`. Any
-   * other error of Redis is thrown unchanged.
+   * Calls the function of a script and returns its reply. Redis may refuse functions, because its memory is full or its
+   * ACL forbids them. In that case, returns the result of `instead`, and uses `instead` for all calls within
+   * FALLBACK_MS. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,
@@ -77,7 +77,7 @@ export class Functions {
   }
 
   /**
-   * Loads the library. Returns true if Redis now has it, and false if Redis refuses it. Loading it twice is
+   * Loads the library into Redis. Returns true if Redis now has it, and false if Redis refuses it. Loading it twice is
    * harmless.
    */
   load(redis: Redis): Promise<boolean> {
@@ -88,8 +88,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases, if Redis permits that. A running process of another release will load
-   * its library again.
+   * Removes the libraries of other releases from Redis, if Redis permits that. If a process of another release is
+   * running, it will load its library again.
    */
   async removeOthers(redis: Redis): Promise<void> {
     try {

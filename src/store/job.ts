@@ -6,13 +6,13 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The shares. A share limits the workers that may deliver at the same time to all slow subscribers, or to all failing
- * ones, or count for all joins.
+ * The names of the shares. A share is the maximum part of the workers that may deliver to all slow subscribers at the
+ * same time, or to all failing subscribers, or count events for all joins.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
 
-/** A job: a name with arguments. Redis stores it in packed form. By this form a job is found in its queue. */
+/** A job: a name with arguments. Redis stores a job in packed form, and finds it in its queue by this form. */
 export interface Job {
   name: string;
   args: unknown[];

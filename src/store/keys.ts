@@ -105,10 +105,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares, after the prefix of its partition. It leads the call to the master that has the
- * partition. The key never exists. So while its slot is being moved, key by key, the old master answers ASK before
- * the script has done anything. If the key existed, that master would run the script until it uses a key that has
- * already been moved.
+ * The key that every script declares to Redis, after the prefix of its partition. It leads the call to the master that
+ * has the partition. The key never exists. So while the slot of the partition is being moved, key by key, the old
+ * master answers ASK before the script has done anything. If the key existed, the old master would run the script until
+ * the script uses a key that has already been moved.
  */
 export const DECLARED_KEY = 'absent';
 
@@ -128,8 +128,8 @@ type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
   : [];
 
 /**
- * The key functions of one partition. For each key in the layout there is a function that returns the key, such as
- * `keys.batch(bid)`.
+ * The functions that make the Redis keys of one partition. For each key in the layout there is a function that returns
+ * the key, such as `keys.batch(bid)`.
  */
 export type Keyspace = {
   readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
@@ -137,7 +137,10 @@ export type Keyspace = {
   readonly wake: (kind: Wake) => string;
 };
 
-/** Makes the key functions of one partition. On a Redis Cluster the prefix must be a hash tag: `{0}:`. */
+/**
+ * Makes the functions that return the Redis keys of one partition. On a Redis Cluster the prefix must be a hash tag:
+ * `{0}:`.
+ */
 export function keyspace(prefix = ''): Keyspace {
   const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {
     const text = fixedText(pattern);

@@ -4,14 +4,16 @@ import type { RedisCluster } from './redis_cluster.ts';
 import { hashTag, slotOfKey } from './tags.ts';
 
 /**
- * Interval of pings. They detect a connection that was cut silently; without them it would look like one on which
- * nothing is announced.
+ * Interval of pings. They detect a connection that was cut silently. Without pings such a connection would look like
+ * one on which nothing is announced.
  */
 const PING_EVERY_MS = 30_000;
-/** Pause before a process subscribes again to channels of a cluster, after it lost the subscription. */
+/** Pause before a process that has lost the subscription to channels of a cluster subscribes to them again. */
 const PAUSE_MS = 100;
 
-/** Somebody who listens to channels. Either all of the channels have the same hash tag, or none has a hash tag. */
+/**
+ * Somebody who listens to channels of Redis. Either all of the channels have the same hash tag, or none has a hash tag.
+ */
 export interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
@@ -36,7 +38,10 @@ export class RedisListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping: NodeJS.Timeout;
 
-  /** Nobody else may use the connection `redis`, because a subscribed connection accepts only PING. */
+  /**
+   * Makes a listener on one Redis. Nobody else may use the connection `redis`, because a subscribed connection accepts
+   * only PING.
+   */
   constructor(redis: Redis) {
     this.#redis = redis;
     tell(redis, this.#audiences);
@@ -73,7 +78,10 @@ export class ClusterListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping = pinging(() => [...this.#redises.values()]);
 
-  /** Nobody else may use `cluster`. It is closed when nobody listens any more. */
+  /**
+   * Makes a listener on the cluster. Nobody else may use the connection `cluster`. It is closed when nobody listens any
+   * more.
+   */
   constructor(cluster: RedisCluster) {
     this.#cluster = cluster;
   }
@@ -103,7 +111,7 @@ export class ClusterListener implements Listener {
         audience.listens();
         await lost;
       } catch {
-        // The master cannot be reached, is not known yet, or has changed. The loop tries again.
+        // The master cannot be reached, is not known yet, or has changed. The loop subscribes again after a pause.
       }
       await sleep(PAUSE_MS, signal);
       await this.#cluster.refresh();
@@ -125,7 +133,7 @@ export class ClusterListener implements Listener {
 }
 
 /**
- * Subscribes to the channels of an audience. If they have a hash tag, SSUBSCRIBE is used, because scripts then
+ * Subscribes to the channels of an audience. SSUBSCRIBE is used if the channels have a hash tag, because scripts then
  * announce by SPUBLISH (lua/shared/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {

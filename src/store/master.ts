@@ -7,7 +7,8 @@ import { slotOfKey } from './tags.ts';
 export type Connection = Redis | RedisCluster;
 
 /**
- * Maximum attempts of a call if its slot keeps moving from one master to another. Together they take about a second.
+ * Maximum attempts of a call whose slot keeps moving from one master to another. All attempts together take about a
+ * second.
  */
 const MAX_TRIES = 10;
 
@@ -31,7 +32,10 @@ const PASSING_WORDS = new Set([
 /** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
-/** For each connection, the number of times it has connected to Redis since the first Master was made for it. */
+/**
+ * For each connection, the number of times that it has connected to Redis since the first Master object was made for
+ * it.
+ */
 const made = new WeakMap<Redis, { count: number }>();
 
 /**
@@ -73,7 +77,7 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** Returns the Redis that has another key. On a cluster that may be another master. */
+  /** Returns the Redis that has another key. On a cluster this may be another master. */
   having(key: string): Master {
     return new Master(this.#connection, key, this.#name);
   }
@@ -116,8 +120,8 @@ function ownError(error: unknown, name: string, address: string | undefined): un
     new StorageUnavailable(cause, `${name} does not answer`, address ?? name);
   if (error instanceof StorageUnavailable) return error;
   if (!(error instanceof ReplyError)) return unavailable(error);
-  // ioredis adds the command with its arguments to the error. It is removed, because arguments may be secret and
-  // errors are logged.
+  // ioredis adds the command with its arguments to the error. The command is removed here, because arguments may be
+  // secret and errors are logged.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
   const word = /^\w+/.exec(message)?.[0] ?? '';

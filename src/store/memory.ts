@@ -5,8 +5,8 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which memory must be short before it counts as short. Redis measures the buffers of its clients only once
- * a second. Until then a reply of 255 MB looks like stored data.
+ * Time for which memory must be short before it counts as short. Redis measures the buffers of its clients only once a
+ * second. Until Redis measures again, a buffered reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
@@ -16,9 +16,9 @@ export interface Memory {
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
-  /** Autodrop starts when `used` is above this; Infinity if there is no limit. */
+  /** The high mark: autodrop starts when `used` is above this. Infinity if there is no limit. */
   highMark: number;
-  /** Autodrop stops when `used` has fallen to this; Infinity if there is no limit. */
+  /** The low mark: autodrop stops when `used` has fallen to this. Infinity if there is no limit. */
   lowMark: number;
   /** Number of deleted keys whose memory is not free yet. A background thread of Redis frees it. */
   unfreed: number;
@@ -30,8 +30,8 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 }
 
 /**
- * Reads the memory of each Redis of the bus. A Redis with several partitions is read once. Returns the memory of the
- * fullest Redis, and the partitions whose Redis cannot be reached. Throws as `Partitions.reach` does.
+ * Reads the memory of each Redis of the bus. A Redis that has several partitions is read once. Returns the memory of
+ * the fullest Redis, and the partitions whose Redis cannot be reached. Throws as `Partitions.reach` does.
  */
 export async function readFullestMemory(
   partitions: Partitions,
@@ -48,7 +48,10 @@ export async function readFullestMemory(
   };
 }
 
-/** Returns the memory that is closest to its high mark. If none has a limit, returns the largest. */
+/**
+ * Returns the memory that is closest to its high mark, above which autodrop starts. If no memory has a limit, returns
+ * the one with the most stored data.
+ */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
   return memories.reduce((most, each) =>

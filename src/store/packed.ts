@@ -1,6 +1,6 @@
 /**
- * Bytes as text with one character per byte (Latin-1). Sending such a text takes a third of the CPU that sending a
- * Buffer takes.
+ * Bytes as text with one character per byte (Latin-1). Sending such a text takes a third of the CPU that a Buffer
+ * takes.
  */
 export class Packed {
   readonly text: string;

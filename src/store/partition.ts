@@ -21,8 +21,8 @@ interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
   /**
-   * Returns the source of the script and its modules as one text, and its digest. Making the text takes a third of a
-   * millisecond, and only EVALSHA needs it.
+   * Returns the source of the script and its modules as one text, and the digest of the text. Making the text takes a
+   * third of a millisecond, and only EVALSHA needs it.
    */
   standalone: () => { lua: string; sha: string };
 }
@@ -31,9 +31,9 @@ export interface PartitionOptions {
   prefix?: string;
   /** The position of the partition in `Partitions.all`; 0 by default. */
   index?: number;
-  /** True if the bus has several partitions. Errors then name the one that they are about. */
+  /** True if the bus has several partitions. In that case an error names the partition that it is about. */
   hasOthers?: boolean;
-  /** Gets one warning if Redis refuses functions. */
+  /** The log gets one warning if Redis refuses functions. */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves; 0 by default. */
   minReplicas?: number;
@@ -101,7 +101,7 @@ export class Partition {
   }
 
   /**
-   * Loads the functions of this release into Redis, and removes those of other releases, if Redis permits that.
+   * Loads the functions of this release into Redis. Removes the functions of other releases, if Redis permits that.
    * Throws as `run` does.
    */
   async prepare(): Promise<void> {

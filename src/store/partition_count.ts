@@ -5,7 +5,8 @@ import type { Master } from './master.ts';
 import type { Partition } from './partition.ts';
 
 /**
- * The key that stores the number of partitions. It begins with the prefix of the bus, but belongs to no partition.
+ * The Redis key that stores the number of partitions. It begins with the prefix of the bus, but belongs to no
+ * partition.
  */
 export const COUNT_KEY = 'partitions';
 
@@ -28,7 +29,7 @@ export async function settlePartitionCount(
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
-    // With NX, because another process may store another number at the same moment.
+    // NX is necessary, because another process may store another number at the same moment.
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();
@@ -44,8 +45,8 @@ export async function settlePartitionCount(
 }
 
 /**
- * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. If a bus with
- * several partitions used the same Redis, that data would never be delivered.
+ * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. A bus with several
+ * partitions that used the same Redis would never deliver that data.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

@@ -11,15 +11,18 @@ interface PartitionsOptions extends PartitionOptions {
   partitions?: number;
 }
 
-/** The results of a reading in all partitions that can be reached, and the partitions that cannot. */
+/** The results of a reading in all partitions that can be reached, and the partitions that cannot be reached. */
 export interface Reached<T> {
   found: T[];
   missing: Partition[];
 }
 
-/** The partitions of the bus. Tells which partition has a topic or a subscriber. */
+/** The partitions of the bus. This class tells which partition has a topic or a subscriber. */
 export class Partitions {
-  /** The partition that stores clients, nonces, failed logins, rates, and the history. */
+  /**
+   * The partition that stores everything about the bus as a whole: clients, nonces, failed logins, rates, and the
+   * history of the bus.
+   */
   readonly control: Partition;
   /**
    * All partitions. Some things are in every partition, such as queues and workers, so a listing must read all of
@@ -62,8 +65,8 @@ export class Partitions {
   }
 
   /**
-   * Returns the partitions in groups, one for each Redis. It is for everything that a Redis has only once, such as
-   * its memory.
+   * Returns the partitions in groups, one for each Redis. Use it to read what a Redis has only once, such as its
+   * memory.
    */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);

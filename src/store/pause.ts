@@ -1,4 +1,7 @@
-/** What can pause a subscriber. `callback_gone` means that the bus has paused it, after its callback answered 410. */
+/**
+ * Those who can pause a subscriber. `callback_gone` means that the bus has paused it, after its callback answered 410
+ * (Gone).
+ */
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 

@@ -19,7 +19,7 @@ export class RedisCluster {
   #refreshing: Promise<void> | undefined;
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `cluster` must be newly made, so that no event of it is missed. */
+  /** Makes connections to the masters of `cluster`. It must be newly made, so that no event of it is missed. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -33,7 +33,10 @@ export class RedisCluster {
     cluster.on('refresh', () => this.#leaveReplicas());
   }
 
-  /** Returns the connection to the master of a slot. If no master is known, throws and begins a refresh. */
+  /**
+   * Returns the connection to the master of a slot. If no master is known for the slot, throws, and begins to ask for
+   * the masters again.
+   */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
     if (redis) return redis;
@@ -92,7 +95,7 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. Callers notice that, because the new connection is counted in `connections`.
+   * may have lost data. Callers notice the loss, because the new connection is counted in `connections`.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

@@ -1,7 +1,10 @@
 import type { RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 
-/** Where Redis is: options of ioredis, the nodes of a cluster, or a URL that ioredis itself can read. */
+/**
+ * Where Redis is, in one of three forms: options of ioredis, the nodes of a cluster, or a URL that ioredis itself can
+ * read.
+ */
 export type Address = Pick<
   RedisOptions,
   'path' | 'sentinels' | 'name' | 'username' | 'password' | 'db' | 'sentinelUsername' | 'sentinelPassword'

@@ -9,8 +9,8 @@ import type { Log } from '../log.ts';
 const WAIT_MS = 1000;
 
 /**
- * Waits until replicas have what was written on a connection. Commands that are sent meanwhile on this connection
- * wait too.
+ * Waits until replicas have the data that was written on a connection. Commands that are sent on the same connection
+ * meanwhile wait too.
  */
 export class Replicas {
   readonly #min: number;
@@ -24,9 +24,9 @@ export class Replicas {
 
   /**
    * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
-   * Redis has written until then. So a repeated publish, which writes nothing itself, also waits for what the first
-   * one wrote. Throws the error of `sent`. Also throws an error of `confirm`; then the command was run, but replicas
-   * may not have its writes.
+   * Redis has written until then. So a repeated publish, which writes nothing itself, also waits for the writes of the
+   * first one. Throws the error of `sent`. Also throws an error of `confirm`: in that case the command was run, but
+   * replicas may not have its writes.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the reply to the command arrives, so it costs no second round trip.
@@ -35,8 +35,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when enough replicas have all earlier writes. Throws StorageUnavailable if they do not within WAIT_MS,
-   * or an error of Redis.
+   * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if they do not
+   * have them within WAIT_MS, or an error of Redis.
    */
   async confirm(redis: Redis): Promise<void> {
     const count = await redis.wait(this.#min, WAIT_MS);

@@ -4,8 +4,8 @@ interface Commands {
 }
 
 /**
- * Sends the commands and returns their replies. Throws the error of the first command that failed. The error of EXEC
- * itself would not say why it failed.
+ * Sends the commands and returns their replies. If a command fails, throws the error of the first one that failed,
+ * because the error of EXEC itself would not say why it failed.
  */
 export async function replies(commands: Commands): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {

@@ -20,7 +20,7 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
 const CALLS = 'calls';
 
 /**
- * The source of the module `defaults`. It has no file in `lua/shared/`, because it is made here from
+ * The source of the module `defaults`. The module has no file in `lua/shared/`, because it is made here from
  * subscription_defaults.ts.
  */
 const DEFAULTS = [
@@ -100,8 +100,8 @@ function includesOf(text: string): string[] {
 }
 
 /**
- * Adds a module to `into`, after the modules that it includes. Throws if a module includes itself, also by way of
- * others, or if it does not exist.
+ * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or if it includes
+ * itself, directly or by way of others.
  */
 function addModule(
   name: string,
@@ -178,7 +178,10 @@ function keyspaces(names: readonly string[]): string {
   ].join('\n');
 }
 
-/** Returns a line of Lua that adds one key function to the table `keys`. Throws if the layout has no such key. */
+/**
+ * Returns a line of Lua that adds the function of one Redis key to the table `keys`. Throws if the layout has no such
+ * key.
+ */
 function keyFunction(name: string): string {
   const key =
     (LAYOUT as Record<string, { pattern: string }>)[name] ??

@@ -5,12 +5,13 @@ import type { Listener } from './listener.ts';
 const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
- * Listens for the announcements of scripts in one partition. Announcements are lost while the connection is down, so
- * all listeners are called when it is back. In addition, listeners must look for work at an interval.
+ * Listens for the announcements that the scripts of one partition make. Announcements are lost while the connection is
+ * down, so all listeners are called when the connection is back. In addition, listeners must look for work at an
+ * interval.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();
-  /** Ends the listening. A repeat is harmless. */
+  /** Ends the listening to announcements. A repeat is harmless. */
   readonly close: () => void;
 
   constructor(listener: Listener, keys: Keyspace) {

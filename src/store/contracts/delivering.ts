@@ -11,9 +11,9 @@ export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs:
 const deliveryLog = 'number';
 
 /**
- * A finished job. `job` may be missing if the script can make the bytes of the job from `bid`. It can if the job
- * delivers this batch, and was packed as this bus packs jobs. `record` is what the delivery log keeps of an accepted
- * batch, or undefined if the log is off.
+ * A finished job. `job` may be missing if the script can make the bytes of the job from `bid`. The script can make them
+ * if the job delivers this batch, and was packed as this bus packs jobs. `record` is what the delivery log keeps of an
+ * accepted batch, or undefined if the log is off.
  */
 const finished = {
   worker: 'text',
@@ -39,17 +39,18 @@ export const lanes = {
   deliveryLog,
 } as const;
 
-/** The client that makes the call. Undefined for root. */
+/** The token of the client that makes the call. Undefined for root. */
 const client = 'text?';
 
 /**
- * The arguments of a step of a bulk, which is a retry or purge of many dead letters. The step looks at dead letters
- * of one subscriber or, without `token`, of all.
+ * The arguments of a step of a bulk. A bulk is a retry or purge of many dead letters. A step is one script call, which
+ * looks at some dead letters of one subscriber or, without `token`, of all.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**
- * What a step of a bulk results in. `lost`: another worker has made this step, or the bulk was cancelled. `going`:
- * further dead letters follow. `next`: another queue follows. `over`: the bulk has ended.
+ * The result of a step of a bulk (one script call, which retries or purges some dead letters). `lost`: another worker
+ * has made this step, or the bulk was cancelled. `going`: further dead letters follow. `next`: another queue follows.
+ * `over`: the bulk has ended.
  */
 const bulkState = 'lost|going|next|over';
 

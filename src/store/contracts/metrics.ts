@@ -1,8 +1,9 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter. `topic` or `subscriber` is what the counter is about, if it is about one. `total` is the counter to
- * which the count is added when that topic or subscriber is removed.
+ * A counter. If the counter is about a topic or a subscriber, `topic` or `subscriber` names it. When that topic or
+ * subscriber is removed, the count is added to the counter `total`. `field` and `total` are fields of the hash
+ * `counters`.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 

@@ -1,6 +1,9 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of subscribers to whose batches a call is limited. If the list is empty, it is not limited. */
+/**
+ * The tokens of the subscribers whose batches a call may find. If the list is empty, the call finds the batches of all
+ * subscribers.
+ */
 const clients = ['text'] as const;
 
 /**

@@ -2,7 +2,7 @@ import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
 /**
- * All counters of a topic or a subscriber. Each comes with the counter to which its count is added when the topic or
+ * All counters of a topic or a subscriber. Each has the counter to which its count is added when the topic or
  * subscriber is removed.
  */
 const series = [counter] as const;
