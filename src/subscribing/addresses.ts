@@ -6,8 +6,8 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
 /**
- * The class of an address: `allowed` (by the operator), `public`, or the name of a range to which callbacks may not
- * go.
+ * Whether callbacks may go to an address. The value is `allowed` (by the operator), `public`, or the name of a range of
+ * addresses to which callbacks may not go.
  */
 export type Standing = 'allowed' | 'public' | (string & {});
 
@@ -22,8 +22,8 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain an IPv4 address. `at` is the position of its first byte. Its bytes are XORed
- * with `mask`, because Teredo inverts the address of the client.
+ * IPv6 networks whose addresses contain an IPv4 address. `at` is the position of the first byte of the IPv4 address.
+ * Its bytes are XORed with `mask`, because Teredo inverts the address of the client.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -42,7 +42,7 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
  */
 const ISATAP = /^0[02]005efe$/;
 
-/** Classifies addresses. Callbacks may go to public ones and to those that the operator allows. */
+/** Classifies addresses. Callbacks may go to public addresses, and to those that the operator allows. */
 export class Addresses {
   readonly #allowed: Network[];
 
@@ -80,8 +80,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address. A router of such a tunnel sends to this IPv4 address, and
-   * other routers to the whole address. So the caller classifies the whole address too. For an address that is not
+   * Classifies the IPv4 address inside an ISATAP address. A router of an ISATAP tunnel sends to the IPv4 address, and
+   * other routers send to the whole address. So the caller classifies the whole address too. For an address that is not
    * ISATAP, the result is `public`.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {

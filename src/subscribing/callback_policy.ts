@@ -66,9 +66,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Checks a callback. Returns undefined if it is acceptable, and otherwise the reason, as advice to the subscriber.
-   * A host name that cannot be resolved now is acceptable: it may be resolved later, and each connection is checked
-   * again.
+   * Checks a callback. Returns undefined if it is acceptable, and otherwise the reason, as advice to the subscriber. A
+   * host name that cannot be resolved now is acceptable, because each connection is checked again later.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
@@ -92,7 +91,7 @@ export class CallbackPolicy {
   }
 
   /**
-   * Makes those checks of `refusal` that need no DNS: that of the port and, if the host is an address, that of the
+   * Makes the checks of `refusal` that need no DNS. It checks the port and, if the host of the URL is an address, that
    * address.
    */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
@@ -107,8 +106,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns those addresses of a host to which the bus may connect, at least one. Throws CallbackRefused if there is
-   * none, and the resolver's error if the name cannot be resolved.
+   * Returns the addresses of a host to which the bus may connect, at least one. Throws CallbackRefused if the bus may
+   * connect to none of them, and the resolver's error if the name cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
@@ -126,8 +125,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns why the first forbidden address is refused, and what the subscriber should do. Returns undefined if no
-   * address is forbidden. The text does not contain the address, because it may be internal.
+   * Returns why the bus may not connect to the first forbidden address, and what the subscriber should do. Returns
+   * undefined if no address is forbidden. The text does not contain the address, because the address may be internal.
    */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {

@@ -5,9 +5,9 @@
 export interface DropNotice {
   batches: number;
   events: number;
-  /** When the oldest of the dropped batches was created, by Redis's clock. */
+  /** Time at which the oldest of the dropped batches was created, by Redis's clock. */
   fromMs: number;
-  /** When the newest of the dropped batches was created. */
+  /** Time at which the newest of the dropped batches was created. */
   toMs: number;
   /** Number of dropped events by topic. The empty topic counts events whose topic is unreadable. */
   topics: Record<string, number>;
@@ -16,8 +16,8 @@ export interface DropNotice {
 const TOPIC = 'topic:';
 
 /**
- * Maximum topics that the header lists. A name has up to 64 characters, and many receivers accept only 8 KB of
- * headers.
+ * Maximum topics that the header with the drop notice lists. A topic name has up to 64 characters, and many receivers
+ * accept only 8 KB of headers.
  */
 const MAX_TOPICS = 50;
 

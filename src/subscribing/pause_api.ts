@@ -10,7 +10,8 @@ type OwnCall = { caller: ClientCaller };
 
 /**
  * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. A client whose
- * token is a credential can use `/subscriber/…`, because routers log paths, and would log a token in them.
+ * token is a credential can use `/subscriber/…`, which has no token in the path. Routers log paths, and would log the
+ * token too.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const { pause, resume } = handlers(subscriptions);

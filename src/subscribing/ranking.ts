@@ -3,7 +3,7 @@ import { pickFirst } from '../picking.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber. Those that need an operator's attention most come first. */
+/** The states of a subscriber, in the order in which they need the attention of an operator, most urgent first. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -14,8 +14,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The ways to sort subscribers: for each, the function whose value they are sorted by. The smallest value comes
- * first. It belongs to the subscriber that needs attention most.
+ * The ways to sort subscribers. Each has the function that computes the value by which subscribers are sorted. The
+ * subscriber with the smallest value needs attention most, and comes first.
  */
 const VALUES = {
   name: () => 0,
@@ -35,16 +35,16 @@ export const SORTS = Object.keys(VALUES) as [Sort, ...Sort[]];
 
 interface Ranking {
   sort: Sort;
-  /** Returns true for subscribers that are listed. */
+  /** Returns true for subscribers that are to be listed. */
   matches: (of: Standing) => boolean;
-  /** The place of the last subscriber of the previous page. */
+  /** The place (sort value and token) of the last subscriber of the previous page. */
   after: string | undefined;
   limit: number;
 }
 
 /**
- * Returns the tokens of one page of sorted subscribers. `next` is the place of the last of them, or undefined on the
- * last page.
+ * Returns the tokens of one page of sorted subscribers. `next` is the place (sort value and token) of the last of them,
+ * or undefined on the last page.
  */
 export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
   const rankOf: (of: Standing) => number = VALUES[sort];
@@ -68,7 +68,10 @@ interface Ranked {
 const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
 
-/** Returns a standing without figures. It is used for a subscriber that is newer than the last sample. */
+/**
+ * Returns a standing (the figures of a subscriber at the last sample) without figures. It stands for a subscriber that
+ * is newer than the last sample.
+ */
 export function unknownStanding(token: string): Standing {
   return {
     ...{ token, queued: 0, oldestAtMs: null, deadLetters: 0, healthPoints: PERFECT_HEALTH, isPaused: false },
@@ -77,7 +80,7 @@ export function unknownStanding(token: string): Standing {
 }
 
 /**
- * Returns the part of the recently attempted events that was accepted, from 0 to 1. Returns undefined if none was
+ * Returns which part of the recently attempted events was accepted, from 0 to 1. Returns undefined if no event was
  * attempted.
  */
 function successOf({ delivered, failed }: Standing): number | undefined {
@@ -87,12 +90,12 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
- * Returns the ms after which the queue will be empty if it shrinks at the present rate. Returns undefined if it does
- * not shrink.
+ * Returns the ms after which the queue of a subscriber will be empty if it shrinks at the present rate. Returns
+ * undefined if the queue does not shrink.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // A queue can shrink even if nothing is delivered, because batches become dead letters or are dropped. That is no
-  // progress.
+  // A queue can shrink even if nothing is delivered, because batches become dead letters or are dropped. Such a queue
+  // gets no forecast.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 

@@ -40,7 +40,10 @@ interface SortedCall {
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;
 
-  /** Resolves with the standings of all subscribers, including those that are newer than the last sample. */
+  /**
+   * Resolves with the standings (the figures at the last sample) of all subscribers. Subscribers that are newer than
+   * the last sample have a standing without figures.
+   */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
     if (known && known.members === (await subscriptions.members())) return known.subscribers;
@@ -63,14 +66,11 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, calls: all.length / ENTRIES_PER_CALL } };
   };
 
-  /**
-   * Resolves with the reports of these subscribers, in this order. Subscribers that do not exist any more are left
-   * out.
-   */
+  /** Resolves with the reports of these subscribers, in this order. Subscribers that no longer exist are left out. */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
-    // A map of all 10,000 subscribers would take 3 ms.
+    // Only the subscribers of this page are put into a map. A map of all 10,000 subscribers would take 3 ms.
     const own = new Map(
       known?.subscribers.filter(({ token }) => reports.has(token)).map((each) => [each.token, each]),
     );
@@ -83,9 +83,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 }
 
 /**
- * Returns a function that is true for the tokens of subscribers which match the `name` that the caller looks for.
- * Root finds subscribers by any part of their token. A viewer finds clients only by their names, because a token may
- * be a credential. A client finds only itself.
+ * Returns a function that is true for the tokens of the subscribers that the caller looks for by the text `name`. Root
+ * finds subscribers by any part of their token. A viewer finds clients only by their names, because a token may be a
+ * credential. A client finds only itself.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

@@ -19,7 +19,7 @@ const ms = z.int();
 
 /**
  * The events of a subscriber that were dropped for lack of memory since it subscribed. `untold` is the number of
- * those that no accepted delivery has reported to it yet.
+ * dropped events that no accepted delivery has reported to the subscriber yet.
  */
 const DROPS_REPORT = z.object({
   batches: z.int(),
@@ -84,7 +84,7 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** What the script `read_subscribers` returns of a subscriber. It encodes an empty list as an object. */
+/** The reply of the script `read_subscribers` for one subscriber. The script encodes an empty list as an object. */
 type Row = [
   token: string,
   hash: string[],
@@ -145,7 +145,7 @@ function listIn(list: string[] | object): string[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Returns the signature scheme of the newest key, which comes first in the text. */
+/** Returns the signature scheme of a subscriber's newest signing key, which comes first in the text `signing`. */
 function scheme(signing: string | undefined): SubscriberReport['signing'] {
   if (signing === undefined) return null;
   return signing.startsWith('whsk_') ? 'v1a' : 'v1';

@@ -22,7 +22,7 @@ import { sortedListing } from './sorted_listing.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';
 import type { Subscriptions } from './subscription.ts';
 
-/** Maximum characters of the text in a search for a name. */
+/** Maximum characters of the text by which subscribers are searched for. */
 const MAX_NAME = 100;
 
 const OTHERS_REPORT = SUBSCRIBER_REPORT.pick({
@@ -118,7 +118,7 @@ function handlers(parts: SubscribersParts) {
 
   /**
    * Returns reports as the caller may see them. Root and viewers see everything except `uuid`. A client sees its own
-   * report whole, and a short report of each other subscriber.
+   * report in full, and a short report of each other subscriber.
    */
   const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
@@ -173,7 +173,7 @@ function handlers(parts: SubscribersParts) {
 
 /**
  * Returns the report of a subscriber that other clients see. It has the fields that the Ruby Routemaster showed. In
- * place of the token it has a public name, because a token may be a credential. It has no uuid, because that is
+ * place of the token it has a public name, because a token may be a credential. It has no uuid, because a uuid is
  * always a credential.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {

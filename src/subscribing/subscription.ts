@@ -7,7 +7,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
-/** Maximum subscribers that one script call reads. Each takes nine commands; 50 take Redis 2 ms. */
+/** Maximum subscribers that one script call reads. Reading one takes nine commands; reading 50 takes Redis 2 ms. */
 const LIST_SLICE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROP_SLICE = 500;
@@ -30,7 +30,7 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries. The key that it replaces signs for another day. Null ends signing. */
+  /** The new key that signs deliveries. The key that is replaced signs for another day. Null ends signing. */
   signingKey?: string | null | undefined;
 }
 
@@ -95,8 +95,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns the topics that the subscriber leaves (`isLeft`) and that live in other partitions. Before that, waits
-   * until the subscriber's queue has all events of these topics that were accepted so far.
+   * Returns the topics that the subscriber leaves (`isLeft`) and that live in other partitions. Before it returns,
+   * waits until the subscriber's queue has all events of these topics that were accepted so far.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -132,8 +132,8 @@ export class Subscriptions {
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // The dead letters are purged even if the subscriber is not found, because an earlier removal may have been cut
-    // off here.
+    // The dead letters are purged even if the subscriber is not found. An earlier removal may have been cut off before
+    // it purged them.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;

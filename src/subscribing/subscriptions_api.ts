@@ -20,12 +20,14 @@ import {
 import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 
 /**
- * Bytes that each topic may add to a request body: a name of up to 64 characters, quotes, a comma and white space.
+ * Bytes that each topic may add to the body of a subscription: a name of up to 64 characters, quotes, a comma and white
+ * space.
  */
 const BYTES_PER_TOPIC = 128;
 
 /**
- * Number of topics of a subscription that count as one more call in the rate limit. A thousand take Redis some 5 ms.
+ * Number of topics of a subscription that count as one further call in the rate limit. A thousand topics take Redis
+ * some 5 ms.
  */
 const TOPICS_PER_CALL = 100;
 
@@ -74,10 +76,10 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a subscription if its client was removed, or its scopes were narrowed, meanwhile: the cache of clients may
-   * be a second old. A removal first deletes the client and then its subscriber. So either this look-up finds that
-   * the client is gone, or the removal finds the subscriber. Narrowing the scopes ends subscriptions in the same
-   * step.
+   * Undoes a subscription if its client was removed, or its scopes were narrowed, during the request. The check before
+   * the subscription cannot see this, because the cache of clients may be a second old. A removal first deletes the
+   * client and then its subscriber. So either this look-up finds that the client is gone, or the removal finds the
+   * subscriber. Narrowing the scopes ends subscriptions in the same step.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -136,8 +138,8 @@ function badCallback(rule: string): BusError {
 }
 
 /**
- * Returns the signing key that a request asks for. If the bus makes a new key, also returns the answer that shows it;
- * no later answer will.
+ * Returns the signing key that a request asks for. If the bus makes a new key, also returns the answer that shows the
+ * key. No later answer will show it.
  */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };

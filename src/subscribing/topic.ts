@@ -13,10 +13,9 @@ import type { Flushing } from './topic_marks.ts';
 const SLICE = 500;
 
 /**
- * A topic. `publisher` is the token of the client that owns it, or null if nobody has published to it. `events` is
- * the number of events ever published, and `delayed` the number of those that wait for their time. `dropped` is the
- * number of delayed events that were dropped for lack of memory, with the due times of the first and the last of
- * them.
+ * A topic. `publisher` is the token of the client that owns it, or null if nobody has published to it. `events` is the
+ * number of events ever published, and `delayed` the number of those that wait for their time. `dropped` has the number
+ * of delayed events that were dropped for lack of memory, and the due times of the first and the last of them.
  */
 export const TOPIC = z
   .object({
@@ -37,8 +36,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * Number of subscribers of a topic whose tokens are read. Redis may return some more, and returns all if there are up
- * to 128.
+ * Number of subscribers of a topic whose tokens are read. Redis may return some more. It returns all if the topic has
+ * up to 128.
  */
 const NAMED_SUBSCRIBERS = 100;
 
@@ -46,7 +45,8 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic, including joins. */
   count: number;
   /**
-   * Tokens of about 100 subscribers. If the caller has named `candidates`, only those of them that are subscribers.
+   * Tokens of about 100 subscribers of the topic. If the caller has named `candidates`, tokens of all those candidates
+   * that are subscribers.
    */
   tokens: string[];
 }
@@ -80,7 +80,7 @@ export class Topics {
     return this.read(await this.#names());
   }
 
-  /** Returns the names of all topics, sorted, as KeptList keeps them. */
+  /** Returns the names of all topics, sorted. KeptList says how old the list may be. */
   names(): Promise<readonly string[]> {
     return this.#list.sorted();
   }
@@ -108,8 +108,8 @@ export class Topics {
   }
 
   /**
-   * Returns the number of a topic's subscribers, and the tokens of some of them. If `candidates` is given, the tokens
-   * are those of them that are subscribers.
+   * Returns the number of a topic's subscribers, and the tokens of some of them. If `candidates` is given, returns the
+   * tokens of those candidates that are subscribers.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(
@@ -158,7 +158,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
     const topics: Topic[] = [];
-    // In pipelines, because 10,000 single commands would delay other requests by 150 ms.
+    // Topics are read in pipelines, because 10,000 single commands would delay other requests by 150 ms.
     for (let from = 0; from < names.length; from += SLICE) {
       const slice = names.slice(from, from + SLICE);
       const [exist, ...hashes] = (await replies(

@@ -1,7 +1,7 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Moves events between partitions: the entries that one partition has in its outbox for another. */
+/** Moves events from one partition to another: those that are waiting in the outbox of the first for the second. */
 export interface Flushing {
   /**
    * Resolves when the partition `to` has applied all entries that `home` has for it now. Throws as Partition does.
@@ -10,17 +10,17 @@ export interface Flushing {
 }
 
 /**
- * Matches a mark in the field `elsewhere` of a topic: a partition, the number of its subscribers of the topic, and
- * the time (µs) when the mark was set.
+ * Matches a mark in the field `elsewhere` of a topic. A mark has the number of a partition, the number of subscribers
+ * of the topic in that partition, and the time (µs) when the mark was set.
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A topic lives in one partition, its home. There it has a mark for each other
- * partition that has subscribers of it, so that events are passed on to that partition. If a mark were missing, the
- * subscribers there would get no events. A needless mark only makes publishing a little slower. So a mark is set
- * before the first subscription. It is removed only if the partition has no subscriber of the topic, and the mark was
- * not set again since that was found out.
+ * Sets and removes the marks of topics. A topic lives in one partition, its home. The home has a mark of the topic for
+ * each other partition that has subscribers of the topic, so that events are passed on to that partition. If a mark
+ * were missing, the subscribers there would get no events. A needless mark only makes publishing a little slower. So a
+ * mark is set before the first subscription. A mark is removed only if its partition was found to have no subscriber of
+ * the topic, and the mark was not set again since then.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -29,15 +29,15 @@ export class TopicMarks {
     this.#partitions = partitions;
   }
 
-  /** Returns those of the topics that live in another partition than this one. */
+  /** Returns those of the topics that live in another partition than `partition`. */
   foreign(partition: Partition, topics: readonly string[]): string[] {
     return topics.filter((topic) => this.#partitions.ofTopic(topic) !== partition);
   }
 
   /**
-   * Marks topics for a partition that will have one more subscriber of them, and creates those that do not exist.
-   * Call this before subscribing, and `refresh` afterwards. Returns false if there would be too many topics. The next
-   * sweep deletes topics that were created in vain.
+   * Marks topics for a partition that will have one more subscriber of them, and creates the topics that do not exist.
+   * A mark makes publishing pass events on to that partition. Call this before subscribing, and `refresh` afterwards.
+   * Returns false if there would be too many topics. The next sweep deletes topics that were created in vain.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
@@ -54,8 +54,8 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks of topics for one partition, by its subscribers. Deletes topics that have neither a publisher
-   * nor a subscriber any more.
+   * Corrects the marks of topics for one partition, by counting the subscribers there. Deletes topics that have neither
+   * a publisher nor a subscriber any more.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -67,12 +67,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks must be read before the subscribers are counted. Then a subscription in between sets its mark again,
-  // which shows in its time.
+  // The marks must be read before the subscribers are counted. If somebody subscribes in between, the mark is set again
+  // with a later time, so it is not removed below.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again. Another call may have found no subscriber before this subscription, and it must
-  // not remove the mark.
+  // Even a correct mark is set again. Another call may have counted no subscriber before this subscription, and must
+  // not remove the mark now.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -89,12 +89,14 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
 
 interface Mark {
   subscribers: number;
-  /** When the mark was set, in µs. If it was set again, the time is later. */
+  /** The time when the mark was last set, in µs. */
   markedUs: string;
 }
 
 /**
- * Returns, for each topic of the partition `home`, its mark for the partition `other`. Undefined stands for no mark.
+ * Returns the marks that these topics have for the partition with the index `partition`, in the order of the topics. A
+ * mark says that this partition has subscribers of the topic. It is stored in `home`, where the topics live. Undefined
+ * stands for no mark.
  */
 async function readMarks(
   home: Partition,
@@ -107,7 +109,7 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/** Reads the field `elsewhere` of a topic. Returns its marks by partition. */
+/** Reads the field `elsewhere` of a topic. Returns the marks in it, by the index of the partition that each names. */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(

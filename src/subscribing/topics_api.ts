@@ -68,8 +68,8 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
 
   /**
    * Throws unless the client may publish to the topic. The scopes are read from Redis, because a deletion cannot be
-   * undone, and the cache of clients may be a second old. If a client's scopes are narrowed, its topics stay its own,
-   * so that nobody else can take their names and subscribers.
+   * undone, and the cache of clients may be a second old. If a client's scopes are narrowed, the client still owns its
+   * topics, so that nobody else can take their names and subscribers.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);
