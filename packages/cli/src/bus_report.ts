@@ -12,7 +12,7 @@ export interface SubscriberLine {
   oldest_seconds: number;
   delivered: number;
   failed: number;
-  /** The health of the subscriber, 0 to 100. Null if it has left, while something of it is still stored. */
+  /** The health of the subscriber, 0 to 100. Null if the subscriber has left, but some of its data is still stored. */
   health: number | null;
   dead_letters: number;
 }
@@ -44,7 +44,7 @@ export interface BusReport {
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // The bus shows a counter only once it has counted something.
+  // The bus shows a counter only after it has counted something.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {

@@ -8,7 +8,7 @@ export interface Option {
   help: string;
 }
 
-/** What a command gets: its arguments and options, and functions to reach the bus and the user. */
+/** What a command gets when it is called: its arguments and options, and functions to reach the bus and the user. */
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
@@ -21,7 +21,7 @@ export interface Call {
   /** Prints a line on stderr that the user should see, but that is not part of the output. */
   note(line: string): void;
   streams: Streams;
-  /** Returns a signal. After this, Ctrl-C aborts the signal instead of ending the process. */
+  /** Returns a signal. After this call, Ctrl-C aborts the signal instead of ending the process. */
   interruption(): AbortSignal;
 }
 
@@ -40,7 +40,7 @@ export interface Streams {
 export interface Command {
   /** One word, or two, such as `token add`. */
   name: string;
-  /** The arguments as help shows them; several forms if it can be called in several ways. */
+  /** The arguments as help shows them. There are several forms if the command can be called in several ways. */
   args: readonly string[];
   options?: Readonly<Record<string, Option>>;
   help: string;

@@ -7,14 +7,14 @@ import { textOf } from './tables.ts';
 
 const TIMEOUT_MS = 10_000;
 /**
- * Maximum difference between two clocks that is fine. The header Date has only whole seconds, and an answer takes
- * some time.
+ * Maximum difference between two clocks that counts as fine. The header Date has only whole seconds, and an answer
+ * takes some time.
  */
 const MAX_SKEW_MS = 10_000;
 
 /**
- * Checks, from this machine and with these credentials, whether the bus works. Prints each finding. Throws Failure if
- * one is bad.
+ * Checks, from this machine and with these credentials, whether the bus works. Prints each finding. Throws Failure if a
+ * finding is bad.
  */
 export async function examine(call: Call): Promise<void> {
   const findings: Finding[] = [];

@@ -3,14 +3,14 @@ import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * A subscription that the bus shows with its health. In compatibility mode it also shows a client the subscriptions
- * of others, without health.
+ * A subscription that the bus shows with its health. In compatibility mode the bus also shows a client the
+ * subscriptions of others, but without their health.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
 /**
- * Maximum number of subscribers to examine. If the bus shows several, as it does to root, only paused and failing
- * ones are examined.
+ * Maximum number of subscribers to examine. If the bus shows several subscribers, as it does to root, only paused and
+ * failing ones are examined.
  */
 const MAX_EXAMINED = 20;
 

@@ -6,7 +6,7 @@ export interface Finding {
   check: string;
   isWell: boolean;
   detail: string;
-  /** What the user should do about the problem. Absent if there is none. */
+  /** The action that the user should take against the problem. Absent if there is no problem. */
   advice?: string;
 }
 
@@ -66,7 +66,7 @@ function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
   return connectTls({ ...to, rejectUnauthorized: false, ...(isName && { servername: host }) });
 }
 
-/** Waits for an event of a socket. Resolves with undefined when it comes, and otherwise with what went wrong. */
+/** Waits for an event of a socket. Resolves with undefined when the event comes, and otherwise with what went wrong. */
 async function connected(socket: Socket, event: string): Promise<string | undefined> {
   try {
     await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });

@@ -27,7 +27,7 @@ function readLabels(text: string): Record<string, string> {
   return Object.fromEntries(labels);
 }
 
-/** Returns the sum of the values that have these labels; 0 if there is none. */
+/** Returns the sum of the values of a figure that have these labels; 0 if there is no such value. */
 export function sumOf(figures: Figures, name: string, labels: Record<string, string> = {}): number {
   const wanted = Object.entries(labels);
   return (figures.get(name) ?? [])

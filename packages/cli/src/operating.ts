@@ -68,7 +68,7 @@ export async function purgeDeadLetters(call: Call): Promise<void> {
 }
 
 /**
- * Returns a list with the given id, or an empty list for `--all`. Throws UsageError if both are missing, so that a
+ * Returns a list with the given id, or an empty list for `--all`. Throws UsageError if neither is given, so that a
  * forgotten id cannot purge everything.
  */
 function idOrAll({ args, options }: Call): string[] {

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 
-/** The words of the Ruby tool for types of events, each with the type in the API. */
+/** The words of the Ruby tool for types of events, each with the name that the type has in the API. */
 const TYPES = {
   created: 'create',
   updated: 'update',

@@ -7,8 +7,8 @@ import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
 /**
- * Maximum events of a request, which is also the maximum that the bus accepts. With half as many, all processes
- * together use 6 % more CPU.
+ * Maximum events of a request, which is also the maximum that the bus accepts. With half as many events a request, all
+ * processes together use 6 % more CPU.
  */
 const MAX_LINES = 10_000;
 /**
@@ -34,8 +34,8 @@ class LinePublisher extends Routemaster {
   #maxLines = MAX_LINES;
 
   /**
-   * Posts the lines of a chunk in their order. The chunk is divided if it is too large for the bus. Calls `stored`
-   * after each part.
+   * Posts the lines of a chunk (some lines of a file) in their order. The chunk is divided if it is too large for the
+   * bus. Calls `stored` after each part.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
@@ -55,7 +55,8 @@ class LinePublisher extends Routemaster {
   }
 
   /**
-   * Posts a part of a chunk. Resolves with undefined if it is stored, and with the problem if the bus has refused it.
+   * Posts a part of a chunk (some lines of a file). Resolves with undefined if the part is stored, and with the problem
+   * if the bus has refused it.
    */
   async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
     const path = `/topics/${encodeURIComponent(topic)}`;
@@ -70,7 +71,7 @@ class LinePublisher extends Routemaster {
   }
 }
 
-/** The bus has refused a part of a file, and has stored nothing of this part. */
+/** Thrown if the bus has refused a part of a file. Nothing of this part is stored. */
 class Refused extends Error {
   readonly problem: ProblemError;
   readonly part: Chunk;
@@ -84,7 +85,7 @@ class Refused extends Error {
 
 /**
  * Publishes the events of a file, which has one event on each line, in their order. Stops at the first refused event,
- * and names its line.
+ * and names the line of that event.
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
@@ -104,7 +105,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // `underWay` is awaited only after the next chunk was read. Without this, Node would report an earlier
+      // `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report an earlier
       // rejection as unhandled.
       underWay.catch(() => {});
     }
@@ -145,7 +146,7 @@ async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<
   if (chunk.lines.length > 0) yield chunk;
 }
 
-/** Returns a Failure that names the line of the refused event, if that is known. */
+/** Returns a Failure that names the line of the refused event, if the bus has told which event it refused. */
 function failureOf({ problem, part: { lines, numbers } }: Refused, stored: number): Failure {
   const { index } = problem.members;
   const place = typeof index === 'number' ? index : lines.findIndex((line) => !isJson(line));

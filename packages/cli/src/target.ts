@@ -25,8 +25,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret is only used with the token that stands beside it. The secret of .rtmrc or of the environment is not
-  // sent with another token.
+  // A secret is only used with the token that was given together with it. The secret of .rtmrc or of the environment is
+  // not sent with another token.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };

@@ -17,7 +17,7 @@ export async function limitToken(call: Call): Promise<void> {
   call.print(await call.connect().limitClient(token, limits), []);
 }
 
-/** Returns the topics of an option, between which are commas; undefined if the option is left out. */
+/** Returns the topics in an option, which are separated by commas. Returns undefined if the option is left out. */
 function topicsIn(option: unknown): string[] | undefined {
   return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
 }

@@ -9,7 +9,7 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const TIMEOUT_MS = 5000;
 /**
- * Time over which rates are computed, once there are readings that old. It is longer than the 5 seconds by which
+ * Time over which rates are computed, once there are readings of that age. It is longer than the 5 seconds by which
  * counters can lag.
  */
 const RATES_OVER_MS = 10_000;
@@ -51,8 +51,8 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Yields a report every two seconds until the signal is aborted. After the first report, a failure is passed to
- * `complain`, and the next attempt follows.
+ * Yields a report every two seconds until the signal is aborted. If a report after the first one fails, the failure is
+ * passed to `complain`, and the next attempt follows.
  */
 async function* reportsOf(
   call: Call,

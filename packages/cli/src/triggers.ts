@@ -28,7 +28,10 @@ function scheduleOf({ cron, timezone, every, at }: Trigger['schedule']): string 
   return every === undefined ? `at ${timeOf(at)}` : `every ${every} ms`;
 }
 
-/** Returns when a trigger fires next. A paused trigger has such a time too, but does not fire then. */
+/**
+ * Returns the time at which a trigger fires next, or `paused` for a paused trigger. A paused trigger has a next time
+ * too, but does not fire then.
+ */
 function nextOf({ paused, next_at }: Trigger): string | null {
   if (paused) return 'paused';
   return next_at === null ? null : timeOf(next_at);

@@ -39,15 +39,18 @@ export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 
   CallOptions;
 
 /**
- * Selects dead letters. For a client these are its own. Root names a `subscriber`. With `join`, only those of that
- * join.
+ * Selects dead letters. A client reaches only its own dead letters. Root names a `subscriber`. With `join`, only the
+ * dead letters of that join are selected.
  */
 interface Whose {
   subscriber?: string | undefined;
   join?: string | undefined;
 }
 
-/** Names the owner of a join or trigger, for root and viewers. Clients leave it out: they reach only their own. */
+/**
+ * Names the owner of a join or trigger, for root and viewers. Clients leave it out, because they reach only their own
+ * joins and triggers.
+ */
 interface Owner {
   client?: string | undefined;
 }
@@ -156,7 +159,7 @@ export abstract class Api {
     return this.list('GET /joins', options);
   }
 
-  /** Resolves with a join and those of its open keys that were opened first: up to `limit` keys, by default 100. */
+  /** Resolves with a join and up to `limit` of its open join keys (by default 100): those that were opened first. */
   join(
     name: string,
     { client, limit, ...options }: Owner & { limit?: number | undefined } & CallOptions = {},
@@ -181,7 +184,7 @@ export abstract class Api {
     return this.call('DELETE /topics/:name/delayed/:id', { params: { name: topic, id } }, options);
   }
 
-  /** Resolves with a topic. Its subscribers are included as far as the caller may see them. */
+  /** Resolves with a topic. The answer includes the subscribers of the topic that the caller may see. */
   topic(name: string, options?: CallOptions) {
     return this.call('GET /topics/:name', { params: { name } }, options);
   }
@@ -228,12 +231,15 @@ export abstract class Api {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Tries a batch at once that waits for its deadline or for its next attempt. */
+  /** Tries at once a batch that waits for its deadline or for its next attempt. */
   retryDelivery(id: string, options?: CallOptions) {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
 
-  /** Lists dead letters, the newest first. Without `subscriber`, root and viewers get those of all subscribers. */
+  /**
+   * Lists dead letters, the newest first. Without `subscriber`, root and viewers get the dead letters of all
+   * subscribers.
+   */
   deadLetters(options: ListOptions<'GET /dead_letters'> = {}) {
     return this.list('GET /dead_letters', options);
   }
@@ -268,12 +274,15 @@ export abstract class Api {
     return this.call('POST /api_tokens', { body: client }, options);
   }
 
-  /** Limits a client to these topics from now on. A limit that is left out ends. */
+  /** Limits a client to these topics from now on. If one of the limits is left out, it ends. */
   limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
   }
 
-  /** Makes a new secret. `grace`: how many ms the old secret still works; a day unless set. */
+  /**
+   * Makes a new secret for a client. `grace` is the number of ms for which the old secret still works, by default a
+   * day.
+   */
   rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
   }
@@ -324,7 +333,10 @@ export abstract class Api {
     return this.call('GET /pulse', {}, options);
   }
 
-  /** Resolves a second late while many deliveries are due. It is for autoscalers, which watch response times. */
+  /**
+   * Resolves a second late while many deliveries are due. Autoscalers that watch response times take the delay as a
+   * sign to start more workers.
+   */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
   }

@@ -24,8 +24,8 @@ interface Challenge {
 }
 
 /**
- * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request counts `nc` one further for the same
- * nonce.
+ * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request with the same nonce has an `nc` that is one
+ * higher than that of the request before.
  */
 export class Digest implements Credentials {
   readonly #token: string;
@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Uses the challenge in an answer 401. If `answered` used an older nonce than the present one, keeps the present
-   * one, because another request has renewed it since.
+   * Uses the challenge in an answer 401. If `answered` used an older nonce than the present one, keeps the present one,
+   * because another request has already got a newer nonce.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
@@ -67,7 +67,10 @@ export class Digest implements Credentials {
   }
 }
 
-/** Finds the challenge for SHA-256 among those of a WWW-Authenticate header. */
+/**
+ * Returns the challenge for SHA-256 among the challenges of a WWW-Authenticate header. Returns undefined if there is
+ * none.
+ */
 function sha256Challenge(header: string): { realm: string; nonce: string } | undefined {
   for (const text of header.split(/(?=\bDigest )/)) {
     const value = (name: string) => new RegExp(`\\b${name}="?([^",]*)"?`, 'i').exec(text)?.[1];

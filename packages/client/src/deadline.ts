@@ -1,8 +1,8 @@
 /** Options that every call takes. */
 export interface CallOptions {
   /**
-   * If it is aborted, the call rejects with the signal's reason. A request that was already sent may still be done by
-   * the bus.
+   * If this signal is aborted, the call rejects with the reason of the signal. The bus may still do a request that was
+   * already sent.
    */
   signal?: AbortSignal | undefined;
   /**
@@ -12,13 +12,13 @@ export interface CallOptions {
 }
 
 /**
- * Maximum time limit: nine minutes. The bus remembers an idempotency key for ten minutes. Events that are repeated
- * later would be stored twice.
+ * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. If events were sent
+ * again after that, they would be stored twice.
  */
 const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * How a call is ended by its deadline. One of these two methods is called, once, unless the deadline is cleared
+ * The two ways in which a deadline ends a call. One of these methods is called, once, unless the deadline is cleared
  * before.
  */
 interface Ending {
@@ -27,8 +27,9 @@ interface Ending {
 }
 
 /**
- * The deadlines of running calls, by signal. A signal has a single listener for all of them. With a listener for each
- * call, adding them would take time that grows with the square of their number, and Node 20 warns of more than ten.
+ * The deadlines of running calls, by signal. A signal has a single listener for all of its deadlines. With a listener
+ * for each call, adding listeners would take time that grows with the square of their number, and Node 20 warns of more
+ * than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 
@@ -39,7 +40,8 @@ export class Deadline {
   readonly #ofSignal: Set<Deadline> | undefined;
 
   /**
-   * Throws the reason of a signal that is already aborted. Throws RangeError for a time limit that is not allowed.
+   * Begins a deadline. Throws the reason of a signal that is already aborted. Throws RangeError for a time limit that
+   * is not allowed.
    */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, ending: Ending) {
     if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
@@ -68,7 +70,7 @@ export class Deadline {
 }
 
 /**
- * All timers call this one function. A closure for each would take memory, and tens of thousands of calls may be
+ * All timers call this one function. A closure for each timer would take memory, and tens of thousands of calls may be
  * running.
  */
 function endLate(deadline: Deadline, timeoutMs: number): void {

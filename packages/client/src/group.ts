@@ -4,9 +4,9 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. However often the request is sent, its idempotency key and its
- * body stay the same, so that a repeat stores nothing twice. For the same reason, events that the caller gives up
- * meanwhile stay in it.
+ * Events of one topic that are sent in one request. However often the request is sent, its idempotency key and its body
+ * stay the same, so that a repeat stores nothing twice. For the same reason, events that the caller gives up meanwhile
+ * stay in the request.
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -28,7 +28,10 @@ export class Group {
     await this.attempts.make({ send: () => transport.send(request, signal), signal, isRepeatable: true });
   }
 
-  /** Must be called for each event that its caller gives up. When all events are given up, the request is aborted. */
+  /**
+   * Must be called for each event that its caller gives up. When the callers have given up all events, the request is
+   * aborted.
+   */
   leave(): void {
     if (--this.#wanted === 0) this.#givenUp.abort();
   }

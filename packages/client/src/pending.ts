@@ -19,8 +19,8 @@ export interface NewEvent<Data = unknown> {
    */
   timestamp?: number | undefined;
   /**
-   * When to publish the event: `at` in ms since 1970, or `delay` in ms after the bus gets the event. At most a year
-   * ahead.
+   * The time at which to publish the event: `at` in ms since 1970, or `delay` in ms after the bus gets the event. It
+   * may be at most a year ahead.
    */
   at?: number | undefined;
   delay?: number | undefined;
@@ -28,7 +28,7 @@ export interface NewEvent<Data = unknown> {
   data?: Data | undefined;
 }
 
-/** The state of the request that has an event, or for which the event waits. */
+/** The state of the request in which an event is sent, or for which the event waits. */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
 export interface PendingParts {
@@ -38,7 +38,7 @@ export interface PendingParts {
   signal: AbortSignal | undefined;
 }
 
-/** A publish that has not ended: its event is neither stored nor refused. */
+/** A call of `publish` that has not ended: its event is neither stored nor refused. */
 export class Pending {
   readonly topic: string;
   /** Resolves when the event is stored. */
@@ -52,8 +52,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * When the time limit or the signal ends the publish, calls `giveUp`, which returns the state of the request.
-   * Throws the reason of a signal that is already aborted.
+   * Begins a publish. When the time limit or the signal ends it, calls `giveUp`, which returns the state of the
+   * request. Throws the reason of a signal that is already aborted.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;

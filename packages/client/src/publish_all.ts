@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that were read, but are neither stored nor refused yet. It is enough for several full requests of
- * 1,000 at any time.
+ * Maximum events that were read from the source, but are neither stored nor refused yet. It is enough for several full
+ * requests of 1,000 events at any time.
  */
 const MAX_UNDER_WAY = 4000;
 

@@ -13,12 +13,12 @@ interface Flush {
 
 /**
  * Publishes events in groups. While a request for a topic is running, further events of that topic are collected, and
- * share the next request. A limited number of events is held as JSON. The others wait as the objects that the caller
- * has given.
+ * share the next request. A limited number of events is held as JSON. The other events wait as the objects that the
+ * caller has given.
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not held as JSON yet, because too many others are. */
+  /** Events that are not held as JSON yet, because too many other events are. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
@@ -115,7 +115,7 @@ export class Publisher {
     return progress;
   };
 
-  /** Forgets a publish that has ended. Returns undefined if it was given up before. */
+  /** Forgets a publish that has ended. Returns undefined if its caller gave it up before. */
   #settle(pending: Pending): Pending | undefined {
     if (!this.#unsettled.delete(pending)) return undefined;
     if (!this.#outside.delete(pending)) {

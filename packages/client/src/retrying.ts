@@ -6,14 +6,14 @@ export type Failure = ProblemError | ConnectionError;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
 /**
- * Part by which the wait of a Retry-After is lengthened at most. Otherwise all clients that got the same time would
- * return together.
+ * Maximum part by which the wait that Retry-After asks for is lengthened. Otherwise all clients that got the same time
+ * would return together.
  */
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum pause before an attempt. No call lasts that long. A pause of more than 24 days would overflow a timer,
- * which then ends at once.
+ * Maximum pause before an attempt, longer than any call lasts. A pause of more than 24 days would overflow a timer, and
+ * the timer would end at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -24,7 +24,7 @@ const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 /** Makes the attempts at one request, and remembers how they have ended. */
 export class Attempts {
   lastFailure: Failure | undefined;
-  /** True if an attempt failed without showing whether the bus has done the request. */
+  /** True if an attempt failed in a way that does not show whether the bus has done the request. */
   hasUnknownEnd = false;
   #isUnderWay = false;
 

@@ -21,7 +21,9 @@ export interface RoutemasterOptions {
   token: string;
   /** The secret of the client. Clients without a secret leave it out, and so does root with Basic. */
   secret?: string | undefined;
-  /** Use Digest authentication (SHA-256) instead of Basic, so that the secret is not sent over the network. */
+  /**
+   * If true, Digest authentication (SHA-256) is used instead of Basic, so that the secret is not sent over the network.
+   */
   digest?: boolean | undefined;
   /**
    * Time within which a call must succeed, including retries and pauses. The default is 60,000, and the maximum
@@ -71,9 +73,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`. Resolves with their number when all are stored. It reads up to 4,000 events
-   * ahead of those that are stored. `timeoutMs` applies to each event. After a failure it reads no more events. When
-   * all that were read are stored or refused, it then rejects with a PublishAllError.
+   * Publishes each event of `events`. Resolves with the number of events when all are stored. Reads up to 4,000 events
+   * ahead of those that are stored. `timeoutMs` applies to each event. After a failure, reads no more events, waits
+   * until all events that were read are stored or refused, and rejects with a PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

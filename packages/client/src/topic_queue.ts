@@ -13,14 +13,20 @@ const MAX_EVENTS = 1000;
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request, unless a single event is longer. The bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
-/** After a refused request, the groups of events are small. Each success multiplies their maximum size by this. */
+/**
+ * After a refused request, the next requests have few events. Each success multiplies the maximum number of events by
+ * this.
+ */
 const GROWTH = 1.25;
 
-/** Error codes that mean that one event of a request is at fault. The bus stores a request whole or not at all. */
+/**
+ * Error codes that mean that one event of a request is at fault. The bus stores either all events of a request or none.
+ */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
 /**
- * The result of a refused request: the events at fault, and their error. The other events of the request wait again.
+ * The result of a refused request: the events that the bus refused, and the error. The other events of the request wait
+ * again.
  */
 interface Refusal {
   refused: readonly Pending[];

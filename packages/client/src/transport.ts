@@ -12,8 +12,8 @@ export interface Request {
 }
 
 /**
- * Maximum Digest challenges that one attempt answers. One is the first challenge. Another follows if the nonce is too
- * old, or unknown because Redis was emptied. A third challenge means that the secret is wrong.
+ * Maximum Digest challenges that one attempt answers. The first challenge brings a nonce. Another one follows if the
+ * nonce is too old, or unknown because Redis was emptied. A third challenge means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 

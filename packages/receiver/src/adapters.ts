@@ -1,6 +1,6 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// These interfaces describe what is used of Node and of the frameworks, so that a program need not install their
+// The interfaces below describe what is used of Node and of the frameworks, so that a program need not install their
 // types.
 
 /** The part of a request of `node:http` or Express that is used here. A framework may have read the body already. */
@@ -51,7 +51,7 @@ export function nodeListener(deliveries: Deliveries) {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
     const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
-    // The body was cut off: the bus has closed the connection, so it waits for no answer.
+    // The body was cut off. The bus has closed the connection, so it does not wait for an answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
     if (body === 'parsed') return write(request, response, answer(500, PARSED));
@@ -71,8 +71,8 @@ async function bodyOf(request: NodeRequest, maxBytes: number): Promise<Uint8Arra
   if (request.readableEnded || request.body !== undefined) return 'parsed';
   const chunks: Buffer[] = [];
   let bytes = 0;
-  // With `destroyOnReturn: false`, the request is not destroyed. That would close the connection before the answer is
-  // sent.
+  // With `destroyOnReturn: false`, the request is not destroyed at the end of the loop. Destroying it would close the
+  // connection before the answer is sent.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > maxBytes) return 'too_large';

@@ -1,12 +1,12 @@
 /**
- * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If
- * the process dies in between, the claim expires, and the delivery is handled when the bus repeats it. So no delivery
- * is lost.
+ * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
+ * process dies in between, the claim expires, and the delivery is handled when the bus repeats the delivery. So no
+ * delivery is lost.
  */
 export interface DeliveryStore {
   /**
-   * Claims a delivery. `claimed`: the caller must handle it, and then confirm or release it. `handled`: it was
-   * confirmed before. `busy`: another caller has claimed it.
+   * Claims a delivery. The result is `claimed` if the caller must handle the delivery, and then confirm or release it.
+   * It is `handled` if the delivery was confirmed before, and `busy` if another caller has claimed it.
    */
   claim(id: string): Promise<'claimed' | 'handled' | 'busy'>;
   confirm(id: string): Promise<void>;
@@ -16,14 +16,17 @@ export interface DeliveryStore {
 
 export interface DeliveryStoreOptions {
   /**
-   * Time for which a confirmed delivery is remembered. The default is two days; by default the bus repeats a delivery
-   * for a day.
+   * Time for which a confirmed delivery is remembered. The default is two days, because by default the bus repeats a
+   * delivery for a day.
    */
   rememberMs?: number;
 }
 
 export interface ClaimOptions {
-  /** Maximum duration of a claim. The default is a minute. It must be longer than any handler takes. */
+  /**
+   * Maximum duration of a claim, after which another caller may claim the delivery. The default is a minute. It must be
+   * longer than any handler takes.
+   */
   claimMs?: number;
 }
 
@@ -83,10 +86,10 @@ interface RedisOptions {
 
 const CLAIMED = 'claimed';
 const HANDLED = 'handled';
-/** A Lua script that deletes a claim. A delivery that was confirmed stays. */
+/** A Lua script that deletes the claim of a delivery. If the delivery was confirmed meanwhile, it changes nothing. */
 const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
 
-/** A store in Redis, which all processes of a service share. It outlives the processes. */
+/** A store in Redis, which all processes of a service share. The stored deliveries outlive the processes. */
 export class RedisStore implements DeliveryStore {
   readonly #send: SendCommand;
   readonly #prefix: string;

@@ -2,13 +2,16 @@ import type { SendCommand } from './delivery_store.ts';
 import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
-/** Stores dirty URLs: those of which copies are out of date. Each has the time of the newest event that said so. */
+/**
+ * Stores dirty URLs. A URL is dirty if copies of what it leads to are out of date. Each URL has the time of the newest
+ * event about it.
+ */
 export interface DirtyStore {
-  /** Adds URLs. A URL that is already stored gets the later of both times. */
+  /** Adds URLs with their times. A URL that is already stored gets the later of the two times. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs with their times, in no particular order. */
   some(limit: number): Promise<[url: string, t: number][]>;
-  /** Removes a URL. It stays if it was marked with a later time meanwhile. */
+  /** Removes a URL, unless it was marked with a later time than `t` meanwhile. */
   clean(url: string, t: number): Promise<void>;
   count(): Promise<number>;
 }
@@ -31,7 +34,7 @@ export class DirtyMap {
     };
   }
 
-  /** The number of URLs to handle. */
+  /** Returns the number of URLs that are still to be handled. */
   count(): Promise<number> {
     return this.#store.count();
   }

@@ -6,7 +6,7 @@ export interface ReceivedEvent<Data = unknown> {
   type: 'create' | 'update' | 'delete' | 'noop';
   /** The URL of the thing that changed. */
   url: string;
-  /** When it happened, in milliseconds since 1970. */
+  /** The time at which the thing changed, in milliseconds since 1970. */
   t: number;
   /** The data that the publisher has sent with the event, if any. */
   data?: Data;
@@ -22,7 +22,10 @@ export interface Delivery {
   dropped?: DropNotice;
 }
 
-/** The events that the bus dropped because its memory was full. */
+/**
+ * A notice about the batches and events that the bus dropped because its memory was full. `batches` and `events` are
+ * their numbers.
+ */
 export interface DropNotice {
   batches: number;
   events: number;

@@ -13,7 +13,8 @@ export interface NewestStore {
 /**
  * Returns a handler that passes on only the newest event of each URL in a delivery, and only if it is newer than all
  * events of this URL that were handled before. So repeated and late events are left out. The times are stored after
- * `handler` has resolved. So an event for which it failed is passed on again.
+ * `handler` has resolved. So if `handler` fails for an event, the event is passed on again when the bus repeats the
+ * delivery.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {

@@ -16,35 +16,35 @@ export type Handler<Data = unknown> = (
 export type Handled = void | { failed: readonly string[] };
 
 /**
- * The handlers of events, by topic. The handler `*` gets the events of all other topics. Without it, they are
- * ignored.
+ * The handlers of events, by topic. The handler `*` gets the events of all topics without a handler of their own. If
+ * there is no handler `*`, these events are ignored.
  */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
   : { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
-  /** The `uuid` of the subscription. Several are accepted while it is being changed. */
+  /** The `uuid` of the subscription. Several may be given while the uuid is being changed. */
   uuid?: string | readonly string[];
   /**
-   * The secret (`whsec_…`) or public key (`whpk_…`) by which deliveries are checked. If it is given, deliveries must
-   * be signed. Several are accepted while it is being changed.
+   * The secret (`whsec_…`) or public key (`whpk_…`) by which deliveries are checked. If it is given, deliveries must be
+   * signed. Several may be given while the key is being changed.
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
   /**
-   * The store by which repeated deliveries are recognized, so that they are not handled again. Without it, they are
-   * handled again.
+   * The store by which repeated deliveries are recognized, so that they are not handled again. Without a store,
+   * repeated deliveries are handled again.
    */
   store?: DeliveryStore;
   /**
-   * Called before the handlers, with the URLs of the events. Cached copies of these URLs are out of date and must not
-   * be used any more.
+   * Called before the handlers, with the URLs of the events. The function must make sure that cached copies of these
+   * URLs, which are out of date, are not used any more.
    */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
-   * Called before the handlers if the bus had to drop events. If it throws, the delivery is refused, and repeated
-   * later.
+   * Called before the handlers if the bus had to drop events. If the function throws, the delivery is refused, and the
+   * bus repeats it later.
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
@@ -82,7 +82,7 @@ export class Deliveries {
   readonly #authorizations: string[];
   readonly #signature: ReturnType<typeof signatureCheck> | undefined;
 
-  /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if one is malformed. */
+  /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
   constructor(options: ReceiverOptions) {
     const [uuids, secrets] = [listOf(options.uuid), listOf(options.signingSecret)];
     if (uuids.length + secrets.length === 0) {

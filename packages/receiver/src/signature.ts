@@ -32,9 +32,10 @@ interface Verifier {
 }
 
 /**
- * Returns a function that verifies deliveries by any of `secrets`. A secret is `whsec_…`. The public key of a
- * subscriber with `"signing_secret":"ed25519"` is `whpk_…`. The function returns undefined if a delivery is genuine,
- * and otherwise why it is refused. Throws TypeError if a secret is malformed.
+ * Returns a function that verifies deliveries by any of `secrets`. A secret begins with `whsec_`. For a subscriber with
+ * `"signing_secret":"ed25519"`, pass its public key, which begins with `whpk_`, in `secrets`. The function returns
+ * undefined if a delivery is genuine, and otherwise why it is refused. Throws TypeError if a secret or key is
+ * malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
@@ -84,7 +85,7 @@ function bySecret(key: Buffer): Check {
   };
 }
 
-/** Compares two texts. The time that this takes does not show where they differ. */
+/** Compares two texts. The time that the comparison takes does not show where the texts differ. */
 export function areEqual(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
