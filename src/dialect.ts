@@ -42,7 +42,7 @@ export const DIALECTS = {
     cutsMax: false,
     events: { maxUrlLength: 1024, ignoresUnknownFields: false, loosensTimestamps: false },
   },
-  /** Compatibility mode: the bus answers like the Ruby Routemaster, whose clients expect that. */
+  /** Compatibility mode: the bus answers as the Ruby Routemaster did, because its clients expect such answers. */
   routemaster: {
     published: 200,
     redirected: { reads: 301, others: 307 },

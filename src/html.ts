@@ -18,12 +18,15 @@ const ESCAPES: Record<string, string> = {
 };
 
 /**
- * Matches control characters, and characters that change the direction of the text around them. Both could hide parts
+ * Matches control characters, and characters that change the direction of the text around them. Either could hide parts
  * of a text.
  */
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
-/** Matches texts that need no escaping, as most do. A table of 100 rows takes 0.3 ms, and took 1 when all were escaped. */
+/**
+ * Matches texts that need no escaping. Most texts need none. A table of 100 rows takes 0.3 ms, and took 1 ms when all
+ * texts were escaped.
+ */
 const PLAIN = /^[ !#-%(-;=?-~]*$/;
 
 /**

@@ -27,7 +27,7 @@ local topics = include('topics')
 -- to count one.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
--- Maximum joins of one client that may have the same topic as a source.
+-- Maximum joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
 -- Returns a source topic of this join that is already a source of too many other joins of the client. Returns nothing

@@ -13,8 +13,8 @@ A subject that no longer exists gets no entry, so that a late sample does not br
 ]]
 local counters = include('counters')
 
--- Time after its last entry at which Redis deletes a history. The history of a removed topic or subscriber is deleted
--- at once.
+-- Time after its last entry at which Redis deletes a history of figures. The history of a removed topic or subscriber
+-- is deleted at once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)

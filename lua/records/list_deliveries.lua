@@ -34,8 +34,8 @@ local function queue_owners(call, listing, clients)
   return tokens
 end
 
--- Adds the queued batches of these subscribers to the sources of the listing. If `state` is given, only batches in
--- that state are listed.
+-- Adds the queued batches of these subscribers to the sources of the listing (the indexes and logs that it reads). If
+-- `state` is given, only batches in that state are listed.
 local function add_queues(call, listing, sources, clients, state)
   for _, token in ipairs(clients) do
     local index = call.keys.batches_queued(token)
@@ -94,8 +94,8 @@ local function add_dead(call, listing, sources, clients)
   end
 end
 
--- Adds the delivery logs to the sources of the listing. With `wanted` ('taken' or 'dropped'), adds only the logs of
--- batches that ended in this way.
+-- Adds the delivery logs to the sources of the listing (the indexes and logs that it reads). With `wanted` ('taken' or
+-- 'dropped'), adds only the logs of batches that ended in this way.
 local function add_logs(call, listing, sources, clients, wanted)
   for _, ending in ipairs(#clients == 0 and delivery_log.ENDINGS or {}) do
     if not wanted or ending == wanted then sources[#sources + 1] = delivery_trail.source(call, listing, ending) end

@@ -9,8 +9,8 @@ local lanes = include('lanes')
 local ruby = include('ruby')
 local choosing = {}
 
--- Maximum jobs that one script call skips because they cannot run now. This bounds the time for which a call blocks
--- Redis.
+-- Maximum jobs that one script call skips because they cannot run now. The maximum bounds the time for which a call
+-- blocks Redis.
 local MAX_PASSED_OVER = 500
 
 -- Number of items of a batch's list that are read to see its header. If the list is short, these are all of its

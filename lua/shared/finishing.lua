@@ -73,8 +73,8 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Stores the effects of one subscriber's accepted batches. Returns a true value if the accepted batches ended the
--- subscriber's trial.
+-- Stores the effects of one subscriber's accepted batches. Returns a true value if they ended the subscriber's trial,
+-- during which it could have one delivery in flight at most.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)

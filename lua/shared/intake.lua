@@ -94,7 +94,7 @@ end
 
 -- Ends the current run, which has the events of successive publications to one topic. Gives its events to every
 -- subscriber of the topic, and to the other partitions that have subscribers of it. Subscribers that had no events in
--- this script call share one slice; each of the others gets a copy.
+-- this script call share one slice of the list of events; each of the others gets a copy.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end

@@ -72,8 +72,8 @@ function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- A record keeps only the last ids, so the ids of the first events can be missing. This is the number of missing
-    -- ones.
+    -- A record keeps only the last ids, so the ids of the first events can be missing. `unknown` is the number of
+    -- missing ids.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and taken or kept

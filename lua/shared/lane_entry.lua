@@ -59,7 +59,7 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- While this job was the trial job, the job of the oldest batch may have waited for it to end.
+  -- While this job was the trial job, the job of the oldest batch may have waited for the trial job to end.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
@@ -110,7 +110,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- All other jobs of the subscriber wait while it has a trial job.
+  -- All other jobs of the subscriber wait while the subscriber has a trial job (the single job by which a failing
+  -- subscriber is tried again).
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -70,17 +70,17 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial. `own_limit`
--- is the number that the subscriber has set, or false. `args` are arguments of the script: lane_limit and
--- lane_limit_max.
+-- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial (a failing
+-- subscriber on trial may have one). `own_limit` is the number that the subscriber has set, or false. `args` are
+-- arguments of the script: lane_limit and lane_limit_max.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries in flight that a lane may have after a spare worker has begun one.
--- `in_flight` is the number now. `entered` is the number of deliveries, in all lanes, that this script call has begun
--- but not stored yet.
+-- Returns the maximum number of deliveries in flight that a lane may have after a spare worker has begun one. Spare
+-- workers deliver only while all other workers of their thread hang. `in_flight` is the present number of deliveries in
+-- the lane. `entered` is the number of deliveries, in all lanes, that this script call has begun but not stored yet.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -126,7 +126,7 @@ end
 -- of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no worker is in a share, and a single command finds that out.
+  -- Usually no worker is in a share, and a single command finds out whether one is.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))

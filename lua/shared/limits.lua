@@ -28,7 +28,7 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that its scopes do not permit any more. Returns their tokens.
+-- Ends the joins of a client that its scopes no longer permit. Returns the tokens of these joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

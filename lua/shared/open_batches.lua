@@ -59,8 +59,9 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Subtracts bytes from the room of open batches. `tokens`, `bids` and `bytes` have, for each batch, its subscriber,
--- its UID and the bytes to subtract. Returns the room left in each batch, by subscriber.
+-- Subtracts bytes from the room of open batches, the bytes that still fit into them. `tokens`, `bids` and `bytes` have,
+-- for each batch, its subscriber, its UID and the bytes to subtract. Returns the room left in each batch, by
+-- subscriber.
 function open_batches.take_room(call, tokens, bids, bytes)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end

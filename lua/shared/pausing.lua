@@ -37,8 +37,8 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Tries a subscriber at once, even if it is held back after a failure: its trial job runs, and up to `max` of its
--- waiting jobs become instant.
+-- Tries a subscriber at once, even if it is held back after a failure. Its trial job (the single job by which a failing
+-- subscriber is tried again) runs, and up to `max` of its waiting jobs become instant.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

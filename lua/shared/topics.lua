@@ -48,9 +48,9 @@ local function end_elsewhere(call, topic, marks)
   return true
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. A topic that is a source of joins stays, but
--- without a publisher. Returns the number of its delayed events, and the numbers of the other partitions that have
--- subscribers of it.
+-- Deletes a topic with its delayed events, and ends its subscriptions. If joins count the events of the topic, it
+-- stays, but without a publisher. Returns the number of its delayed events, and the numbers of the other partitions
+-- that have subscribers of it.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))

@@ -4,10 +4,10 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber. This is a sorted set, with the time (µs) at which each job was
--- added. In a list, dropping the jobs of the oldest batches would be slow, because jobs that are tried again stand
--- near the end. Jobs that one script call adds get times 1 µs apart. Adding a job takes longer, so jobs of later
--- calls come after them.
+-- Adds a job to the waiting jobs of a subscriber. They are a sorted set, with the time (µs) at which each job was
+-- added. In a list, dropping the jobs of the oldest batches would be slow, because jobs that are tried again stand near
+-- the end. Jobs that one script call adds get times 1 µs apart. Adding a job takes longer, so jobs of later calls come
+-- after them.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)

@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or a quarantine: stop, or look for jobs of a partition. The partition is given by its
- * index in `Partitions.all`.
+ * An order to a delivery thread, or to a quarantine (the process that delivers batches which may have killed workers):
+ * stop, or look for jobs of a partition. The partition is given by its index in `Partitions.all`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 

@@ -31,7 +31,7 @@ const IDLE_MS = 60_000;
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
-  /** The program that the process of the quarantine runs. Its first message is the QuarantineData. */
+  /** The program that the process of the quarantine runs. The first message to this process is the QuarantineData. */
   file: URL;
   config: Config;
   partitions: Partitions;
@@ -68,7 +68,10 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** Looks for suspects. Call this method when there may be a suspect. */
+  /**
+   * Makes the quarantine look for suspects (batches that may have killed their workers). Call this method when there
+   * may be a suspect.
+   */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
@@ -114,8 +117,8 @@ export class Quarantine {
   }
 
   /**
-   * Resolves when the process has ended. The result is the id of its worker if the process died, and otherwise
-   * undefined.
+   * Runs a process that delivers the suspects. Resolves when the process has ended. If it died, the result is the id of
+   * its worker, and otherwise undefined.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;

@@ -48,8 +48,8 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs, as `ack` does. Then assigns instant jobs to `workers`, at most one to each. A worker
-   * that already holds a job is given that job again.
+   * Deletes the `finished` jobs and their batches, like `ack`. Then assigns instant jobs to `workers`, at most one to
+   * each. A worker that already holds a job is given that job again.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -64,7 +64,7 @@ export class Queue {
     return this.#partition.run('ack', { q: this.name, ...this.#settings, ...finishedArguments(finished) });
   }
 
-  /** Returns a job to the queue. Changes nothing if the worker does not hold the job any more. */
+  /** Returns a job to the queue. Changes nothing if the worker no longer holds the job. */
   async nack(
     grant: Grant,
     { delayMs, damage, throttleMs, attempt, gone, isUncounted = false }: Retry,
@@ -81,7 +81,7 @@ export class Queue {
     });
   }
 
-  /** Makes a dead letter of the job's batch. Changes nothing if the worker does not hold the job any more. */
+  /** Makes a dead letter of the job's batch. Changes nothing if the worker no longer holds the job. */
   async bury(grant: Grant, { damage, throttleMs, attempt, reason }: Burial): Promise<Reply<'bury'>> {
     return this.#partition.run('bury', {
       ...this.#held(grant),

@@ -55,8 +55,8 @@ export function workersOfPartition(
 }
 
 /**
- * The workers of one thread for one partition. While all of them stand still, because subscribers hang, spare workers
- * serve other subscribers.
+ * The workers of one thread for one partition. While all of them stand still (all busy, and no job ends), because
+ * subscribers hang, spare workers serve other subscribers.
  */
 export class ThreadWorkers {
   readonly #onIdle: (idle: number) => void;
@@ -71,8 +71,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // The spare workers are woken for jobs that became ready before the standstill. No spare worker was woken for
-      // those jobs at that time.
+      // When the workers stand still, the spare workers are woken for jobs that became ready before. No spare worker
+      // was woken for those jobs when they became ready.
       this.#spare.wake();
     });
     this.#regular = new Workers(

@@ -57,8 +57,8 @@ export class Workers {
   #readyJobs = 1;
   /**
    * True if all idle workers must ask in the next call. After a tick all must ask, because asking is their heartbeat.
-   * After a failed call too: Redis may have assigned jobs to them, and a worker that asks is given again the job that
-   * it holds.
+   * After a failed call all must ask too: Redis may have assigned jobs to them, and a worker that asks is given again
+   * the job that it holds.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;

@@ -42,8 +42,8 @@ interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
   /**
-   * Moves events between partitions. Needed with several partitions: sources in other partitions send their events
-   * through outboxes.
+   * Moves events between partitions. It is needed if the bus has several partitions: events of source topics in other
+   * partitions reach the join through outboxes.
    */
   outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
@@ -90,8 +90,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Resolves when all events of the join's sources that were accepted so far, in any partition, are in the queue of the
- * join.
+ * Resolves when all events of the join's source topics that were accepted so far, in any partition, are in the queue of
+ * the join.
  */
 async function takeWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,

@@ -39,8 +39,8 @@ interface Room {
 export class Reservation {
   readonly client: string;
   /**
-   * The bytes for which room is held. At first, these are the announced bytes, or those that have arrived if they are
-   * more. After `giveAhead`, they are only the bytes that have arrived.
+   * The bytes that are reserved. At first, these are the announced bytes, or those that have arrived if they are more.
+   * After `giveAhead`, they are only the bytes that have arrived.
    */
   heldBytes = 0;
   /** When the body last made progress. At first, when its reading began. */
@@ -105,7 +105,7 @@ export class Reservation {
     this.heldBytes = this.#arrivedBytes;
   }
 
-  /** Notes that the body is complete, so that it cannot stall any more. */
+  /** Notes that the body is complete. A complete body can no longer stall. */
   startWork(): void {
     this.#room.hasRead(this);
   }

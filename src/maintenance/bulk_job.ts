@@ -18,8 +18,8 @@ const REST_MS = 20;
 /** Pause of the job while memory is short, because retried letters would take more memory. */
 const SHORT_MS = 5000;
 /**
- * Maximum dead letters that one script call counts, and maximum that one script call retries or purges. Either takes
- * Redis a few milliseconds.
+ * Maximum dead letters that one script call counts, and maximum that one script call retries or purges. Each of these
+ * calls takes Redis a few milliseconds.
  */
 const COUNTED = 1000;
 const CHANGED = 100;

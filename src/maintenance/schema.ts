@@ -103,8 +103,8 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
 }
 
 /**
- * Converts the batches of a Ruby Routemaster, and returns their number. Its jobs in `aux` are not converted, because
- * tickers queue new ones.
+ * Converts the batches of a Ruby Routemaster, and returns their number. The jobs in its queue `aux` are not converted,
+ * because this bus queues its own jobs there at intervals.
  */
 async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));

@@ -45,7 +45,10 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks of topics that live in other partitions and have subscribers in this partition. */
+/**
+ * Sets missing marks of topics that live in other partitions and have subscribers in this partition. A mark of a topic
+ * names a partition that has subscribers of it.
+ */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {

@@ -171,7 +171,7 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
-      // The number of open keys of a join. Undefined for other subscribers.
+      // The number of open join keys of a join. Undefined for other subscribers.
       openKeys,
       // Undefined if the subscriber has left. Batches and dead letters of such a subscriber may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,

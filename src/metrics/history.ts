@@ -4,8 +4,8 @@ import type { Partitions } from '../store/partitions.ts';
 
 /**
  * The figures of an entry of a history, in the order in which they are stored. `published`, `delivered`, `failed`,
- * `latencyMs` and `latencies` are totals since the bus was installed. The others are the values at the time of the
- * entry.
+ * `latencyMs` and `latencies` are totals since the bus was installed. The other figures are the values at the time of
+ * the entry.
  */
 export const STORED = {
   bus: [
@@ -39,8 +39,8 @@ interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
   /**
-   * Returns the value of the metric at an entry, or null if there is none. `seconds` is the time since the previous
-   * entry of the bus.
+   * Returns the value of the metric for an entry `now` of a history, or null if there is none. `before` is the entry
+   * before it. `seconds` is the time since the previous entry of the bus.
    */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
@@ -78,14 +78,14 @@ export const METRICS = {
 export type MetricName = keyof typeof METRICS;
 
 /**
- * The values of metrics, one for each step of time. They are about the bus, a topic or a subscriber. Times are in ms
+ * The values of metrics of the bus, a topic or a subscriber, one value for each step of time (`step`). Times are in ms
  * since the Unix epoch.
  */
 export interface Shown {
   /** The time of the first value. */
   start: number;
   step: number;
-  /** The values of each metric. Null stands for a step about which nothing is known. */
+  /** The values of each metric. Null stands for a step of time for which nothing is known. */
   metrics: Partial<Record<MetricName, { unit: Metric['unit']; values: (number | null)[] }>>;
 }
 

@@ -100,7 +100,7 @@ export class Recorder {
     counters.increment('latency.end_to_end.sum', {}, latencyMs);
   }
 
-  /** Counts the keys of a join that were completed or have expired, and the events without a join key. */
+  /** Counts the join keys of a join that were completed or have expired, and the events without a join key. */
   joined(queue: string, counts: { completed: number; expired: number; unkeyed: number }): void {
     this.#counters.increment('joins.completed', { queue }, counts.completed);
     this.#counters.increment('joins.expired', { queue }, counts.expired);

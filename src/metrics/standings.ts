@@ -7,7 +7,7 @@ import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /** A rate is a mean in which old values lose weight. After this time, a value has lost two thirds of its weight. */
 const WINDOW_MS = 60_000;
-/** A rate below this (events or bytes a second) is rounded to 0. */
+/** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
 /**

@@ -80,8 +80,8 @@ export async function countKeys(
 }
 
 /**
- * True if a key is counted. Keys of the queue `aux` are not counted: they are not moved, because tickers queue the jobs
- * of `aux` again.
+ * True if a key is counted. Keys of the queue `aux` are not counted, because they are not moved: processes queue the
+ * jobs of `aux` again at intervals.
  */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');

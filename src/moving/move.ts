@@ -76,7 +76,7 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns the stored mark if this move was begun before. Otherwise returns a new mark. */
+/** Returns the stored mark (destination and progress) if this move was begun before. Otherwise returns a new mark. */
 async function markOf({ source, target }: Move): Promise<Mark> {
   const partitions = target.partitions.all.length;
   const mark = await readMark(source.partitions.control);
@@ -117,8 +117,8 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
 }
 
 /**
- * Sets the marks of all topics. A mark is stored in the partition where its topic lives, and names another partition
- * that has subscribers of the topic.
+ * Sets the marks of all topics. Such a mark is stored in the partition where its topic lives, and names another
+ * partition that has subscribers of the topic.
  */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);

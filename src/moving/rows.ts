@@ -54,7 +54,7 @@ const byBatch: Row = { split: ([bid]) => ofBatch(bid) };
 const byWorker: Row = { split: ([worker], [q]) => (q === 'aux' ? 'nobody' : { worker }) };
 const byCounter: Row = { split: (_, __, field) => ownerOfCounter(field) };
 const byHistory: Row = { whole: (subject = '') => ownerOfHistory(subject) };
-/** Jobs of the queue `aux` are not copied, because tickers queue them again. */
+/** Jobs of the queue `aux` are not copied, because processes queue them again at intervals. */
 const byJob: Row = { split: (_, [q], job) => (q === 'aux' ? 'nobody' : ofBatch(deliveredBy(job))) };
 const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' ') + 1)) };
 

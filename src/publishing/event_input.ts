@@ -151,8 +151,8 @@ function parseLine(line: string, index: number, maxLength: number): unknown {
 }
 
 /**
- * Throws if the text of an event is too long or too deeply nested. This is checked before parsing, which would take
- * several times as long.
+ * Throws if the text of an event is too long or too deeply nested. The text is checked before it is parsed, because
+ * parsing takes several times as long.
  */
 function refuseHuge(json: string, maxLength: number, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= maxLength) return;

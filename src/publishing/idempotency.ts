@@ -13,8 +13,8 @@ export interface Idempotency {
 const KEY_BYTES = 180;
 
 /**
- * Length of a digest: 132 bits in URL-safe Base64. That is enough to rule out collisions, and takes little memory for
- * each key.
+ * Length of a digest: 132 bits in URL-safe Base64. This length is enough to rule out collisions, and takes little
+ * memory for each key.
  */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;

@@ -71,7 +71,7 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for the bytes of a body and for one event. This is done before the body is parsed, so that
+   * Charges a client for the bytes of a body and for one event. The charge comes before the body is parsed, so that
    * bodies with wrong content are charged too. Resolves with headers for the answer. Throws rate_limited, or an error
    * of Partition.
    */

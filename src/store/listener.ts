@@ -25,10 +25,7 @@ export interface Audience {
  * The connections of a process that are used only to listen to channels: one or, on a cluster, one to each master.
  */
 export interface Listener {
-  /**
-   * Begins to listen. Returns a function that ends the listening. The connections are closed when nobody listens any
-   * more.
-   */
+  /** Begins to listen. Returns a function that ends the listening. The connections are closed when nobody listens. */
   listen(audience: Audience): () => void;
 }
 

@@ -16,7 +16,7 @@ const DROP_SLICE = 500;
 const SIGNING_OVERLAP_MS = 86_400_000;
 
 /**
- * The settings that a client asks for. A setting that is undefined stays as it is or, for a new subscriber, gets its
+ * The settings that a client asks for. If a setting is undefined, it does not change or, for a new subscriber, gets its
  * default.
  */
 export interface Subscription {

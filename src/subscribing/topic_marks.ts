@@ -54,8 +54,8 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks of topics for one partition, by counting the subscribers there. Deletes topics that have neither
-   * a publisher nor a subscriber any more.
+   * Corrects the marks of topics for one partition, by counting the subscribers there. A mark says that this partition
+   * has subscribers of the topic. Deletes topics that no longer have a publisher or a subscriber.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);

@@ -27,7 +27,7 @@ export class DirtyMap {
     this.#store = store;
   }
 
-  /** Returns a handler that marks the URLs of its events. */
+  /** Returns a handler that stores the URLs of its events as dirty: copies of what they lead to are out of date. */
   handler(): Handler {
     return async (events) => {
       await this.#store.mark(newestTimes(events));

@@ -38,8 +38,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   store?: DeliveryStore;
   /**
-   * Called before the handlers, with the URLs of the events. The function must make sure that cached copies of these
-   * URLs, which are out of date, are not used any more.
+   * Called before the handlers, with the URLs of the events. Cached copies of what these URLs lead to are out of date,
+   * and the function must remove them.
    */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**

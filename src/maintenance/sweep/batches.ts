@@ -14,7 +14,7 @@ export interface Seen {
   owners: Set<string>;
   /** Clients with joins. */
   joining: Set<string>;
-  /** Joins with open keys. */
+  /** Joins with open join keys. */
   joins: Set<string>;
   /** Topics with delayed events. */
   delayed: Set<string>;

@@ -41,7 +41,7 @@ interface SweepOptions {
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
   const walk = new Walk(partition, signal, findings);
-  // Each step relies on the repairs of the earlier steps.
+  // Each part of the sweep relies on the repairs of the earlier parts.
   const seen = await sweepBatches(walk, maxJobs);
   const { queued, buried, waiting, owners, workers, jobless } = seen;
   await sweepWorkers(walk, workers);
