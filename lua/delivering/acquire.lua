@@ -56,7 +56,7 @@ local function held_by(call, q, workers)
   return held
 end
 
--- Records that the workers are alive. This renews their leases.
+-- Records that the workers are alive. The record also renews their leases.
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end

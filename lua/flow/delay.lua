@@ -141,8 +141,8 @@ return function(call, args)
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- If storing failed, the publisher may send the publications again. Their delayed events and idempotency keys are
-  -- then not stored, because these would make the script refuse the repeat.
+  -- If storing failed, the publisher may send the publications again. Their delayed events and idempotency keys are not
+  -- stored in this case, because the script would then refuse the repeat.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

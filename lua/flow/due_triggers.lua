@@ -28,8 +28,8 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition
 end
 
--- Returns the positions in `entries` of at most `limit` triggers, taking one trigger of each client in turn. `turn`
--- is a number that chooses the client that begins.
+-- Returns the positions in `entries` of at most `limit` triggers. They are chosen by taking one trigger of each client
+-- in turn. `turn` is a number that chooses the client that begins.
 local function in_turns(entries, turn, limit)
   local clients, places = {}, {}
   for i = 1, #entries, 2 do

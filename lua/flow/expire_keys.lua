@@ -1,14 +1,14 @@
 #!lua
 --[[
-expire_keys: close the keys of a join that were not complete in time, and publish events about them if the join has a
-topic for these.
+expire_keys: close the join keys of a join that were not complete in time, and publish events about them if the join has
+a topic for such events.
 
-A key expires `within_ms` after it was opened, but not before all events that the bus had accepted by then are
-counted: it stays open while the queue of the join has a batch from before. A call closes at most `max_closed` keys,
-the oldest first, and publishes a limited number of copies; `is_left` says that more have expired. If the rules of
-the join are not those that the caller knows (`version`), nothing changes and `changed` is set; a join that is gone
-loses its entry in `joins:expiring`. `expiry_refusal` is the reason if the events about these keys could not be
-published.
+A join key expires `within_ms` after it was opened, but not before all events that the bus had accepted by then are
+counted: it stays open while the queue of the join has a batch from before that time. A call closes at most `max_closed`
+join keys, the oldest first, and publishes a limited number of copies (an event for one subscriber is a copy); `is_left`
+says that more join keys have expired. If the rules of the join are not those that the caller knows (`version`), nothing
+changes and `changed` is set. A join that is gone loses its entry in `joins:expiring`. `expiry_refusal` is the reason if
+the events about the closed join keys could not be published.
 ]]
 local join_work = include('join_work')
 local open_keys = include('open_keys')

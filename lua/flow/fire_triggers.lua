@@ -25,8 +25,9 @@ local rates = include('rates')
 local storing = include('storing')
 local triggers = include('triggers')
 
--- Maximum work of one script call. A unit of work takes Redis about 20 µs. Each firing takes one unit. Each published
--- event takes another unit, or more if it is long or has many subscribers.
+-- Maximum work of one script call. A unit of work takes Redis about 20 µs. A firing (the due times of one trigger that
+-- are handled together) takes one unit. Each published event takes another unit, or more if it is long or has many
+-- subscribers.
 local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
@@ -37,8 +38,9 @@ local ERRORS = {
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of the trigger that a firing is about, and its stored counts. Returns nil if the trigger is
--- paused, or was changed or fired since the caller computed the firing.
+-- Returns the definition of the trigger that a firing is about, and its stored counts. A firing is the due times of one
+-- trigger that are handled together. Returns nil if the trigger is paused, or was changed or fired since the caller
+-- computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)

@@ -1,26 +1,27 @@
 #!lua
 --[[
-join_events: count the first events of a batch for their join, and publish an event for each key that they complete.
+join_events: count the first events of a batch for their join, and publish an event for each join key that they
+complete.
 
-The events leave the batch in the same step. When the last of them has left, the job ends, as by an accepted
-delivery. So each event is counted once, whatever process dies. The worker must hold the job under its lease, and
-the rules of the join must be those that the caller knows (`version`, the time at which the join was put last).
+The events leave the batch in the same step. When the last of them has left, the job ends, as by an accepted delivery.
+So each event is counted once, even if a process dies. The worker must hold the job under its lease, and the rules of
+the join must be those that the caller knows (`version`, the time at which the join was put last).
 
 `record` is what the delivery log keeps of the batch when it is done.
 
-`taken` is how many of the given events have left the batch. It is less than all if the call has published the
-maximum of copies, and 0 if the keys that it closed early took all of these; the caller then calls again with the
-other events. `left` is the number of events in the batch before the call: if all of them are taken, the job is
-done.
+`taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
+of copies (an event for one subscriber is a copy), and 0 if the join keys that it closed early took all of these copies.
+The caller then calls again with the other events. `left` is the number of events in the batch before the call: if all
+of them are taken, the job is done.
 
-A key that has been open for `within_ms` expires before an event of a batch that was opened later is counted for it.
-If the join has `max_keys` open keys, or they take its part of the `max_bytes` of its client, the oldest expires
-early. Events without a key, and of topics that are no source any more, are taken and not counted.
+A join key that has been open for `within_ms` expires before an event of a batch that was opened later is counted for
+it. If the join has `max_keys` open join keys, or they take its part of the `max_bytes` of its client, the oldest
+expires early. Events without a join key, and events of topics that are no longer sources, are taken and not counted.
 
 If the outcome is not `counted`, nothing has changed. `not_held` means that the worker does not hold the job, or that
 the batch has another number of events, because the same call was made before. `changed`: the join has other rules, or
 is gone. `refused`: it may not publish to its topic; `reason` says why. `expiry_refusal` is the reason if the events
-about expired keys could not be published.
+about expired join keys could not be published.
 ]]
 local batches = include('batches')
 local finishing = include('finishing')

@@ -26,7 +26,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the current delayed event of a topic. Returns its text, or nothing if Redis has no text for it.
+-- Takes the first delayed event of a topic that is not taken yet. Returns its text, or nothing if Redis has no text for
+-- it.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry

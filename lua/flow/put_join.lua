@@ -13,7 +13,7 @@ joins. A refusal changes nothing.
 claimed these outlets (mark_topics, claim_topics). A client has all of its joins in one partition, so `has_join` is
 decided here for all outlets, and `loop` for joins of this client.
 
-Open keys keep their counts of sources that stay. They are judged by the new rules at their next event, and expire
+Open join keys keep their counts of sources that stay. They are judged by the new rules at their next event, and expire
 by the new `within_ms`. Unknown sources are created without a publisher.
 ]]
 local intake = include('intake')

@@ -24,9 +24,9 @@ local SLICE = 200
 -- counts the slice again.
 local UNSETTLED = -1
 
--- Returns a description of what is counted. It names the index of the batches or dead letters, a function `list_of`
--- that returns the key of each, and the batches that may still get events (`open`). `read` is the number of lists
--- counted so far.
+-- Returns a description of what is counted. The description has the index of the batches or dead letters, a function
+-- `list_of` that returns the Redis key of each, and the batches that may still get events (`open`). `read` is the
+-- number of lists counted so far.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
@@ -78,7 +78,7 @@ local function count_all(subject, counted)
   return slices, finished and subject.read < MAX_LISTS and events, from
 end
 
--- Sets a gauge to the counted number. A gauge that had another value is reported as a finding.
+-- Sets a gauge to the counted number. If the gauge had another value, the wrong value is reported as a finding.
 local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end

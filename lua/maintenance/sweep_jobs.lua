@@ -15,8 +15,8 @@ local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 
--- Returns, for each job that workers hold, a table from these workers to the number of times that the job is in their
--- lists.
+-- Returns a table that has an entry for each job that workers hold. The entry maps each of these workers to the number
+-- of times that the job is in the worker's list.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -63,7 +63,7 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Another worker keeps the job. The worker that loses it learns of that when its ack or nack is refused.
+      -- Another worker keeps the job. The worker that loses it learns of the loss when its ack or nack is refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 --[[
-sweep_joins: repair joins and their open keys. Returns the findings.
+sweep_joins: repair joins and their open join keys. Returns the findings.
 
 Four rules hold. Every join is a subscriber, and in the sets of all joins and of its client's. Every entry names a join
-that exists. Every open key has a record, and its place in the order of time. A join is in `joins:expiring` while it has
-open keys. As in sweep_batches, the script checks and repairs in one step, and a name that is gone is not an error.
+that exists. Every open join key has a record, and its place in the order of time. A join is in `joins:expiring` while
+it has open join keys. As in sweep_batches, the script checks and repairs in one step, and a name that is gone is not an
+error.
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it: the names are
-tokens of joins, names of joins of the client `token` (joins_of), topics (joins_into), or keys of the join `token`
+tokens of joins, names of joins of the client `token` (joins_of), topics (joins_into), or join keys of the join `token`
 (open_keys, open_keys_since).
 ]]
 local findings = include('findings')

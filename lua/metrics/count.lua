@@ -19,7 +19,8 @@ return function(call, args)
   redis.call('SET', flushed, args.flush, 'EX', DAY_SECONDS)
   for _, each in ipairs(args.counts) do
     local field = counters.has_ended(call, each) and each.total or each.field
-    -- HINCRBY fails if the stored value is not a number. `pcall` ignores that, so that the other counts are added.
+    -- HINCRBY fails if the stored value is not a number. `pcall` ignores the failure, so that the other counts are
+    -- added.
     redis.pcall('HINCRBY', call.keys.counters(), field, each.count)
   end
   return true

@@ -88,8 +88,8 @@ function batches.delete_list(call, list, bid)
   return token, events
 end
 
--- Deletes a batch and every reference to it except its job. If the batch no longer exists, this only removes
--- its entry in `batches:index`.
+-- Deletes a batch and every reference to it except its job. If the batch no longer exists, only deletes its entry in
+-- `batches:index`.
 function batches.delete(call, bid)
   local token, events = batches.delete_list(call, call.keys.batch(bid), bid)
   if token then

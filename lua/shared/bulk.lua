@@ -7,9 +7,9 @@ local bulk = {}
 -- are never separated.
 bulk.MAX_VALUES = 4000
 
--- A value of more than 64 bytes. Setting it makes Redis store a hash as a table, which it stays until it is empty or
--- Redis restarts. Otherwise a hash of up to 512 fields is a list that Redis searches from the start: 3 µs for each
--- field in a hash of 500, instead of 0.1 µs.
+-- A value of more than 64 bytes. Setting it makes Redis store a hash as a table, until the hash is empty or Redis
+-- restarts. Otherwise a hash of up to 512 fields is a list that Redis searches from the start: a look-up in a hash of
+-- 500 fields takes 3 µs instead of 0.1 µs.
 bulk.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.

@@ -28,8 +28,7 @@ function choosing.begin(call, q, workers, kind)
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
 end
 
--- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not that of a
--- batch.
+-- Returns the first items of a batch's list. Returns nothing if the list does not exist, or is not the list of a batch.
 function choosing.start_of(call, bid)
   local start = redis.pcall('LRANGE', call.keys.batch(bid), 0, choosing.START - 1)
   if tonumber(start[3]) then return start end

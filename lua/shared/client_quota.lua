@@ -28,7 +28,7 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Counts a key that the client makes. The caller has checked `is_empty` before.
+-- Counts a key (an idempotency key or a nonce) that the client uses. The caller has checked `is_empty` before.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end

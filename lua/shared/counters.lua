@@ -30,8 +30,8 @@ function counters.fold(call, all_series)
       local count = redis.call('HGET', hash, series.field)
       if count then
         redis.call('HDEL', hash, series.field)
-        -- HINCRBY fails if a stored value is not a number. `pcall` ignores that, because such a value is not worth
-        -- keeping.
+        -- HINCRBY fails if a stored value is not a number. `pcall` ignores the failure, because such a value is not
+        -- worth keeping.
         redis.pcall('HINCRBY', hash, series.total, count)
         folded = folded + 1
       end

@@ -102,7 +102,8 @@ function cutting.cut(call, given, worker, bid, list, last)
   local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
   redis.call('ZADD', keys.batches_queued(token), place, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  -- A sweep that is counting the batches of this subscriber notices the change of this number, and starts again.
+  -- The number `cuts` changes with each cut. A sweep that is counting the batches of this subscriber notices the
+  -- change, and counts again.
   redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
   redis.call('SADD', keys.jobs_index(q), job)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)

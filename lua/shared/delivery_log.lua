@@ -165,8 +165,8 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record: puts the present time in front of it, and `closed_ms` (text), if given. Records that one script call
--- completes get times 1 µs apart. Making a record takes longer than that, so no two records have the same time.
+-- Completes a record: puts the present time in front of it, and `closed_ms` (text), if given. Records that one script
+-- call completes get times 1 µs apart. Making a record takes longer than 1 µs, so no two records have the same time.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -211,7 +211,7 @@ function delivery_log.add_drop(call, records, bid, token, about)
   records.by_token[token] = entries
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
-  -- A damaged header may have texts that are not numbers. The record then gets 0.
+  -- A damaged header may have texts that are not numbers. In that case the record gets 0.
   entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures

@@ -32,7 +32,7 @@ local function workers_by_token(call, seen)
   return seen.workers
 end
 
--- Returns a table of the jobs of a subscriber that workers hold. It maps each job to its worker.
+-- Returns a table that maps each job of a subscriber that a worker holds to this worker.
 local function held_of(call, seen, token)
   local held = seen.held[token]
   if held then return held end

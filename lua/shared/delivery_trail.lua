@@ -34,7 +34,8 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Returns a log that the listing is reading: an iterator and the record that it gives next, if any.
+-- Returns a delivery log that the listing is reading: an iterator over its records, and the next record (`next`), which
+-- was already taken from the iterator.
 local function log_of(reader, token)
   local log = reader.logs[token]
   if not log then

@@ -14,8 +14,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops to a hash. Its `from` is then the earlier of the two first times, and its `to` the later of the two last
--- times.
+-- Adds drops to a hash. The hash then has as `from` the earlier of the two first times, and as `to` the later of the
+-- two last times.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -26,15 +26,16 @@ local function add_drops(hash, drops)
   bulk.command('HSET', hash, sums)
 end
 
--- Adds drops to the subscriber's notice and to its totals. Does nothing if the subscriber has left.
+-- Adds drops to the notice that the subscriber will get, and to the subscriber's totals. Does nothing if the subscriber
+-- has left.
 function drop_notices.add(call, token, drops)
   if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then return end
   add_drops(call.keys.drop_notice(token), drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- Returns the drop notice that this batch carries to its subscriber (field, value, …), or nothing. If drops are not
--- reported yet, and no other batch carries a notice, this batch becomes the carrier.
+-- Returns the drop notice (field, value, …) that is sent to the subscriber with this batch, or nothing. If there are
+-- drops that are not reported yet, and no other batch carries a notice, this batch becomes the carrier.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end
@@ -46,8 +47,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried a notice was dropped or buried before the subscriber accepted it. Its notice is added to
-    -- the drops that are not reported yet.
+    -- The batch that carried a notice was dropped or buried before the subscriber accepted it. So the notice is added
+    -- to the drops that are not reported yet.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

@@ -18,7 +18,7 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the records of what one script call drops. `before` are the arguments of the script. They name the batch
+-- Creates the records of what one script call drops. `before` has the arguments of the script, which name the batch
 -- that the previous call began to count.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }

@@ -106,7 +106,7 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Grants the worker the job that it already holds. `lease` is the number of its lease, or nil if the lease has
+-- Grants the worker the job that it already holds. `lease` is the number of the worker's lease, or nil if the lease has
 -- expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)

@@ -50,7 +50,7 @@ function intake.topic(call, taken, name)
   return topic
 end
 
--- Returns a topic that lives in another partition. It may have subscribers in this partition.
+-- Returns a topic that lives in another partition, but may have subscribers in this partition.
 function intake.foreign_topic(call, taken, name)
   local topic = taken.topics[name]
   if not topic then
@@ -64,8 +64,8 @@ local function is_free(topic)
   return not topic.publisher or topic.publisher == ''
 end
 
--- Decides whether a client may publish to a topic. Returns the reason for a refusal, or nothing if the client may
--- publish. The client would become the owner of a topic without a publisher.
+-- Decides whether a client may publish to a topic. If the topic has no publisher, the client would become its owner.
+-- Returns the reason for a refusal, or nothing if the client may publish.
 local function judge_client(call, taken, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
@@ -176,8 +176,8 @@ function intake.accept(call, taken, publication)
   return topic
 end
 
--- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers in all partitions
--- that get it (0 if it is refused).
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of the topic's subscribers in all
+-- partitions, each of which gets the events (0 if the publication is refused).
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end

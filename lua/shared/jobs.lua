@@ -30,7 +30,7 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant that a worker gives back. It goes before all other instant jobs.
+-- Makes a job instant that a worker gives back. The job goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

@@ -1,10 +1,11 @@
 --[[
-Join work: completes and expires open keys of a join in one call, and publishes the join's events for them.
+Join work: completes and expires open join keys of a join in one call, and publishes the events of the join about them.
 
 `args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
-the type of its events for complete keys (`then_topic`, `then_type`), those of its events for expired keys, if it has
-such events (`expiry_topic`, `expiry_type`), and the limits on topics. If such a topic lives in another partition,
-`then_home` or `expiry_home` is the number of that partition, which gets the events by an outbox.
+the type of its events for complete join keys (`then_topic`, `then_type`), the topic and the type of its events for
+expired join keys, if it has such events (`expiry_topic`, `expiry_type`), and the limits on topics. If one of these
+topics lives in another partition, `then_home` or `expiry_home` is the number of that partition, which gets the events
+by an outbox.
 ]]
 local intake = include('intake')
 local key_records = include('key_records')
@@ -13,13 +14,13 @@ local outboxes = include('outboxes')
 local storing = include('storing')
 local join_work = {}
 
--- Maximum copies that a script call publishes. A copy is an event for one subscriber. The bound keeps the call short.
+-- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum keeps the call short.
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
--- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if it may. If the
--- topic was deleted, the join's client can claim it again. A topic that lives in another partition is checked there,
--- when that partition gets the events.
+-- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if the join may publish
+-- there. If the topic was deleted, the join's client can own it again. A topic that lives in another partition is not
+-- checked here: the other partition checks it when it gets the events.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end

@@ -1,8 +1,9 @@
 --[[
-Key records: what a join has counted of an open key.
+Key records: what a join has counted of an open join key.
 
-A record is stored as MessagePack `[since, url, [topic, events, ids], …]`. These are the time (ms) since when the key is
-open, the URL of its last event, and for each source how many of its events are counted and the ids of the last of them.
+A record is stored as MessagePack `[since, url, [topic, events, ids], …]`. These are the time (ms) since when the join
+key is open, the URL of its last event, and for each source topic how many of its events are counted and the ids of the
+last of them.
 ]]
 local key_records = {}
 

@@ -55,7 +55,8 @@ local function make_wait(call, lane, job)
   return false
 end
 
--- Makes a job of an `ordered` subscriber wait, because its batch is not the subscriber's oldest one. Returns false.
+-- Makes a job of an `ordered` subscriber wait, because the job's batch is not the oldest of the subscriber. Returns
+-- false.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)

@@ -44,9 +44,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes it from the worker's pending list, and the lease from the table `lease_of`.
--- The caller deletes the lease in Redis. Returns false if the worker does not hold the job. Then the lease has
--- expired, another worker has the job, or an earlier run of the same call has taken the job and its reply was lost.
+-- Takes a job from its worker: removes it from the worker's pending list, and the lease from the table `lease_of`. The
+-- caller deletes the lease in Redis. Returns false if the worker does not hold the job: its lease has expired, another
+-- worker has the job, or an earlier run of the same call has taken the job and its reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end
@@ -60,7 +60,7 @@ function leases.holds(call, q, worker, job, lease, lease_ms)
   return redis.call('LINDEX', call.keys.jobs_pending(q, worker), 0) == job
 end
 
--- Takes a job from a single worker, as `take_job` does, and also deletes the lease in Redis.
+-- Takes a job from a single worker like `take_job`, and also deletes the lease in Redis.
 function leases.settle(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
   redis.call('HDEL', call.keys.leases(), worker)

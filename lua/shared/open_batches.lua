@@ -143,8 +143,8 @@ function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch, and makes its job instant. The job stays as it is if it is no longer scheduled, since its
--- deadline has passed.
+-- Closes a full batch, and makes its job instant. If the deadline of the batch has passed, the job is no longer
+-- scheduled, and is not changed.
 function open_batches.close_full(call, token, bid)
   open_batches.close(call, token, bid)
   open_batches.note_closed(call, bid)

@@ -69,7 +69,7 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = value
   end
   -- If the Ruby Routemaster used this Redis before, the set of current batches stays empty. A Ruby web process that
-  -- still runs would take a batch in it for its own, and append events under another key.
+  -- still runs would take a batch in this set for its own, and append events under another key.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry

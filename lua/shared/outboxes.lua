@@ -84,8 +84,8 @@ local function read_state(call, outgoing)
   outgoing.last, outgoing.bytes = tonumber(last) or 0, tonumber(bytes) or 0
 end
 
--- Adds a piece of work. `partitions` are the numbers of the partitions that must do it, as one text, separated by
--- commas.
+-- Adds a piece of work for other partitions. `partitions` has the numbers of the partitions that must do it, as one
+-- text, separated by commas.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end

@@ -32,7 +32,7 @@ function pausing.pause(call, token, by)
   return not before
 end
 
--- Ends a pause, whoever has paused the subscriber. Returns true if it was paused.
+-- Ends a pause, no matter who has paused the subscriber. Returns true if the subscriber was paused.
 function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end

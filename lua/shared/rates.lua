@@ -35,7 +35,7 @@ local function is_full_late(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end
 
--- True if a bucket of the client is empty, so that it may publish nothing now.
+-- True if one of the client's token buckets is empty, so that the client may publish nothing now.
 function rates.is_empty(call, state, client)
   if state.events_rate == 0 and state.bytes_rate == 0 then return false end
   local buckets = buckets_of(call, state, client)

@@ -14,8 +14,8 @@ local function change_health(subscriber, points, change)
 end
 
 -- Stores the consequences of a failed delivery for its subscriber. `failure` names the batch (`bid`), the attempt as
--- JSON (nil if no request was sent), and the cost to the subscriber: `damage` in health points, and `throttle_ms`,
--- the time in which no delivery to it begins. It is not an error if the subscriber has left.
+-- JSON (nil if no request was sent), and the cost to the subscriber: `damage` in health points, and `throttle_ms`, the
+-- time in which no delivery to the subscriber begins. It is not an error if the subscriber has left.
 function subscribers.fail(call, token, failure)
   local subscriber = call.keys.subscriber(token)
   if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
