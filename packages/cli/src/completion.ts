@@ -12,7 +12,7 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** Returns the words that may follow, for each beginning of a command. */
+/** Returns the words that a user may type next, for each beginning of a command. */
 function followers(commands: Commands): Map<string, Set<string>> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {

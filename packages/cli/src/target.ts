@@ -15,8 +15,9 @@ export interface TargetOptions {
 }
 
 /**
- * Returns the URL of the bus and the credentials. They come from the options or, without these, from the entry
- * `@NAME` of `.rtmrc` or, without that, from the environment. A token may have its secret behind it: `TOKEN:SECRET`.
+ * Returns the URL of the bus and the credentials. They come from the options. Without the options, they come from the
+ * entry `@NAME` of `.rtmrc`, and without such an entry from the environment. A token may have its secret behind it:
+ * `TOKEN:SECRET`.
  */
 export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');

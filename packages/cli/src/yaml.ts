@@ -13,8 +13,8 @@ export function rubyYaml(value: Yaml): string {
 }
 
 /**
- * Returns the text of a value. It is on the line of its key if the value has no parts, and otherwise on the lines
- * below that.
+ * Returns the text of a value. The text is on the line of the key if the value has no parts, and otherwise on the lines
+ * below the key.
  */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);

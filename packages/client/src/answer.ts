@@ -49,8 +49,8 @@ function withoutDocument(status: number, headers: Headers, text: string): string
 }
 
 /**
- * Returns the ms for which a header Retry-After asks to wait. It has seconds or a date (RFC 9110). Returns undefined
- * for anything else.
+ * Returns the ms for which a header Retry-After asks to wait. The header has seconds or a date (RFC 9110). Returns
+ * undefined for anything else.
  */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;

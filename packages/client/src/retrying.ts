@@ -34,9 +34,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws it if
-   * the request is not `isRepeatable`, and another attempt could make the bus do it twice. Throws the reason of the
-   * signal if it is aborted during a pause.
+   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws the
+   * failure if the request is not `isRepeatable`, and another attempt could make the bus do it twice. Throws the reason
+   * of the signal if it is aborted during a pause.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

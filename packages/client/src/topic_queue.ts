@@ -108,8 +108,9 @@ export class TopicQueue {
   }
 
   /**
-   * Handles a refused request. If the bus does not say which event is at fault, smaller requests find it. Their size
-   * grows again only slowly. Otherwise good events between many bad ones would be sent again and again.
+   * Handles a refused request. If the bus does not say which event is at fault, smaller requests find it out. The size
+   * of requests then grows only slowly, because good events between many bad ones would otherwise be sent again and
+   * again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

@@ -116,7 +116,7 @@ export class Deliveries {
   }
 
   /**
-   * Returns the answer to a request that `refuse` has not refused. `body` must be the bytes as received, before
+   * Returns the answer to a request for which `refuse` returned undefined. `body` must be the bytes as received, before
    * anything has parsed them.
    */
   async receive(headers: Headers, body: Uint8Array): Promise<Answer> {
