@@ -213,7 +213,8 @@ export class DeadLetters {
 }
 
 /**
- * Returns the subscriber of a dead letter, if that is the client or one of its joins. Otherwise returns the client.
+ * Returns the subscriber of a dead letter, if this subscriber is the client or one of its joins. Otherwise returns the
+ * client.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

@@ -17,7 +17,7 @@ const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
-   * When the bus took this Redis over from a Ruby Routemaster. A batch from before then counts as created then, so
+   * When the bus took this Redis over from a Ruby Routemaster. A batch that is older counts as created at this time, so
    * that old batches do not all expire at once.
    */
   takenOverAtMs?: number | undefined;
@@ -36,8 +36,8 @@ interface BatchParts {
 }
 
 /**
- * Returns the handler of jobs with the name `batch`. It delivers a batch to its subscriber. If the subscriber is a
- * join, it has the events counted instead.
+ * Returns the handler of jobs with the name `batch`. The handler delivers the batch of a job to its subscriber. If the
+ * subscriber is a join, the join counts the events instead.
  */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, recorder, settings, log } = parts;

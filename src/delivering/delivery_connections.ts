@@ -58,8 +58,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       proxyTunnel: true,
       connectTimeout: connectTimeoutMs,
       requestTls: tls,
-      // The address of the proxy is not checked, because the operator has chosen it. Its certificate is always
-      // checked.
+      // The address of the proxy is not checked, because the operator has chosen it. The certificate of the proxy is
+      // always checked.
       proxyTls: { ...tls, rejectUnauthorized: true },
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
       factory: (origin, options) => {

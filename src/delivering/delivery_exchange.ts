@@ -18,7 +18,7 @@ const MAX_INFORMATIONAL = 100;
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
 
-/** Maximum time from the status of an answer to its end. After that the connection is closed. */
+/** Maximum time from the status of an answer to its end. After this time the connection is closed. */
 const REST_WAIT_MS = 1000;
 
 export interface FailedDelivery {

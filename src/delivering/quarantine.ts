@@ -20,13 +20,14 @@ import type { Turns } from './turns.ts';
 const LOOK_EVERY_MS = 30_000;
 
 /**
- * A quarantine (the process that delivers suspects) ends after this time without a suspect. If the delivery of a
- * suspect fails, its next attempt is due within about a minute, while the process still runs.
+ * A quarantine is a process that delivers suspects, which are batches that may have killed their workers. It ends after
+ * this time without a suspect. If the delivery of a suspect fails, the next attempt is due within about a minute, while
+ * the process still runs.
  */
 const IDLE_MS = 60_000;
 /**
- * The same time, if the bus has several partitions. It is shorter, because quarantines of other partitions may wait to
- * start.
+ * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because quarantines of other partitions
+ * may wait to start.
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -122,7 +123,7 @@ export class Quarantine {
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // The suspects may be gone: another process may have delivered them while this one waited for its turn.
+    // The suspects may be gone: another process may have delivered them while this process waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');

@@ -3,8 +3,8 @@ import type { Grant } from './grant.ts';
 
 /**
  * A function that runs a job. `signal` is aborted when the process stops, or when the worker has lost its lease; the
- * job should then end soon. An error means that the job can never succeed: its batch becomes a dead letter. An error
- * of Redis is an exception; the job then runs again.
+ * job should then end soon. If the function throws, the job can never succeed, and its batch becomes a dead letter.
+ * Only after an error of Redis does the job run again.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
@@ -28,7 +28,10 @@ export interface Success {
 
 /** What a failed delivery costs its subscriber. */
 export interface Penalty {
-  /** Health points that the subscriber loses. A whole number, because reports show `health_points` as one. */
+  /**
+   * Health points that the subscriber loses. It is a whole number, because reports show `health_points` as a whole
+   * number.
+   */
   damage: number;
   /**
    * Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is on trial afterwards: it
@@ -38,7 +41,7 @@ export interface Penalty {
 }
 
 export interface Retry extends Penalty {
-  /** True if the attempt does not count, because neither the batch nor the subscriber has caused the failure. */
+  /** True if the attempt is not counted, because neither the batch nor the subscriber has caused the failure. */
   isUncounted?: boolean;
   /** Delay before the job runs again. With 0 it is instant. */
   delayMs: number;

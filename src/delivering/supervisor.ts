@@ -15,7 +15,7 @@ export class Supervisor {
   readonly #stopping = new AbortController();
   #takenOverAtMs: number | undefined;
 
-  /** `file` is the program of the threads. Each gets ThreadData as its `workerData`. */
+  /** Makes a supervisor. `file` is the program of the threads. Each thread gets ThreadData as its `workerData`. */
   constructor(file: URL, config: Config, log: Log) {
     this.#file = file;
     this.#config = config;

@@ -1,4 +1,4 @@
-/** Lets one piece of work run at a time. The others wait, in the order of their calls. */
+/** Lets one piece of work run at a time. Other pieces wait, in the order of their calls. */
 export class Turns {
   #last: Promise<void> = Promise.resolve();
 

@@ -13,7 +13,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   onIdle?: (idle: number) => void;
   /**
    * Returns true if idle workers may ask for a job as soon as one may be ready. While it returns false, they ask only
-   * at ticks. If this function is absent, they may always ask.
+   * at ticks (`tickMs`). If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
