@@ -46,7 +46,7 @@ export class Delaying {
 
   /**
    * Resolves when each event of the publication is stored: as a delayed event, or in the batches of the subscribers.
-   * Also resolves if the publication is refused and nothing was stored. Throws as `Publisher.publish` does, and
+   * Also resolves if the publication is refused and nothing was stored. Throws the errors of `Publisher.publish`, and
    * body_too_large if there are too many timed events.
    */
   async publish(publication: TimedPublication): Promise<TimedOutcome> {

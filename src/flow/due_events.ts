@@ -37,8 +37,8 @@ export class DueEvents {
   }
 
   /**
-   * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws as Partition
-   * does.
+   * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws the errors of
+   * Partition.
    */
   async publish(signal: AbortSignal): Promise<void> {
     let isLeft = true;

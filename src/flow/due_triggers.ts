@@ -58,8 +58,8 @@ export class DueTriggers {
   }
 
   /**
-   * Fires some of the triggers that are due. Throws StorageFull while memory is short, and otherwise as Partition
-   * does.
+   * Fires some of the triggers that are due. Throws StorageFull while memory is short, and otherwise the errors of
+   * Partition.
    */
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;

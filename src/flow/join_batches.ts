@@ -75,7 +75,7 @@ export class JoinBatches {
   /**
    * Counts the events of a batch for its join, one slice at a time. Each script call counts a slice and removes it from
    * the batch. The call for the last slice also deletes the job. Throws RangeError if an event cannot be decoded, and
-   * otherwise as Partition does.
+   * otherwise the errors of Partition.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;

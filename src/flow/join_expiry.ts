@@ -57,7 +57,8 @@ interface JoinExpiryParts {
  * Returns a function that closes expired join keys: those that were not completed within the time that the join allows.
  * It closes up to 100 join keys of each of 100 joins. If a join has `on_expiry`, each closed join key publishes an
  * event. Several processes may call such a function at the same time. The function throws StorageFull if an event must
- * be published while memory is short, and otherwise as Partition does. An error at one join does not stop the others.
+ * be published while memory is short, and otherwise the errors of Partition. An error at one join does not stop the
+ * others.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {

@@ -92,7 +92,10 @@ export async function readReport(
   };
 }
 
-/** Returns up to `count` open join keys that follow a place, beginning with the one that was opened first. */
+/**
+ * Returns up to `count` open join keys that follow a place (opening time and text), beginning with the one that was
+ * opened first.
+ */
 export async function readOpenKeys(
   redis: Commands,
   keys: Keyspace,

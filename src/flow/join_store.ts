@@ -26,7 +26,7 @@ export interface Join {
   createdAtMs: number;
 }
 
-/** Reads a join. Returns undefined if it no longer exists. Throws as Partition does. */
+/** Reads a join. Returns undefined if it no longer exists. Throws the errors of Partition. */
 export function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
   return partition.command(async (redis, keys) => joinIn(token, await readHash(redis, keys, token)));
 }

@@ -116,7 +116,8 @@ export class Joins {
   }
 
   /**
-   * Returns up to `count` open join keys of a join that follow a place, beginning with the one that was opened first.
+   * Returns up to `count` open join keys of a join that follow a place (opening time and text), beginning with the one
+   * that was opened first.
    */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions

@@ -102,7 +102,7 @@ export const TRIGGER_PARAMS: Input<TriggerParams> = {
   wording: { code: 'bad_trigger', whole: `the name of a trigger has ${NAME_RULE}` },
 };
 
-/** Checks the event of a trigger, as a publish checks its events. Throws bad_trigger. */
+/** Checks the event of a trigger by the rules for published events, and returns its content. Throws bad_trigger. */
 export function readTriggerEvent(value: unknown, limits: EventLimits): EventContent {
   try {
     return readContent(value, limits, EVENT_FIELDS);

@@ -55,8 +55,8 @@ export class Triggers {
 
   /**
    * Creates or replaces a trigger. The function `decide` gets the stored trigger, if there is one, and the time by
-   * Redis's clock. It is called again if another definition was stored meanwhile. `isFixed` is true for a client of
-   * ROUTEMASTER_CLIENTS, of which Redis has no record.
+   * Redis's clock. `decide` is called again if another definition was stored meanwhile. `isFixed` is true for a client
+   * of ROUTEMASTER_CLIENTS, of which Redis has no record.
    */
   async put(
     { client, name }: TriggerName,

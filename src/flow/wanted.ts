@@ -7,9 +7,9 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what to store when a client creates or changes a trigger. If the schedule stays the same, the stored due
- * time stays too, even one that has passed during a pause. Otherwise the first time from now on is due next. Throws
- * bad_trigger if the schedule has no such time.
+ * Returns what to store when a client creates or changes a trigger. If the schedule does not change, the stored due
+ * time does not change either, even if it has passed during a pause. Otherwise the first time from now on is due next.
+ * Throws bad_trigger if the schedule has no such time.
  */
 export function wanted(
   body: TriggerBody,
