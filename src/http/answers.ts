@@ -54,7 +54,7 @@ async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string
     }
   };
   await pipeline(Readable.from(counted()), response).catch((error: NodeJS.ErrnoException) => {
-    // A premature close is ignored: the caller has closed the connection.
+    // A premature close is ignored, because it only means that the caller has closed the connection.
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
   return bytes;

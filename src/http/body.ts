@@ -9,7 +9,7 @@ interface Watch {
    * pause.
    */
   pauseAfter(bytes: number): number;
-  /** Called with the length of each chunk of a body. It may throw. */
+  /** Called with the length of each chunk of a body. If it throws, the body is refused with this error. */
   arrived(bytes: number): void;
   /** Sets the function to call if the room for the body is taken back, so that reading the body must be given up. */
   whenTakenBack(refuse: (error: BusError) => void): void;

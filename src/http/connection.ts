@@ -110,9 +110,9 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse. A body is passed whole, because the parser emits no request for it. Otherwise
-   * the slice has SLICE_BYTES at most. It then ends with the first complete head in it, because only a parsed head
-   * tells the length of the body after it.
+   * Returns the next bytes to parse. A body is passed whole, because the parser emits no request for it. Otherwise the
+   * slice has at most SLICE_BYTES, and ends with the first complete head (the headers of a request) in it, because only
+   * a parsed head tells the length of the body that follows.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

@@ -10,8 +10,8 @@ const REFUSED = Symbol('refused');
 export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**
- * Refuses bytes that the HTTP parser cannot read. The answer is sent after those to the complete requests before
- * them, because Node reports the error while these requests are still being handled.
+ * Refuses bytes that the HTTP parser cannot read. The answer is sent after the answers to the complete requests before
+ * these bytes, because Node reports the error while those requests are still being handled.
  */
 export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();

@@ -175,7 +175,10 @@ export class Pipeline {
     return counted !== undefined && callLimits ? callLimits.inTurn(counted, work) : work();
   }
 
-  /** Returns the answer. If its body comes in pieces, each piece is made in a turn of the caller (see `#inTurn`). */
+  /**
+   * Returns the answer of a handler. If its body comes in pieces, each piece is made only when less than the maximum of
+   * work for the same caller runs (see `#inTurn`).
+   */
   #inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
     if (!isPieces(body)) return answer;

@@ -50,7 +50,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/** Converts any other error to a BusError. Express gives its own errors a `status`. */
+/** Converts an error that is no BusError to a BusError. Express gives its own errors a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {

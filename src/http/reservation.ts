@@ -78,7 +78,7 @@ export class Reservation {
     return this.#room.pauseAfter(counted, this.client);
   }
 
-  /** Counts bytes of the body that have arrived. Throws `overloaded` if they do not fit. */
+  /** Counts bytes of the body that have arrived. Throws `overloaded` if there is no room for them. */
   arrived(bytes: number): void {
     this.#arrivedBytes += bytes;
     if (this.#arrivedBytes - this.#progressBytes >= STALLED_BYTES) {

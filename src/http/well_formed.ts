@@ -51,8 +51,8 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
 }
 
 /**
- * True for a request that follows a link, on another site, to a page of the console. The browser then sends no
- * cookie, so the person sees the login.
+ * True for a request that follows a link, on another site, to a page of the console. The browser sends no cookie with
+ * such a request, so the person sees the login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';

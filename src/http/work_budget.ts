@@ -8,7 +8,7 @@ const BUDGET_MS = 4;
  * without a limit the last request would wait for the work of all other requests, even if it is only to be refused.
  */
 export class WorkBudget {
-  /** The work that waits, by owner. The owner that comes first has the next turn. */
+  /** The work that waits, by owner. The first owner in the map has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   #endsAtMs: number | undefined;
@@ -46,7 +46,7 @@ export class WorkBudget {
     else this.#endsAtMs = undefined;
   }
 
-  /** Removes and returns the first work of the first owner. That owner is then the last one. */
+  /** Removes and returns the first waiting work of the first owner. This owner then comes after all others. */
   #next(): (() => void) | undefined {
     for (const [owner, line] of this.#waiting) {
       const work = line.shift();
