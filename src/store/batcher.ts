@@ -60,8 +60,8 @@ export class Batcher<Item, Result> {
   #stopGathering = () => {};
 
   /**
-   * The function `call` sends a group of items to Redis. It must resolve with one result for each item, in the same
-   * order.
+   * Makes a batcher. The function `call` sends a group of items to Redis, and must resolve with one result for each
+   * item, in the order of the items.
    */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,

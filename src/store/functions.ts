@@ -40,7 +40,7 @@ export class Functions {
   #loading: Promise<boolean> | undefined;
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** `key` is the key that every call of a function declares to Redis. */
+  /** Makes a caller of the library's functions. `key` is the Redis key that every call of a function declares. */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
     this.#key = key;

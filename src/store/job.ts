@@ -34,8 +34,8 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
 const UID = /^[\w-]{20}$/;
 
 /**
- * Returns the UID of the batch that a packed job delivers. Returns undefined if the job is not a delivery that
- * packJob has packed.
+ * Returns the UID of the batch that a packed job delivers. Returns undefined if the job delivers no batch, or was
+ * packed in another way than by packJob.
  */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);

@@ -12,7 +12,7 @@ export const SETTLED_MS = 1100;
 
 /** The state of a Redis's memory. All sizes are in bytes. */
 export interface Memory {
-  /** Bytes of stored data. The buffers of clients, of replicas and of the AOF are not in it. See `SETTLED_MS`. */
+  /** Bytes of stored data. The buffers of clients, of replicas and of the AOF are not counted. See `SETTLED_MS`. */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
@@ -24,14 +24,14 @@ export interface Memory {
   unfreed: number;
 }
 
-/** Reads the memory of the Redis that has a partition. Throws as `Partition.run` does. */
+/** Reads the memory of the Redis that has a partition. Throws the errors of `Partition.run`. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
 /**
  * Reads the memory of each Redis of the bus. A Redis that has several partitions is read once. Returns the memory of
- * the fullest Redis, and the partitions whose Redis cannot be reached. Throws as `Partitions.reach` does.
+ * the fullest Redis, and the partitions whose Redis cannot be reached. Throws the errors of `Partitions.reach`.
  */
 export async function readFullestMemory(
   partitions: Partitions,

@@ -102,7 +102,7 @@ export class Partition {
 
   /**
    * Loads the functions of this release into Redis. Removes the functions of other releases, if Redis permits that.
-   * Throws as `run` does.
+   * Throws the errors of `run`.
    */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
@@ -112,7 +112,7 @@ export class Partition {
 
   /**
    * Calls the function `command`, which sends plain Redis commands, and returns its result. Calls it again if the
-   * partition has moved to another master meanwhile. Throws as `run` does.
+   * partition has moved to another master meanwhile. Throws the errors of `run`.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));

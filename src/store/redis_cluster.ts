@@ -55,8 +55,8 @@ export class RedisCluster {
   }
 
   /**
-   * Asks a node for the masters of all slots, but at most every 100 ms. Resolves when a node has answered, or when
-   * none could be reached.
+   * Asks a node which master has which slots, but at most every 100 ms. Resolves when a node has answered, or when none
+   * could be reached.
    */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {

@@ -124,7 +124,9 @@ export function standalone(script: ScriptSource): string {
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
-/** Returns the Lua source that comes before scripts: each module that they use, once, and the function `keys_of`. */
+/**
+ * Returns the Lua source that comes before these scripts: each module that they use, once, and the function `keys_of`.
+ */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
   return [

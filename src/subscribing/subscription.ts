@@ -44,7 +44,10 @@ export class Subscriptions {
   readonly #marks: TopicMarks;
   readonly #outbox: Flushing | undefined;
 
-  /** `outbox` moves events between partitions. With several partitions it is needed when subscriptions end. */
+  /**
+   * `outbox` moves events between partitions. It is needed if the bus has several partitions: events that wait in
+   * outboxes must be moved before a subscription ends.
+   */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#marks = new TopicMarks(partitions);
@@ -181,7 +184,7 @@ export class Subscriptions {
     return (await Promise.all(tokens)).flat();
   }
 
-  /** Returns the reports of these subscribers, sorted by token. Those that do not exist are left out. */
+  /** Returns the reports of these subscribers, sorted by token. Subscribers that do not exist are left out. */
   async read(tokens: readonly string[]): Promise<SubscriberReport[]> {
     const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
     const reports = parts.map(async ([partition, tokens]) => {

@@ -56,7 +56,10 @@ export class Topics {
   readonly #outbox: Flushing | undefined;
   readonly #list: KeptList<string>;
 
-  /** `outbox` moves events between partitions. With several partitions it is needed to remove topics. */
+  /**
+   * `outbox` moves events between partitions. It is needed if the bus has several partitions: events that wait in
+   * outboxes must be moved when a topic is removed.
+   */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
     this.#outbox = outbox;

@@ -4,7 +4,8 @@ import type { Partitions } from '../store/partitions.ts';
 /** Moves events from one partition to another: those that are waiting in the outbox of the first for the second. */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has applied all entries that `home` has for it now. Throws as Partition does.
+   * Resolves when the partition `to` has applied all entries that `home` has for it now. Throws the errors of
+   * Partition.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
