@@ -60,7 +60,7 @@ export class Applying {
 
   /**
    * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
-   * `to` has applied. Throws as Partition does.
+   * `to` has applied. Throws the errors of Partition.
    */
   async apply(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
     const batcher = this.#batchers[to];

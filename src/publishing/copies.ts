@@ -47,8 +47,8 @@ export class Copies {
   }
 
   /**
-   * Returns undefined if the publication may be stored. Otherwise returns a promise. It rejects with body_too_large
-   * if the events, multiplied by the subscribers of the topic, are too many copies.
+   * Returns undefined if the publication may be stored at once. Otherwise returns a promise, which rejects with
+   * body_too_large if the publication makes too many copies (events multiplied by the subscribers of the topic).
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;

@@ -57,7 +57,7 @@ export function timedEvent(
   return { id, ...due, text: `${before}${known}${after}` };
 }
 
-/** Returns the JSON text of an event in two parts: what comes before its timestamp, and what comes after it. */
+/** Returns the JSON text of an event in two parts: the part before its timestamp, and the part after it. */
 export function aroundTimestamp({
   id,
   topic,

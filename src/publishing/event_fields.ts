@@ -40,8 +40,8 @@ interface EventSource {
 export type ReadEvent = string | TimedEvent;
 
 /**
- * Checks a parsed event, and returns what is stored. Throws bad_event with the `field` that is wrong, and with the
- * `index` of the event if that is given.
+ * Checks a parsed event. Returns the event in the form in which it is stored. Throws bad_event with the `field` that is
+ * wrong, and with the `index` of the event if that is given.
  */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {

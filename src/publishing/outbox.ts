@@ -36,7 +36,7 @@ interface Step {
   last: number;
   count: number;
   bytes: number;
-  /** The partitions that did not apply their entries in time. The entries must be set aside for these. */
+  /** The partitions that did not apply their entries in time. The entries must be set aside for these partitions. */
   late: string[];
 }
 
@@ -63,7 +63,7 @@ export class Outbox {
     this.#applying = new Applying(parts);
   }
 
-  /** Resolves when `to` has applied all entries that `home` has for it now. Throws as Partition does. */
+  /** Resolves when `to` has applied all entries that `home` has for it now. Throws the errors of Partition. */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
     const last = Number(sent ?? 0);

@@ -55,7 +55,8 @@ export class StorageGuard {
   }
 
   /**
-   * Call this before storing anything in a partition, and await the result. Throws StorageFull, at once or later.
+   * Call this before storing anything in a partition, and await the result. Throws StorageFull, either at once or when
+   * the returned promise rejects.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);

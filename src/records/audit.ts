@@ -137,7 +137,10 @@ export class AuditedCall {
   readonly #client: Promise<string> | undefined;
   #target: Promise<string> | string | undefined;
 
-  /** The function `nameOf` resolves with the public name of a token, and never rejects. `write` is called once. */
+  /**
+   * Begins a record. The function `nameOf` resolves with the public name of a token, and never rejects. `write` is
+   * called once.
+   */
   constructor(
     caller: Caller,
     nameOf: (token: string) => Promise<string>,

@@ -17,7 +17,7 @@ export interface DeliveryPlace {
 }
 
 interface Wanted {
-  /** The subscribers whose batches are listed. Undefined for all. */
+  /** The subscribers whose batches are listed. Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
   /** Only batches whose `placeMs` is at least `sinceMs` and less than `untilMs` are listed. */
@@ -28,7 +28,7 @@ interface Wanted {
 
 interface DeliveryPage {
   deliveries: Delivery[];
-  /** The place after which the next page begins. Undefined on the last page. */
+  /** The place (time and id of a batch) after which the next page begins. Undefined on the last page. */
   next: DeliveryPlace | undefined;
   /** Number of batches that were looked at for the page. */
   looked: number;

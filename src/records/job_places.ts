@@ -33,7 +33,7 @@ export type Position = readonly string[];
 export interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers or subscribers whose jobs were looked for. */
+  /** Number of workers or subscribers that were asked for their jobs. */
   looked?: number;
 }
 

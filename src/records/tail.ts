@@ -99,7 +99,7 @@ export class Tail {
 
   /**
    * Begins or continues to watch a topic, or all topics, for the next 15 seconds. Returns the newest events that were
-   * noted so far, newest first. Throws as Partition does.
+   * noted so far, newest first. Throws the errors of Partition.
    */
   async watch(topic: string | undefined): Promise<TailEntry[]> {
     const watch = topic ?? ALL_TOPICS;
@@ -148,8 +148,8 @@ export class Tail {
 }
 
 /**
- * Returns the events that were noted for a watch. A watch that is new in this interval has no notes of its own. It
- * gets the events of its topic from the notes of all topics.
+ * Returns the events that were noted for a watch (somebody's wish to see new events). A watch that is new in this
+ * interval has no notes of its own. It gets the events of its topic from the notes of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];
