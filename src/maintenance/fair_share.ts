@@ -53,7 +53,10 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/** Returns a single cut that drops the oldest batches of all subscribers, as many as free `freeBytes` by estimate. */
+/**
+ * Returns a single cut (a request to drop data) that drops the oldest batches of all subscribers: the number that frees
+ * `freeBytes` by estimate.
+ */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));

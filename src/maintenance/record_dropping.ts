@@ -2,7 +2,7 @@ import { sleep } from '../clock.ts';
 import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum delivery logs that one script call deletes. */
+/** Maximum delivery logs (lists of the records of past deliveries) that one script call deletes. */
 const LOGS_SLICE = 10;
 
 /**
@@ -13,7 +13,7 @@ const FREEING_MS = 5;
 
 /**
  * Deletes delivery logs, the longest first, until Redis stores no more than the target. Returns the memory that is in
- * use after that. Throws as Partition does.
+ * use after that. Throws the errors of Partition.
  */
 export async function dropRecords(
   partition: Partition,

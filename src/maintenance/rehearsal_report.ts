@@ -1,7 +1,7 @@
 import type { Rehearsal } from './rehearsal.ts';
 
 interface Report {
-  /** True if nothing must be done before the takeover. */
+  /** True if the operator has nothing to do before the takeover. */
   ready: boolean;
   text: string;
 }

@@ -32,7 +32,7 @@ export interface Shortage extends Holdings {
 
 /**
  * Measures the memory of Redis now and a second later. Returns the memory if Redis stores more than `mark` (by default
- * the high mark, above which autodrop starts) both times, and otherwise undefined. Throws as Partition does.
+ * the high mark, above which autodrop starts) both times, and otherwise undefined. Throws the errors of Partition.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -48,7 +48,7 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/** Estimates what autodrop can drop in the Redis that has a partition. Throws as Partition does. */
+/** Estimates what autodrop can drop in the Redis that has a partition. Throws the errors of Partition. */
 export async function measureShortage(
   partitions: Partitions,
   partition: Partition,

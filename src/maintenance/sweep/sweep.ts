@@ -27,7 +27,7 @@ interface SweepOptions {
    */
   maxJobs?: number;
   /**
-   * Number of living workers of the Ruby Routemaster. If there are any, repaired jobs are put where only workers of
+   * Number of living workers of the Ruby Routemaster. If there are any, repaired jobs are stored where only workers of
    * this bus take them.
    */
   rubyWorkers?: number;
@@ -36,7 +36,7 @@ interface SweepOptions {
 /**
  * Checks all data of a partition, repairs inconsistencies, and returns what it found. An inconsistency means that the
  * bus has a bug, or that somebody has changed its data in Redis. A sweep may run while the bus works, and at the same
- * time as other sweeps. Throws as Partition does.
+ * time as other sweeps. Throws the errors of Partition.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
