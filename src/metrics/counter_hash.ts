@@ -53,7 +53,7 @@ function text(value: unknown): string {
 
 /**
  * Returns the fields of a hash of counters, with their counts. The hash is read in pieces, because reading the hash of
- * a bus with many subscribers at once would block Redis. Throws as Partition does.
+ * a bus with many subscribers at once would block Redis. Throws the errors of Partition.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // A map is used, because a scan may return a field twice. `callBuffer` is used, because fields are binary, and
@@ -78,7 +78,7 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 /**
  * Reads all counters of the partitions that can be reached; `missing` has the other partitions. If two partitions have
  * a counter with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning.
- * Throws as `Partitions.reach` does.
+ * Throws the errors of `Partitions.reach`.
  */
 export async function readCounts(
   partitions: Partitions,

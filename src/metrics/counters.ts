@@ -98,7 +98,7 @@ export class Counters {
   }
 
   /**
-   * Stops flushing at the interval. Tries a last flush for up to `limitMs`, and then logs the counts that may be
+   * Stops flushing counts at the interval. Tries a last flush for up to `limitMs`, and then logs the counts that may be
    * lost. Never throws.
    */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
@@ -113,8 +113,8 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis has all counts so far. Throws as Partition does; the next flush then sends the same counts
-   * again.
+   * Resolves when Redis has all counts so far. Throws the errors of Partition; the next flush then sends the same
+   * counts again.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());

@@ -20,7 +20,7 @@ export type Report = Arguments<'report'>['reports'][number];
 
 /**
  * Returns a function that tells the total of a counter that any worker has last sent, or 0. The packed field of the
- * counter names it. Throws as Partition does.
+ * counter names it. Throws the errors of Partition.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -30,8 +30,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores the totals that were sent. Storing the same report again is harmless, even after later ones. Throws as
- * Partition does.
+ * Stores the totals that were sent to Datadog. Storing the same report again is harmless, even after later reports.
+ * Throws the errors of Partition.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (let i = 0; i < reports.length; i += SLICE)

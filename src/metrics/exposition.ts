@@ -63,8 +63,8 @@ const HISTOGRAMS: readonly Histogram[] = [
 ];
 
 /**
- * Returns the figures of the bus, and those of this process, in the text format of Prometheus. Throws as Partition
- * does.
+ * Returns the figures of the bus and the figures of this process, in the text format of Prometheus. Throws the errors
+ * of Partition.
  */
 export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
   const figures = await collectFigures(parts);

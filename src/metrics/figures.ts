@@ -44,7 +44,7 @@ export interface FigureParts {
 /**
  * Returns all figures of the partitions that can be reached. Counts that processes have not sent to Redis yet are not
  * included. Counters that this release does not know are left out, because their tags may contain credentials. Throws
- * as `Partitions.reach` does.
+ * the errors of `Partitions.reach`.
  */
 export async function collectFigures({
   partitions,

@@ -15,8 +15,8 @@ import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws as
- * `Partitions.reach` does.
+ * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws the errors of
+ * `Partitions.reach`.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);

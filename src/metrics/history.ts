@@ -96,7 +96,7 @@ interface Entry {
 
 /**
  * Reads the histories (figures of the bus, of topics and of subscribers over time) that the job `sample` writes. Throws
- * as Partition does.
+ * the errors of Partition.
  */
 export class History {
   readonly #partitions: Partitions;

@@ -79,7 +79,7 @@ export class Recorder {
     this.#counters.increment('batches.dead_lettered', tags);
   }
 
-  /** Counts the first attempt at a batch. It begins `latencyMs` after the batch was opened. */
+  /** Counts the first attempt at a batch. The attempt began `latencyMs` after the batch was opened. */
   firstAttempted(queue: string, latencyMs: number): void {
     this.#counters.increment('latency.batches.count', { queue });
     this.#counters.increment('latency.batches.first_attempt', { queue }, latencyMs);

@@ -162,7 +162,8 @@ export class LatestStandings {
   }
 
   /**
-   * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws as Partition does.
+   * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws the errors of
+   * Partition.
    */
   get(): Promise<Standings | undefined> {
     const nowMs = clock.monotonicMs();

@@ -38,7 +38,7 @@ export type Comparison = { what: string; source: number; target: number }[];
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
  * `move`), so that no process starts on it any more. A move that was cut off continues where it stopped. Throws
- * BootError if a person must act, and otherwise as Partition does.
+ * BootError if a person must act, and otherwise the errors of Partition.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;

@@ -137,7 +137,7 @@ export class Mover {
       });
   }
 
-  /** Returns the name under which a key of the source is stored in a partition. */
+  /** Returns the Redis key under which a key of the source is stored in a partition of the target. */
   #nameIn({ prefix }: Partition, { key }: FoundKey): string {
     return prefix + key.slice(this.#source.prefix.length);
   }

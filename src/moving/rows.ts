@@ -27,7 +27,7 @@ export type Owner =
 type Texts = readonly [first: string, second: string];
 
 export type Row =
-  /** The whole key goes to one partition, or to all partitions. The variable parts of its name decide. */
+  /** The whole key goes to one partition, or to all partitions. The variable parts of its name decide to which. */
   | { whole: (...parts: string[]) => Owner }
   /** Each element goes to the partition of its owner, and keeps the key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
@@ -61,7 +61,7 @@ const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' '
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
 const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
 
-/** For each key of the layout, how a move copies it to several partitions. */
+/** The way in which a move copies each key of the layout to several partitions. */
 export const ROWS: Readonly<Record<KeyName, Row>> = {
   topics: byTopic,
   subscribers: bySubscriber,
