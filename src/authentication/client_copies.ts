@@ -17,8 +17,8 @@ export interface KnownClient {
 }
 
 /**
- * Registers a client in a partition other than the control partition, as `Clients.register` does there. A repeat is
- * harmless.
+ * Registers a client in a partition other than the control partition, in the same way as `Clients.register` does it in
+ * the control partition. A repeat is harmless.
  */
 export function registerIn(
   partition: Partition,

@@ -35,8 +35,8 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it was at some moment within the last second. Throws as Clients.find does; failures
-   * are not cached.
+   * Resolves with the client as it was at some moment within the last second. Throws the errors of `Clients.find`;
+   * failures are not cached.
    */
   find(token: string): Promise<Client | undefined> {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
@@ -44,7 +44,7 @@ export class ClientDirectory {
 
   /**
    * Resolves with the client as it is now. Call this if credentials do not match the cached client, since the client
-   * may have a new secret. Several callers share one lookup. Throws as `find` does.
+   * may have a new secret. Several callers share one lookup. Throws the errors of `find`.
    */
   ask(token: string): Promise<Client | undefined> {
     if (this.known(token)) this.#entries.delete(token);

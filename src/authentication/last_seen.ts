@@ -2,11 +2,11 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** A process stores that a client has called at most once in this time. */
+/** A process stores at most once in this time that a client has called. */
 const STORED_EVERY_MS = 60_000;
 /** Time for which clients are gathered, so that one call of Redis stores many. */
 const GATHERED_MS = 5000;
-/** Maximum clients of one script call, which takes Redis a quarter of a ms. */
+/** Maximum clients whose calls one script call stores. The script call takes Redis a quarter of a ms. */
 const SLICE = 250;
 const MAX_KNOWN = 10_000;
 

@@ -20,7 +20,7 @@ export class NameKey {
   }
 
   /**
-   * Resolves with the key. If Redis has none, a new one is stored. Throws as Partition does, unless this process
+   * Resolves with the key. If Redis has none, a new one is stored. Throws the errors of Partition, unless this process
    * knows the key already.
    */
   async load(): Promise<Buffer> {

@@ -25,8 +25,8 @@ export interface NonceKey {
 
 /**
  * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. Its scripts then replace the keys, so that no older
- * nonce can be used again.
+ * or failover, Redis may have forgotten which nonces were used. In that case, scripts replace the keys, so that no
+ * older nonce can be used again.
  */
 export class NonceKeys {
   readonly #control: Partition;
@@ -71,7 +71,7 @@ export class NonceKeys {
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
-  /** Fetches the keys. If they are missing, Redis stores new ones. Throws as Partition does. */
+  /** Fetches the keys. If they are missing, Redis stores new ones. Throws the errors of Partition. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;

@@ -8,7 +8,7 @@ import type { Partition } from '../store/partition.ts';
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
  * Maximum time by which the time in a nonce may be ahead of Redis's clock, as this process estimates it. The estimate
- * is late by the time that a reply of Redis takes to arrive.
+ * is behind by the time that a reply of Redis takes to arrive.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /** Time for which Redis remembers which uses of a nonce were consumed. It runs from the first use. */
@@ -52,8 +52,8 @@ export class NonceUses {
   }
 
   /**
-   * Consumes a nonce use if it is new. Throws too_many_nonces, or as Partition does. After an error of Partition the
-   * use may have been consumed all the same.
+   * Consumes a nonce use if it is new. Throws too_many_nonces, or an error of Partition. After an error of Partition
+   * the use may have been consumed all the same.
    */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);

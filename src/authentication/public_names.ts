@@ -23,8 +23,8 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A client that no longer exists may
-   * have had no secret, so its name is `unknown.` and the digits of an HMAC. Throws what `find` throws, and as
-   * Partition does.
+   * have had no secret, so its name is `unknown.` and the digits of an HMAC. Throws the errors of `find` and of
+   * Partition.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];

@@ -41,7 +41,7 @@ export class Sessions {
     this.#authentication = authentication;
   }
 
-  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws as Partition does. */
+  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws the errors of Partition. */
   async begin(caller: Caller, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
     const owner = caller.role === 'client' ? caller.token : caller.role;

@@ -45,8 +45,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * Returns true if a request asks for this part of a page, the plots or the other content. A refresh asks for one
- * part, and any other request for the whole page.
+ * Returns true if a request asks for the part `what` of a page: the plots, or the other content (`now`). A refresh asks
+ * for one part, and any other request for the whole page.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

@@ -9,7 +9,7 @@ import { page } from './page.ts';
 import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
 export const PATH = '/console/subscribers';
-/** The order of the list until somebody chooses another one. */
+/** The order of the list of subscribers until a person chooses another one. */
 const FIRST_SORT: Sort = 'queued';
 
 const STATES = {

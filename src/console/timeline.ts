@@ -11,7 +11,7 @@ const MIN_LENGTH = 8;
 
 type Tone = 'good' | 'bad' | 'dim';
 
-/** Something that happened to a batch, at a time in ms. */
+/** A step in the life of a batch: something that happened to it at a time in ms. */
 interface Step {
   atMs: number;
   tone: Tone;

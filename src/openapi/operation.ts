@@ -31,7 +31,7 @@ export interface Components {
   problems: ProblemResponses;
 }
 
-/** Describes a route. `alias` is an earlier route that does the same under another path. */
+/** Returns the description of a route. `alias` is an earlier route that does the same under another path. */
 export function operationOf(
   route: Route,
   text: RouteText,
