@@ -70,8 +70,8 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The partitions used to store publications. With ROUTEMASTER_MIN_REPLICAS, their scripts wait until replicas have
-   * the writes. Absent: the other `partitions` are used.
+   * The partitions that are used to store publications. With ROUTEMASTER_MIN_REPLICAS, their scripts wait until
+   * replicas have the writes. If they are absent, `partitions` are used.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -127,14 +127,14 @@ export function buildApi(given: ApiParts): Built {
   };
 }
 
-/** Makes the objects that several routes use. Each `*_api.ts` names those that it needs. */
+/** Makes the objects that several routes use. Each file `*_api.ts` names the objects that its routes need. */
 function sharedParts({ config, partitions, accepting = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
   const limits = {
     ...config,
-    // A getter, because the memory limit of Redis may change while the process runs.
+    // This is a getter, because the memory limit of Redis may change while the process runs.
     get maxClientKeys() {
       return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
     },

@@ -70,9 +70,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Returns the configuration of a bus in this mode. In compatibility mode, ROUTEMASTER_WORKER_THREADS without
- * ROUTEMASTER_WORKERS_PER_THREAD is the number of concurrent deliveries, because a thread of the Ruby
- * Routemaster delivered one batch at a time.
+ * Returns the configuration of a bus in this compatibility mode. If the bus answers like the Ruby Routemaster,
+ * ROUTEMASTER_WORKER_THREADS without ROUTEMASTER_WORKERS_PER_THREAD is the number of concurrent deliveries, because a
+ * thread of the Ruby Routemaster delivered one batch at a time.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

@@ -13,11 +13,11 @@ export interface Dialect {
   wrongRole: ErrorCode & ('forbidden' | 'unauthenticated');
   /** Error for a method that the path does not have. */
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
-  /** Whether a new client that chooses no token gets a secret, unless the request says otherwise. */
+  /** True if a new client that chooses no token gets a secret, unless the request says otherwise. */
   makesSecrets: boolean;
-  /** Whether `GET /subscriptions` shows a client all subscribers; otherwise it shows only the client. */
+  /** True if `GET /subscriptions` shows a client all subscribers. If false, it shows only the client itself. */
   listsOthers: boolean;
-  /** Whether a subscriber's `max` above the limit is lowered to the limit. Otherwise it is refused. */
+  /** True if a subscriber's `max` above the limit is lowered to the limit. If false, such a `max` is refused. */
   cutsMax: boolean;
   events: EventDialect;
 }
@@ -25,9 +25,9 @@ export interface Dialect {
 /** Rules for the fields of an event. */
 export interface EventDialect {
   maxUrlLength: number;
-  /** Whether unknown fields are dropped; otherwise the event is refused. */
+  /** True if unknown fields of an event are dropped. If false, an event with unknown fields is refused. */
   ignoresUnknownFields: boolean;
-  /** Whether a timestamp may also be false (no timestamp), a string of digits, or have a fraction. */
+  /** True if a timestamp may also be false (no timestamp), be a string of digits, or have a fraction. */
   loosensTimestamps: boolean;
 }
 

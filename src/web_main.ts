@@ -72,7 +72,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     // An error is ignored. If Redis fails right now, the next start will warn.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // Even without Redis the process listens. It then answers that the storage is unavailable.
+  // Even without Redis the process listens. Its answers then say that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

@@ -6,8 +6,8 @@ import { BootError } from './errors.ts';
 import { type Log, logged } from './log.ts';
 
 /**
- * If a process has run for this long before it died, its start has not failed. Its replacement then starts after a
- * short pause.
+ * If a process has run for at least this time, its death does not count as a failed start. Its replacement then starts
+ * after a short pause.
  */
 const STEADY_MS = 10_000;
 
