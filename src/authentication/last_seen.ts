@@ -2,9 +2,12 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** A process stores at most once in this time that a client has called. */
+/** Minimum interval at which a process stores the last call of a client again. */
 const STORED_EVERY_MS = 60_000;
-/** Time for which clients are gathered, so that one call of Redis stores many. */
+/**
+ * Time for which the tokens of calling clients are collected, so that one script call stores the last calls of many
+ * clients.
+ */
 const GATHERED_MS = 5000;
 /** Maximum clients whose calls one script call stores. The script call takes Redis a quarter of a ms. */
 const SLICE = 250;
