@@ -12,7 +12,8 @@ not counted: a hundred of them have at most an eighth of max_bytes, and counting
 subscribers a quarter dearer. If the UID is that of another batch, no bytes of the open batch were counted.
 
 The hash `batches:closed` has, by UID, when each batch or dead letter that was open was closed (ms). A batch without a
-field is still open, or was never open, since its first events filled it: that was closed when it was opened.
+field is still open, or was never open because its first events filled it. A batch that was never open counts as closed
+since its creation.
 ]]
 local bulk = include('bulk')
 local defaults = include('defaults')
@@ -115,7 +116,7 @@ function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
 end
 
--- Returns true if no batch or dead letter was closed after it was opened.
+-- Returns true if no batch or dead letter has a stored time of closing.
 function open_batches.has_no_closed(call)
   local hash = call.keys.batches_closed()
   local fields = redis.call('HLEN', hash)
@@ -133,7 +134,7 @@ function open_batches.closed_times(call, bids)
 end
 
 -- Returns the time at which a batch or dead letter was closed (ms, as text). Returns false if it is still open, or was
--- closed when it was opened.
+-- never open because its first events filled it.
 function open_batches.closed_ms(call, bid)
   return redis.call('HGET', call.keys.batches_closed(), bid)
 end

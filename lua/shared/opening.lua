@@ -69,7 +69,7 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = value
   end
   -- If the Ruby Routemaster used this Redis before, the set of current batches stays empty. A Ruby web process that
-  -- still runs would take a batch in this set for its own, and append events under another key.
+  -- still runs would mistake a batch in this set for one of the Ruby Routemaster, and append events under another key.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry
@@ -96,7 +96,8 @@ local function collect(call, opened, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores events of a subscriber in new batches: those of a slice, from position `first` on.
+-- Stores events in new batches of a subscriber. The events are the part of the slice's list from position `first` to
+-- the end of the slice (`slice.last`).
 function opening.open(call, opened, token, slice, first)
   if not opened.index then begin_collection(call, opened) end
   local timeout, max_events, ordered, max_bytes =
@@ -127,7 +128,8 @@ function opening.enter(call, opened)
   bulk.command('SADD', keys.jobs_index('main'), opened.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), opened.instant)
   if #opened.instant > 0 then call.wakes.main = true end
-  -- The job that is due first is scheduled by itself, with a function that wakes the scheduler if necessary.
+  -- The job that is due first is scheduled separately, because `make_scheduled` also wakes the scheduler if necessary.
+  -- ZADD then schedules all the jobs at once.
   if opened.shortest_ms then
     jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
   end

@@ -1,8 +1,9 @@
 --[[
 Ruby: what the processes of a Ruby Routemaster leave in this Redis.
 
-A batch that a Ruby process stores after the takeover, under its own kind of key, is a *stray*. Adopting the stray
-makes it a batch of this bus. The gauges need no change, because Ruby processes count their events and batches.
+A batch that a Ruby process stores after the takeover of a Ruby Routemaster's Redis, under the Ruby kind of key, is a
+*stray*. Adopting the stray makes it a batch of this bus. The gauges need no change, because Ruby processes count their
+events and batches.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
@@ -39,10 +40,11 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Puts a header before a list of events that has none. A Ruby web process leaves such a list if it takes a batch of
--- this bus for its own and appends events to it. The list becomes a batch of its own. Returns the UID of this new
--- batch, its subscriber's token and its time of creation. Returns nothing if the batch of this bus no longer exists,
--- because only that batch names the subscriber.
+-- Puts a header before a list of events that has none. A Ruby web process creates such a list if it mistakes an open
+-- batch of this bus for one of the Ruby Routemaster: it appends events under the UID of that batch, but under the Ruby
+-- kind of key, so Redis creates a second list, without a header. The second list becomes a separate batch. Returns the
+-- UID of this new batch, its subscriber's token and its time of creation. Returns nothing if the batch of this bus no
+-- longer exists, because only that batch names the subscriber.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
