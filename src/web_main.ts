@@ -62,8 +62,8 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // The compatibility mode may differ from the mode that was assumed so far. Until now, all calls except health
-    // checks were refused.
+    // The app is built again, because the compatibility mode may differ from the mode that was assumed so far. No
+    // caller has been answered in the wrong mode: until now, all calls except health checks were refused.
     app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;

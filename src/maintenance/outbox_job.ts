@@ -8,8 +8,8 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which a job moves entries that are set aside for a partition. After it, other jobs run, even if
- * entries are left.
+ * Maximum time for which one run of a job moves entries that are set aside for a partition. Then the job is given back,
+ * even if entries are left, so that the worker can run other jobs.
  */
 const TURN_MS = 500;
 /**

@@ -165,7 +165,8 @@ export class Outbox {
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // Moving a MB takes several MB of memory for a moment, and a full Redis may not have them.
+        // The move has failed, because moving a MB takes several MB of memory for a moment and a full Redis may not
+        // have them. The move is tried again with one entry at a time.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;
