@@ -20,7 +20,7 @@ interface RehearsalParts {
 }
 
 /**
- * The findings of a rehearsal: what would happen if this bus took over a Redis of the Ruby Routemaster. Subscribers and
+ * The findings of a rehearsal, which is a dry run of the takeover of a Ruby Routemaster's Redis. Subscribers and
  * clients are shown by their names, not by their tokens.
  */
 export interface Rehearsal extends FoundBatches {

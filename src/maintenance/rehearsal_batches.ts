@@ -4,7 +4,7 @@ import type { Commands, Partition } from '../store/partition.ts';
 
 const SLICE = 300;
 
-/** The batches that a takeover would convert. */
+/** The batches that the takeover of a Ruby Routemaster's Redis would convert. */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms. Undefined if there is no batch. */

@@ -1,7 +1,7 @@
 import type { Rehearsal } from './rehearsal.ts';
 
 interface Report {
-  /** True if the operator has nothing to do before the takeover. */
+  /** True if the operator has nothing to do before the takeover of the Ruby Routemaster's Redis. */
   ready: boolean;
   text: string;
 }

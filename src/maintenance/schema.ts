@@ -10,7 +10,7 @@ const OLDEST_REDIS = 7;
 const SLICE = 200;
 /** Interval at which a starting process checks whether workers of the previous release still run. */
 const LOOK_EVERY_MS = 500;
-/** Interval at which a long takeover logs its progress. */
+/** Interval at which a long takeover of a Ruby Routemaster's Redis logs its progress. */
 const TELL_EVERY_MS = 2000;
 
 /**
