@@ -16,7 +16,7 @@ const MAX_AT_ONCE = 100;
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** The decision which due times of a trigger fire, of those from the stored due time up to now. */
+/** Says which due times of a trigger fire. Only the due times from the stored due time up to now are considered. */
 export interface Plan {
   /** The due times that fire, oldest first. */
   times: number[];

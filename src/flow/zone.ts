@@ -32,8 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns the first second after `fromMs` at which the offset is not the offset at `fromMs`. The offset at `toMs`
-   * must be a different one.
+   * Returns the time after `fromMs` at which the zone's offset changes, in ms. The offset at that time differs from the
+   * offset at `fromMs`. The offsets at `fromMs` and `toMs` must differ. If the offset changes several times in between,
+   * the result is the time of one of these changes.
    */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -41,8 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns the first second after `fromMs` at which the offset is the offset at `toMs`. The offset at `fromMs` must be
-   * a different one.
+   * Returns the time after `fromMs` at which the zone's offset becomes the offset at `toMs`, in ms. The offsets at
+   * `fromMs` and `toMs` must differ. If the offset changes several times in between, the result is the time of one of
+   * these changes.
    */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
@@ -51,7 +53,8 @@ export class Zone {
 }
 
 /**
- * Returns the first whole second for which `isLater` is true. `isLater` must be false at `fromMs` and true at `toMs`.
+ * Returns a whole second, in ms, for which `isLater` is true although it is false for the second before. `isLater` must
+ * be false at `fromMs` and true at `toMs`.
  */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
