@@ -5,8 +5,8 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches keys that people copied from an example. It must not match random keys. So examples that begin with `a-` are
- * not matched, because one random key in a thousand begins with `a-`.
+ * Matches keys that people copied from an example. Examples that begin with `a-` are not matched: one random key in a
+ * thousand begins with `a-`, and a random key must never be refused as a placeholder.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;

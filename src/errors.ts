@@ -54,7 +54,9 @@ interface ErrorOptions {
   /** Further members of the problem document, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /** Number of further calls that this answer counts as in the caller's rate limit (see CallLimits). */
+  /**
+   * Number of calls that this answer costs the caller's rate limit, in addition to the request itself (see CallLimits).
+   */
   calls?: number;
 }
 

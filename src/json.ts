@@ -30,7 +30,7 @@ const MAX_VALUES = 16_000;
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
-/** Thrown for JSON that subscribers would get in another form than it was sent. */
+/** Thrown for JSON that the bus cannot pass on to subscribers unchanged. */
 class Unfaithful extends Error {}
 
 /**
@@ -47,7 +47,8 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their digits.
- * Throws bad_body with these `members`; its detail begins with the text `where`. The time is proportional to the
+ * If the text is not acceptable JSON, throws the error bad_body: its detail begins with `where`, which names the part
+ * of the request that is wrong, and its problem document gets these `members`. The parsing time is proportional to the
  * length of the text.
  */
 export function parseJson(

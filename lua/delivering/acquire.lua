@@ -101,7 +101,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- Other workers are woken if waiting jobs became instant and these workers did not take all jobs that are ready.
+  -- Other workers are woken if the finished jobs made jobs ready that had waited for room in a lane or share, and the
+  -- workers of this call did not take all ready jobs.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -31,8 +31,9 @@ local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Turns a batch whose header is damaged into a dead letter, with a readable header before its items. If the first
--- item is not the token of a subscriber, the batch is only reported.
+-- Makes a batch whose header is damaged a dead letter. A new header is put before all its items, the damaged header
+-- included. If the first item is not the token of a subscriber, the batch is only reported, because nobody is known to
+-- own it.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local owner = owner_of(batch)

@@ -2,10 +2,12 @@
 --[[
 sample: append the figures of subjects to their histories. Returns the number of entries appended.
 
-A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for
-each `fine_ms`, and a coarse one. An entry is MessagePack `[slot, figure, …]`; the slot is the number of the step
-since the Unix epoch. Nothing is appended if the figures are those of the last entry, so a subject at rest takes no
-room. Only the bus gets an entry in each step in which samples are taken, by which a reader knows these steps.
+A subject is the bus, a topic or a subscriber. Each has two histories: a fine one, with at most one entry for each
+`fine_ms`, and a coarse one, with at most one for each `coarse_ms`. Time is divided into steps of `fine_ms` or
+`coarse_ms`. An entry is MessagePack `[slot, figure, …]`; the slot is the number of the step since the Unix epoch. A
+topic or subscriber gets an entry only if its figures have changed since its last entry, so a subject at rest takes no
+memory. The bus gets an entry in each step in which a sample is taken. From these entries a reader knows in which steps
+samples were taken.
 
 `standings`, if given, replaces the standings of the subscribers, which expire like a history.
 

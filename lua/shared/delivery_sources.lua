@@ -169,7 +169,8 @@ local function position_at(listing, list, place)
   if low > 0 then return low, low_place end
 end
 
--- Returns an iterator over the records of a log.
+-- Returns an iterator over the records of the log of a source, newest first. It starts at `source.position`, or at the
+-- end of the log. It returns only records within the bounds of the listing.
 local function read_log(source)
   local listing, list, items, at, size = source.listing, source.list, {}, 0, MIN_CHUNK
   local bounds, position = listing.bounds, source.position or redis.call('LLEN', list) / 2

@@ -189,7 +189,7 @@ function handlers(parts: DeadLettersParts) {
     async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
       const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       await check(caller, queues);
-      // The joins of a client are in its partition.
+      // One check covers all these queues, because a client and its joins are in the same partition.
       await guard.checkSubscriber(queues[0] ?? '');
       let retried = 0;
       for (const token of queues) retried += await deadLetters.retryAll(token);

@@ -28,7 +28,10 @@ export class UnfinishedAnswers {
     else if (this.#answers.size > MAX) this.#cut(() => true);
   }
 
-  /** Forgets an answer. It is not an error if the answer has ended before, or never began. */
+  /**
+   * Forgets an answer that has arrived completely or was cut. It is not an error if the answer was already forgotten,
+   * or was never passed to `begin`.
+   */
   end(answer: UnfinishedAnswer): void {
     if (!this.#answers.delete(answer)) return;
     const { subscriber } = answer;

@@ -16,7 +16,7 @@ const PACED_BYTES = 64 * 1024;
 interface Room {
   /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
-  /** Notes that the body of a reservation has made progress. */
+  /** Notes that the body of the request that holds a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
   /** Makes bytes that a reservation of the client no longer needs available to other requests. */

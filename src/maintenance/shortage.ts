@@ -19,7 +19,7 @@ interface Holdings {
  */
 export interface Shortage extends Holdings {
   memory: Memory;
-  /** The estimates for the partition of the job alone. The job drops nothing of other partitions. */
+  /** The estimates for the partition in which the autodrop job runs. The job drops data of this partition only. */
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
@@ -66,8 +66,8 @@ export async function measureShortage(
 }
 
 /**
- * Returns the bytes of the entries in a partition's outbox, and of the entries that the partition has set aside for
- * these other partitions.
+ * Returns the total bytes of two kinds of entries: those in a partition's outbox, and those that the partition has set
+ * aside for these other partitions.
  */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));

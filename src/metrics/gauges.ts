@@ -193,9 +193,9 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // All jobs are in the index. A job that is in none of the other states waits outside the queue for one of three
-    // things: for another delivery of its subscriber, for room in a share (the workers that one kind of subscriber may
-    // hold), or for a quarantine (the process that delivers batches which may have killed workers).
+    // The index has all jobs of the queue. A job that is not instant, scheduled or pending waits outside the queue. It
+    // waits for another delivery of its subscriber to end, for room in a share (the number of workers that one kind of
+    // subscriber may hold), or for a quarantine (the process that delivers batches which may have killed workers).
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

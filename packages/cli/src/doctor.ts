@@ -111,8 +111,8 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     await bus.pulse();
     return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
   } catch (error) {
-    // The client repeats a call that failed for the moment, until its time limit. The last failure says what is
-    // wrong.
+    // After an error that may pass, the client repeats the call until its time limit, and then throws TimeLimitError.
+    // The cause of that error is the last failure, which says what is wrong.
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;
