@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-drop_logs: free memory by deleting the longest delivery logs, `max_logs` of them at most, and the trails, without which
-listings do. Returns how many logs are left.
+drop_logs: free memory by deleting the longest delivery logs, `max_logs` of them at most. The trails are deleted too,
+because listings work without them. Returns how many logs are left.
 ]]
 local delivery_log = include('delivery_log')
 

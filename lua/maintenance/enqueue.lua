@@ -3,9 +3,8 @@
 enqueue: put an instant job in a queue. Returns true if this call made the job instant.
 
 If the queue already has the job in any state, nothing changes and the reply is false. There is one exception:
-if the job is pending with a dead worker, it is taken from that worker and becomes instant. Otherwise a
-periodic job whose worker died would block all later runs of itself. The job that scrubs dead workers is such
-a job.
+if the job is pending with a dead worker, it is taken from that worker and becomes instant. Otherwise a periodic job
+whose worker died could never run again. The job that scrubs dead workers is itself such a periodic job.
 ]]
 local jobs = include('jobs')
 local leases = include('leases')

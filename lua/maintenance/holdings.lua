@@ -2,9 +2,9 @@
 --[[
 holdings: estimate how much memory the batches and dead letters of each subscriber take.
 
-At most `samples` batches and as many dead letters of a subscriber are measured, chosen at random. Their mean size of
-an event is multiplied by the number of all events. (The mean size of a batch times the number of batches would be a
-worse estimate, since long batches are few.) `batches` counts dead letters too.
+At most `samples` batches and as many dead letters of a subscriber are measured, chosen at random. The mean size of an
+event in these samples is multiplied by the number of all events. (The mean size of a batch times the number of batches
+would be a worse estimate, since long batches are few.) `batches` counts dead letters too.
 ]]
 local batches = include('batches')
 

@@ -2,9 +2,9 @@
 --[[
 scrub: return the jobs of dead workers to their queues, and delete what is recorded of these workers.
 
-A worker is dead if it was not heard of for longer than `lease_ms`. Its job becomes instant, ahead of the other instant
-jobs, and the history of its batch notes the death. `workers` is the number of dead workers. `jobs` has the number of
-returned jobs for each queue.
+A worker is dead if it was not heard of for longer than `lease_ms`. The job of a dead worker becomes instant, ahead of
+the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of dead workers.
+`jobs` has the number of returned jobs for each queue.
 ]]
 local attempts = include('attempts')
 local batches = include('batches')

@@ -3,9 +3,9 @@
 sweep_batches: repair batches, dead letters and the index entries that name them. Returns the findings.
 
 Three rules hold. Every batch is in the batch indexes. Every dead letter has a reason and a time, and is in
-the dead letter indexes. Every index entry names a batch or dead letter that exists. The script checks and
-repairs in one step, so correct data never changes, however busy the bus is. A name whose batch no longer
-exists is not an error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges.
+the dead letter indexes. Every index entry names a batch or dead letter that exists. The script checks and repairs in
+one script call, so correct data never changes, however busy the bus is. A name whose batch no longer exists is not an
+error. sweep_jobs repairs jobs, and sweep_gauges repairs gauges.
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it.
 `token` is the subscriber to which that key belongs, if it belongs to one. The names are UIDs of batches; only

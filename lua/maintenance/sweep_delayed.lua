@@ -2,11 +2,11 @@
 --[[
 sweep_delayed: check the delayed events of a topic, some in each call, and repair what does not fit together.
 
-Each entry has a text, and the topic is in `delayed:topics` by the time of its first event. Delayed events of a topic
-that does not exist are deleted. The first call has `from` 0. The caller passes `from`, `added`, `members` and `bytes`
-of the reply on to the next one, until it `is_finished`. If no event came or went meanwhile, the last call compares the
-bytes with those that its client holds. `has_strays` says that there are more texts than entries. `client` is the
-publisher of the topic.
+Two rules hold. Each entry has a text. The topic is in `delayed:topics` by the time of its first event. Delayed events
+of a topic that does not exist are deleted. The first call has `from` 0. The caller passes `from`, `added`, `members`
+and `bytes` of the reply on to the next one, until `is_finished` is true. If no event came or went meanwhile, the last
+call compares the bytes with those that its client holds. `has_strays` says that there are more texts than entries.
+`client` is the publisher of the topic.
 ]]
 local delayed = include('delayed')
 local findings = include('findings')

@@ -8,8 +8,8 @@ the list of a share or in `jobs:suspect`: acquire removes it there. The script s
 the jobs. So the caller passes only a few jobs at a time if that list is long.
 
 `job` of a suspect is the packed job. `bid` is the batch that the job delivers; it is missing for other jobs.
-`lane` is the subscriber in whose lane the caller saw the job wait, if it saw that. `ruby_workers` is the number
-of living workers of the Ruby Routemaster, if there are any.
+`lane` is the subscriber in whose lane the caller saw the job wait; it is missing if the caller did not see the job
+wait. `ruby_workers` is the number of living workers of the Ruby Routemaster, if there are any.
 ]]
 local findings = include('findings')
 local jobs = include('jobs')

@@ -2,9 +2,10 @@
 --[[
 sweep_triggers: check triggers, and their entries in `triggers:due`. Returns the findings.
 
-A trigger is a definition in `triggers:of:{token}` and a hash `trigger:{token}:{name}`. If only one of them exists, a
-creation or a deletion was cut off, and it is removed. So is an entry without a trigger. An unreadable trigger is left
-alone, without an entry, until its client replaces or deletes it. The names are members of `triggers:due`.
+A trigger is a definition in `triggers:of:{token}` and a hash `trigger:{token}:{name}`. If only one of the two exists, a
+creation or a deletion was cut off, and the one that is left is removed. An entry without a trigger is removed too. An
+unreadable trigger is left alone, without an entry, until its client replaces or deletes it. The names are members of
+`triggers:due`.
 ]]
 local findings = include('findings')
 local triggers = include('triggers')

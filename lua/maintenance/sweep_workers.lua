@@ -7,7 +7,7 @@ A worker that holds a job is in the pending index of the job's queue. If the job
 also in the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The
 counter of each lane equals the number of workers in it.
 
-`worker` of a suspect is the worker's id. `bid` is the batch that the caller saw it deliver, if it saw one.
+`worker` of a suspect is the worker's id. `bid` is the batch that the caller saw the worker deliver, if it saw one.
 ]]
 local findings = include('findings')
 local jobs = include('jobs')

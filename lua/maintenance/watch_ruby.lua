@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 --[[
-watch_ruby: look for processes of the Ruby Routemaster that still use a Redis that was taken over.
+watch_ruby: look for processes of the Ruby Routemaster that still use their Redis after this bus took it over.
 
-`workers` is the number of its living workers. `adopted` is the number of strays that acquire adopted since the last
-report: a web process stored them. Of all callers within `every_ms` one gets the report; the others get zeros.
+`workers` is the number of living workers of the Ruby Routemaster. `adopted` is the number of strays (batches that a
+Ruby web process stored after the takeover) that acquire adopted since the last report. Of all callers within `every_ms`
+one gets the report; the others get zeros.
 ]]
 local ruby = include('ruby')
 
