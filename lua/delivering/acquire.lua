@@ -4,12 +4,12 @@ acquire: finish the jobs that workers have done, and assign ready jobs to idle w
 one job, the oldest first.
 
 Finished jobs are acknowledged first, in the same way as by ack. So one call serves many workers, and each
-worker gets its next job from the same call. The batch of a delivery is closed to events, and its attempt
-is counted, in the same step.
+worker gets its next job from the same call. When a delivery is assigned, the same call also closes its batch to new
+events and counts the attempt.
 
 If a worker already holds a job, the reply that assigned it was lost, so the worker gets the same job
-again. It keeps its lease unless the lease has expired: this call may have been delayed, and the worker
-may be running the job already.
+again. The worker keeps its lease unless the lease has expired: this call may have been delayed, and the worker may be
+running the job already.
 
 A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. Of a larger
 batch, the worker gets the first events as a new batch; the other events stay in the batch, which is ready again.

@@ -7,8 +7,8 @@ nothing changes.
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
 `damage` health points and holds it back for `throttle_ms`. `gone` is given if the callback answered 410: it is the
 `subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its jobs
-wait until it subscribes again, or is resumed. `paused` says that it was not paused before. The lane brings back a
-waiting job.
+wait until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was not
+paused before. The lane brings back a waiting job.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 --[[
-retry_batch: try a batch at once that waits for its deadline, its next attempt or its lane. If `clients` is not empty,
-finds only batches of these subscribers. If the batch's subscriber is held back after failures, the job of the batch
-becomes the trial job: the one that is tried next.
+retry_batch: try a batch at once although it waits for its deadline, its next attempt or its lane. If `clients` is not
+empty, finds only batches of these subscribers. If the batch's subscriber is held back after failures, the job of the
+batch becomes the trial job: the one that is tried next.
 
 If the outcome is not `ok`, nothing has changed. `delivery_paused` means that the subscriber is paused, and
 `delivery_not_waiting` that a worker holds the job of the batch, or may take it already.
 
-In an ordered lane the oldest batch is tried instead, because it has to be taken first. A batch whose lane has no room
-must still wait.
+In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. A batch whose
+lane has no room must still wait.
 ]]
 local jobs = include('jobs')
 local waiting = include('waiting')

@@ -3,7 +3,8 @@
 run_job: make a scheduled job instant, behind the other instant jobs. Returns `job_not_found` if the queue does not
 have the job, and `job_not_scheduled` if the job is in another state; nothing changes then.
 
-If the lane of a delivery does not admit it yet, its job waits all the same when a worker reaches it.
+If the job is a delivery that the lane of its subscriber does not admit yet, the job still waits for the lane when a
+worker tries to take it.
 ]]
 local jobs = include('jobs')
 

@@ -1,5 +1,6 @@
 --[[
-Bulk: sends Redis many values with one command. Each `redis.call` costs more than the work it does here.
+Bulk: sends Redis many values with one command, because each `redis.call` takes longer than the work that Redis does for
+one value.
 ]]
 local bulk = {}
 

@@ -1,10 +1,10 @@
 --[[
 Bulks: the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, the progress and
-the counts of what was done. Each step changes letters and record together. So each letter counts once, even if several
-workers make steps, or one repeats a step.
+the counts of what was done. A step is one script call, which changes some letters and the record together. So each
+letter counts once, even if several workers make steps, or a worker repeats a step.
 
 A bulk walks through the letters of one queue (subscriber) after another, by the time of their death, the oldest first.
-The place of the walk is the time and the UID of the last letter that was looked at.
+The record has the time and the UID of the last letter that was looked at, so that the next step continues there.
 ]]
 local jobs = include('jobs')
 local bulks = {}
@@ -36,7 +36,8 @@ local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- This read needs no limit: each script call makes one dead letter, so few have the same millisecond.
+  -- This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes at most
+  -- one dead letter.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end

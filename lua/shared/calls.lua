@@ -31,9 +31,9 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Runs one step of a script. Returns the result of the step, or nothing if it failed. An error at one subscriber,
--- such as a key of the wrong type, must not stop the others. So the first error is kept in `call.failure`, and thrown
--- when the script has ended.
+-- Runs a part of a script, the function `step`. Returns the result of `step`, or nothing if it failed. An error at one
+-- subscriber, such as a key of the wrong type, must not stop the others. So the first error is kept in `call.failure`,
+-- and thrown when the script has ended.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

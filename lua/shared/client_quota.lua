@@ -1,5 +1,6 @@
 --[[
-Client quota: limits how many keys (idempotency keys, or nonces) the bus remembers for a client, and so their memory.
+Client quota: limits how many keys (idempotency keys, or nonces) the bus remembers for a client, and so limits the
+memory that they take.
 
 A client has a bucket of `max` keys. An empty bucket becomes full within the time for which a key is remembered. So
 at most twice `max` keys of a client are remembered at a time. A bucket is stored as the time at which it will be

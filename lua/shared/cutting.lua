@@ -1,6 +1,7 @@
 --[[
 Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
-become a batch of their own. The other events keep the name and the place of the batch, and are delivered next.
+become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue, and
+are delivered next.
 
 A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one
 call, because its subscriber has lowered a limit since, or because a release without max_bytes opened it.
@@ -65,7 +66,8 @@ function cutting.add_events(call, given, bid, start, lane)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- The events are only measured after they were added, because usually all of them fit.
+  -- The bytes of the events are compared with the limit only after all of the events were added, because usually all of
+  -- them fit.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true

@@ -1,9 +1,10 @@
 --[[
 Delayed: the events of topics that wait for their time.
 
-A topic has a sorted set of *entries* by due time (ms), and a hash of its events by id. An entry is the event's place
-followed by its id, and a value of the hash is the place followed by the text that will be delivered. Places are 12
-digits and grow. So events that are due at the same time stay in the order of acceptance, and an id leads to its entry.
+A topic has a sorted set of *entries* by due time (ms), and a hash of its events by id. An entry is the event's *place*
+followed by its id, and a value of the hash is the place followed by the text that will be delivered. A place is a
+number of 12 digits that is higher for each further delayed event of the topic. So events that are due at the same time
+stay in the order of acceptance. The entry of an id can be found, because the hash has the place.
 
 `delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
 its topics. The client is the publisher of the topic, which stays the same for as long as the topic exists.

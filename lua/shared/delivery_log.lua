@@ -14,12 +14,12 @@ and, if attempts failed, the time of the first one (ms) and a list of the last o
 
 The hash `deliveries:total` bounds all logs together. When they are full, the longest log loses its oldest records,
 so a busy subscriber does not push out the records of others. Records are counted in whole UNITs (16), so that most
-calls write nothing but the log itself. Counting each record took three times as long.
+script calls write nothing but the log itself. Counting each record took three times as long.
 
-The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list with an entry for
-each call that appended records, the newest at the end: the time of the call (µs), and the tokens of the subscribers,
-each in a line of its own. The records of a call are newer than its entry, and older than the next one. Listings of all
-subscribers follow the trail (delivery_trail.lua).
+The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list with an entry
+for each script call that appended records, the newest at the end. An entry is the time of the script call (µs) and the
+tokens of the subscribers, each in a line of its own. The records of a script call are newer than the entry of that
+call, and older than the next entry. Listings of all subscribers follow the trail (delivery_trail.lua).
 ]]
 local open_batches = include('open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
@@ -192,8 +192,8 @@ function delivery_log.drops(reason, max)
 end
 
 -- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the batch
--- is still open. Returns false if the batch was closed when it was opened. One script call looks up the open batch of
--- each subscriber once. It also finds out only once whether any time of closing is stored.
+-- is still open. Returns false if the batch was never open, because its first events filled it. One script call looks
+-- up the open batch of each subscriber once. It also finds out only once whether any time of closing is stored.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

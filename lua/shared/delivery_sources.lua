@@ -3,9 +3,9 @@ Delivery sources: the indexes and logs in which a listing finds batches. Each gi
 (merging.lua).
 
 A batch that has ended is listed by the time of its end, any other batch by the time of its creation. The `bounds`
-of a listing limit these times: `since` (ms, included), `before` (ms, not included; or math.huge), and the place and
-id of the entry after which a page begins, if any. A function here returns nothing if its source has nothing within
-the bounds.
+of a listing limit these times: `since` (ms, included), `before` (ms, not included; or math.huge), and the place (the
+time by which it is listed) and the id of the entry after which a page begins, if any. A function here returns nothing
+if its source has nothing within the bounds.
 ]]
 local bulk = include('bulk')
 local delivery_log = include('delivery_log')
@@ -90,8 +90,8 @@ local function index_source(listing, index, scale, read)
   return { place = first / scale, open = open_index, listing = listing, index = index, scale = scale, read = read }
 end
 
--- Returns a function that reads a batch as an entry of the listing. If `state` is given, the function returns nothing for
--- batches in another state.
+-- Returns a function that reads a batch as an entry of the listing. If `state` is given, the function returns nothing
+-- for batches in another state.
 local function batch_reader(call, listing, state)
   local name = state or 'any'
   listing.readers[name] = listing.readers[name] or function(bid)

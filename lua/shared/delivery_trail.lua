@@ -2,9 +2,10 @@
 Delivery trail: leads a listing of all subscribers through their logs, the newest record first. The listing reads only
 logs that have records of its page, however many logs there are.
 
-There is one trail of taken batches and one of dropped ones (delivery_log.follow). An entry names the logs that one call
-has written. A log may have lost these records since. The beginning of a trail may be missing: its entries are bounded,
-and a trail may be deleted at any time. The records from before it are found by looking into all logs.
+There is one trail of taken batches and one of dropped ones (delivery_log.follow). An entry names the logs that one
+script call has written. A log may have lost these records since. The oldest entries of a trail may be missing: their
+number is limited, and a trail may be deleted at any time. Records that are older than the first entry are found by
+looking into all logs.
 ]]
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')

@@ -1,8 +1,10 @@
 --[[
-Drop records: how many batches and events a call of autodrop drops of each subscriber, with the events by topic.
+Drop records: how many batches and events one script call of autodrop drops of each subscriber, with the events by
+topic.
 
-The records also measure the work of the call, so that it stops before it has blocked Redis for too long. A large
-batch therefore takes several calls; `begun` is the batch that this call has not counted to its end.
+The records also measure the work of the script call, so that it stops before it has blocked Redis for too long.
+Therefore a large batch takes several script calls; `begun` is the batch whose events this call has not counted
+completely.
 ]]
 local batches = include('batches')
 local drop_notices = include('drop_notices')

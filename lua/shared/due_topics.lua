@@ -2,9 +2,10 @@
 Due topics: the topics with delayed events that are due, by the clients that publish to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
-earlier event is left, because one call gets to few of a thousand topics. `first` is the topic whose next event is due
-first; it is nil if no event is due. Events of `first` up to `until_ms` come before the events of the client's other
-topics. `work` is the work that the call has done for the client.
+earlier event of another topic is left, because one script call takes events of only a few topics, even if the client
+has a thousand. `first` is the topic whose next event is due first; it is nil if no event is due. Events of `first` up
+to `until_ms` come before the events of the client's other topics. `work` is the work that the script call has done for
+the client.
 ]]
 local calls = include('calls')
 local delayed = include('delayed')

@@ -1,7 +1,7 @@
 --[[
 Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
 
-The deliveries of one call belong to few subscribers. So the changes to subscribers and lanes are
+The deliveries that one script call finishes belong to few subscribers. So the changes to subscribers and lanes are
 collected first, and written once for each subscriber and lane.
 ]]
 local batches = include('batches')

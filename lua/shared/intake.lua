@@ -2,9 +2,9 @@
 Intake: decides which publications of one call are accepted, and which of their events each subscriber
 gets.
 
-A slice `{ list, first, last }` stands for the events of a list from `first` to `last`, usually in ARGV, so that
-events need not be copied. They are copied only to join those of several publications. The `owner` of a copy is
-the topic or the subscriber that the copy was made for.
+A slice `{ list, first, last }` stands for the events of a list from `first` to `last`, usually in ARGV, so that events
+need not be copied. They are copied only if the events of several publications must form one list. The `owner` of a copy
+is the topic or the subscriber that the copy was made for.
 ]]
 local client_quota = include('client_quota')
 local elsewhere = include('elsewhere')

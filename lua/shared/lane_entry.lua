@@ -8,7 +8,7 @@ local waiting = include('waiting')
 local lane_entry = {}
 
 -- Fields of a subscriber's hash. The first DELIVERY_FIELDS of them are what a delivery needs, and acquire returns
--- them in this order. The others decide whether a job may begin, and how large a delivery may be.
+-- them in this order. The other fields decide whether a delivery may begin, and how large it may be.
 local FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',

@@ -5,9 +5,9 @@ A lane may hold a quarter of the workers with its deliveries in flight, but at l
 fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none
 before `throttled_until`.
 
-The spare workers of a thread ask for jobs while its other workers hang. A spare worker may begin a delivery only if
-its lane then holds at most a quarter of the workers that no other lane holds, or this delivery alone. Each lane
-thus leaves three quarters of the workers that it finds free. So even if many lanes hang at once, some workers are
+The spare workers of a thread ask for jobs while its other workers hang. A spare worker may begin a delivery only if the
+lane of the delivery then holds at most a quarter of the workers that no other lane holds, or only this worker. Each
+lane thus leaves three quarters of the workers that it finds free. So even if many lanes hang at once, some workers are
 left.
 
 A share is the part of the workers that one kind of subscriber may hold: half of the workers for all that are slow

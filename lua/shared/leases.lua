@@ -1,8 +1,8 @@
 --[[
 Leases: a worker holds its job under a numbered lease. The worker's heartbeat renews the lease.
 
-The number of a lease is the time (µs) at which it was given. It is also above all earlier numbers, whatever
-Redis's clock does.
+The number of a lease is the time (µs) at which it was given. The number is also above all earlier numbers, even if
+Redis's clock is set back.
 ]]
 local leases = {}
 

@@ -1,8 +1,9 @@
 --[[
 Leaving: ends a subscriber, its subscriptions, its drop notices and the records of its batches. Its batches and dead
-letters stay: the caller has them deleted next. If the caller is cut off before, the workers that acquire the jobs
-of these batches find no subscriber, and delete one batch each. All jobs of a paused subscriber wait outside the
-queue. So one job is brought back here, and the end of each job brings back the next.
+letters stay: the caller has them deleted next. If the caller dies before that, the workers that acquire the jobs of
+these batches find no subscriber, and delete one batch each. If the subscriber was paused, no worker could acquire its
+jobs, because all of them wait outside the queue. So one job is brought back here, and the end of each job brings back
+the next.
 ]]
 local delivery_log = include('delivery_log')
 local join_tokens = include('join_tokens')

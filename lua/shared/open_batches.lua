@@ -36,8 +36,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that the events of a slice, from position `first` on, take in the body of a delivery. Each event
--- counts one byte more, for the comma or bracket after it. The whole slice is measured once for all subscribers.
+-- Returns the bytes that the events of a slice (a part of a list of events, see intake.lua), from position `first` on,
+-- take in the body of a delivery. Each event counts one byte more, for the comma or bracket after it. The whole slice
+-- is measured once for all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -110,8 +111,8 @@ function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
--- Makes Redis store the hash of closed batches as a table for ever (bulk.LONG_VALUE), by a field without a name. Otherwise
--- each look-up takes 3 µs while the hash has a few hundred fields.
+-- Makes Redis store the hash of closed batches as a table for ever, by a field without a name and with a long value
+-- (bulk.LONG_VALUE). Otherwise each look-up takes 3 µs while the hash has a few hundred fields.
 function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
 end

@@ -1,5 +1,5 @@
 --[[
-Opening: opens many batches in one call of publish.
+Opening: opens many batches in one script call of publish.
 
 `open` enters each batch in its subscriber's index and then writes its list. The other references to the
 batches, including their jobs, are collected. `enter` writes them for all batches at once. The script
@@ -96,8 +96,8 @@ local function collect(call, opened, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores events in new batches of a subscriber. The events are the part of the slice's list from position `first` to
--- the end of the slice (`slice.last`).
+-- Stores events in new batches of a subscriber. The events are those of a slice (a part of a list of events, see
+-- intake.lua), from position `first` to the end of the slice.
 function opening.open(call, opened, token, slice, first)
   if not opened.index then begin_collection(call, opened) end
   local timeout, max_events, ordered, max_bytes =

@@ -10,12 +10,13 @@ number in 16 digits, the numbers of the partitions that it is for, a colon, and 
 - `publish`, a topic and `{ client, join, events }`: the topic lives in the other partition, and a join of this
   partition publishes the events to it.
 
-If a partition does not apply its entries in time, they are set aside for it in the list `outbox:{partition}`, so that the
-others need not wait. Entries are set aside for it until that list is empty, which keeps them in order.
+If a partition does not apply its entries in time, they are set aside for that partition in the list
+`outbox:{partition}`, so that the others need not wait. Further entries are also set aside until that list is empty,
+which keeps them in order.
 
-The number of an entry is the time (µs) of the call, or one more than the last number if that is higher. The other
-partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses the last writes
-of a partition, its next numbers are higher, because they follow the clock.
+The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
+higher. The other partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses
+the last writes of a partition, its next numbers are higher, because they follow the clock.
 ]]
 local bulk = include('bulk')
 local jobs = include('jobs')

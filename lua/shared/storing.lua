@@ -74,7 +74,7 @@ end
 
 -- Stores the accepted events in batches of their subscribers, and in the outboxes to other partitions. Counts them
 -- for the topics of this partition. An error at one subscriber, such as a key of the wrong type, does not keep the
--- others from getting their events; it is kept in `call.failure`.
+-- others from getting their events; the error is kept in `call.failure`.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end

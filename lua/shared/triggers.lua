@@ -1,10 +1,10 @@
 --[[
 Triggers: a trigger publishes an event for its client on a schedule.
 
-`triggers:of:{token}` has the definitions of a client's triggers by name, each as a text of lines.
-`trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which each
-fires next (ms). A trigger that is paused, or has no further time, stands at infinity.
-`triggers:bytes` has the bytes of the definitions of each client.
+`triggers:of:{token}` has the definitions of a client's triggers by name. Each definition is a text of lines.
+`trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which
+each fires next (ms). A trigger that is paused, or has no further time, has infinity there. `triggers:bytes` has the
+bytes of the definitions of each client.
 ]]
 local agenda = include('agenda')
 local triggers = {}

@@ -1,11 +1,10 @@
 --[[
-UIDs: the names of the batches that one call makes. Each is a seed of 16 random characters, which the caller
+UIDs: the names of the batches that one script call makes. Each is a seed of 16 random characters, which the caller
 passes, followed by a counter of four digits.
 ]]
 local uids = {}
 
--- The 64 digits of UIDs, sorted by byte, so that the UIDs of one call sort in the order in which they were
--- made.
+-- The 64 digits of UIDs, sorted by byte, so that the UIDs of one script call sort in the order in which they were made.
 local DIGITS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
 
 local function digit(number)

@@ -6,8 +6,8 @@ local waiting = {}
 
 -- Adds a job to the waiting jobs of a subscriber. They are a sorted set, with the time (µs) at which each job was
 -- added. In a list, dropping the jobs of the oldest batches would be slow, because jobs that are tried again stand near
--- the end. Jobs that one script call adds get times 1 µs apart. Adding a job takes longer, so jobs of later calls come
--- after them.
+-- the end. Jobs that one script call adds get times 1 µs apart. Adding a job takes longer than 1 µs, so jobs that later
+-- script calls add come after these.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
