@@ -41,7 +41,7 @@ export class Admission {
   readonly #pace = new Buckets(PACE, PACE_BURST_MS);
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
-  /** Reservations whose body is still arriving, sorted by the time of their last progress. */
+  /** Reservations of requests whose bodies are still arriving, sorted by the time of the body's last progress. */
   readonly #reading = new Set<Reservation>();
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 

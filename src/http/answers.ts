@@ -26,8 +26,8 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
 }
 
 /**
- * Yields the given pieces of a body. Each piece is made by a function that `turn` calls, so `turn` decides when it is
- * made.
+ * Yields the given pieces of a body. Each piece is made by a function that `turn` calls, so `turn` decides when the
+ * piece is made.
  */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,

@@ -12,8 +12,8 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client at the same time. A call counts until its answer is sent. */
 const MAX_AT_ONCE = 16;
 /**
- * Maximum calls of a client that are handled at a time. Further calls wait. When sixteen lists of 1,000 dead letters
- * were handled at a time, a publish of another client waited for half a second.
+ * Maximum calls of a client that are handled at a time. Further calls wait. Without this limit, when sixteen lists of
+ * 1,000 dead letters were handled at a time, a publish of another client waited for half a second.
  */
 const MAX_HANDLED = 2;
 

@@ -48,7 +48,7 @@ export interface PipelineParts {
   callLimits?: CallLimits;
   /** Records the calls that change something. If absent, nothing is recorded. */
   audit?: Audit;
-  /** If absent, nobody is told when a client called last. */
+  /** Stores when each client called last. If absent, that is not stored. */
   lastSeen?: Pick<LastSeen, 'note'>;
 }
 
@@ -176,8 +176,8 @@ export class Pipeline {
   }
 
   /**
-   * Returns the answer of a handler. If its body comes in pieces, each piece is made only when less than the maximum of
-   * work for the same caller runs (see `#inTurn`).
+   * Returns the answer of a handler. If the body of the answer comes in pieces, each piece is made in turn with the
+   * other work for the same caller (see `#inTurn`).
    */
   #inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;

@@ -101,7 +101,7 @@ function lastWords(socket: Duplex, error: BusError): void {
   const headers = { ...headersOf(error, body), Connection: 'close' };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
-  socket.on('error', () => {}); // its other end has gone
+  socket.on('error', () => {}); // ignored: the other end of the connection has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
   // The time for reading the answer is limited. Otherwise a client that keeps its side of the connection open would
   // keep this side open too.

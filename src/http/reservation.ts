@@ -96,7 +96,7 @@ export class Reservation {
   }
 
   /**
-   * Gives back the bytes that are reserved for a slow body and have not arrived. The body reserves bytes again as they
+   * Gives back the bytes that are reserved for a slow body and have not arrived. Bytes are reserved again as they
    * arrive. Otherwise 25 bodies of 64 KiB a second would hold all the bytes for half a minute.
    */
   giveAhead(): void {

@@ -67,8 +67,8 @@ function isOtherOrigin({ origin, host }: IncomingMessage['headers']): boolean {
 }
 
 /**
- * Refuses transfer codings other than chunked. Node's parser ignores them, so it could not tell where the body ends
- * (RFC 9112, 6.1).
+ * Refuses transfer codings other than chunked. Node's parser ignores such codings, so it could not tell where the body
+ * ends (RFC 9112, 6.1).
  */
 function checkTransferCoding(coding: string, httpVersion: string): void {
   const headers = { Connection: 'close' };
