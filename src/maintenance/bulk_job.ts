@@ -18,8 +18,8 @@ const REST_MS = 20;
 /** Pause of the job while memory is short, because retried letters would take more memory. */
 const SHORT_MS = 5000;
 /**
- * Maximum dead letters that one script call counts, and maximum that one script call retries or purges. Each of these
- * calls takes Redis a few milliseconds.
+ * COUNTED is the maximum number of dead letters that one script call counts, and CHANGED the maximum number that one
+ * script call retries or purges. Each of these script calls takes Redis a few milliseconds.
  */
 const COUNTED = 1000;
 const CHANGED = 100;

@@ -27,8 +27,8 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of workers if the bus has several partitions. Under load, the job that empties the outbox occupies one of
- * them, and another one may wait for a partition that does not answer.
+ * Number of workers if the bus has several partitions. Under load, the job that empties the outbox occupies one worker,
+ * and another worker may wait for a partition that does not answer.
  */
 const WORKERS_AMONG_OTHERS = 3;
 
@@ -113,9 +113,9 @@ export class Maintenance {
 }
 
 /**
- * Returns the handler of all jobs in `aux`. For a job with the name of a periodic job, the handler runs that. For other
- * jobs, which have arguments, it calls the handler with the same name in `others`. A job with any other name is
- * deleted.
+ * Returns the handler of all jobs in `aux`. For a job with the name of a periodic job, the handler runs the periodic
+ * job. For other jobs, which have arguments, it calls the handler with the same name in `others`. A job with any other
+ * name is deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {

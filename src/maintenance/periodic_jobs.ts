@@ -16,8 +16,8 @@ export interface PeriodicJob {
   /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
   everyMs: number;
   /**
-   * Does the work once. If `signal` is aborted, the work should end soon. If `run` throws, the job runs again at its
-   * next interval.
+   * Does the work of the job once. If `signal` is aborted, the work should end soon. If `run` throws, the job runs
+   * again at its next interval.
    */
   run: (signal: AbortSignal) => Promise<void>;
 }

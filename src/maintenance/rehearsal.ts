@@ -37,7 +37,10 @@ export interface Rehearsal extends FoundBatches {
   refused: { subscriber: string; callback: string; reason: string }[];
 }
 
-/** Reads what a takeover would find. Sends only commands that change nothing. Throws the errors of Partition. */
+/**
+ * Reads what the takeover of this Redis would find. Sends only commands that change nothing. Throws the errors of
+ * Partition.
+ */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;
   const unfit = await checkServer(partition, parts.log).then(

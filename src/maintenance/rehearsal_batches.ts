@@ -14,7 +14,7 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that a takeover would convert. The function that `progressOf` makes is called with the number of
+ * Reads the batches that the takeover would convert. The function that `progressOf` makes is called with the number of
  * batches read so far.
  */
 export async function readBatches(

@@ -14,9 +14,9 @@ interface RubyWatchParts {
 }
 
 /**
- * Watches for processes of the Ruby Routemaster that still use a Redis after this bus took it over. If there is one, it
- * logs an error, and a sweep at once repairs what that process did. The watch is not a job of `aux`, because a Ruby
- * worker would take such a job.
+ * Watches for processes of the Ruby Routemaster that still use their Redis after this bus took it over. If there is
+ * such a process, RubyWatch logs an error and starts a sweep at once, which repairs what the process did. The watch is
+ * not a job of `aux`, because a Ruby worker would take such a job.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

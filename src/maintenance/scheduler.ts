@@ -7,8 +7,8 @@ import type { Wakeups } from '../store/wakeups.ts';
 
 /**
  * Publishes some of the due entries of one kind in the agenda: delayed events, events of triggers, or events about open
- * join keys. It is called again while more are due, and after a pause if it throws. Several processes may run it at the
- * same time.
+ * join keys. The scheduler calls it again while more are due, and after a pause if it throws. Several processes may run
+ * it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 

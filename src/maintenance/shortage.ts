@@ -99,9 +99,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one call measures as a sample. Measuring 500 takes Redis about 1 ms.
- * If 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true value.
- * With a sample of 100, the deviation would be more than half of the true value.
+ * Maximum batches, and maximum dead letters, that one script call measures as a sample. Measuring 500 takes Redis about
+ * 1 ms. If 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true
+ * value. With a sample of 100, the deviation would be more than half of the true value.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

@@ -2,7 +2,7 @@ import { packJob, QUEUES } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Names that a sweep collects while it scans all keys, for its later steps. */
+/** Names that a sweep collects while it scans all keys, for its later parts. */
 export interface Seen {
   /** Subscribers with queued batches. */
   queued: Set<string>;

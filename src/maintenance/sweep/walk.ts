@@ -6,7 +6,7 @@ import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
-/** Maximum elements that one call reads or checks; 300 take Redis about 1 ms. */
+/** Maximum elements that one command reads or one script call checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
 /**
  * Minimum duration of a rest, because timers are not precise. Shorter rests are added up until their sum reaches it.
@@ -35,8 +35,8 @@ type RepairScript =
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition, some hundred elements at a time. After each call the reading rests for as long as
- * the call took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
+ * Reads the data of one partition, some hundred elements at a time. After each command or script call it rests for as
+ * long as that took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
  */
 export class Walk {
   readonly partition: Partition;
