@@ -6,8 +6,8 @@ Each of `cuts` names a subscriber, or none for all of them together, and the max
 to delete. Its record in the reply has how many were deleted. `is_spent` is true if nothing else of the
 subscriber can be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted
 for its subscriber: in the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted
-by topic before it is deleted. A large batch needs several calls for that. Until the last of them deletes it,
-the batch stays unchanged and can be delivered.
+by topic before it is deleted. Counting a large batch takes several script calls. Until the last of these calls deletes
+the batch, it stays unchanged and can be delivered.
 
 `drops` has one record for each subscriber with dropped events; `queued` of its events were in batches, the
 others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its

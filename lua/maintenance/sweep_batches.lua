@@ -66,7 +66,7 @@ local function is_in_flight(call, bid)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 
--- The checks of this script. The argument `where` names the check that a call makes.
+-- The checks of this script. The argument `where` names the check that a script call makes.
 local check = {}
 
 function check.batch(call, bid, found)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-sweep_delayed: check the delayed events of a topic, some in each call, and repair what does not fit together.
+sweep_delayed: check the delayed events of a topic, some in each script call, and repair what does not fit together.
 
 Two rules hold. Each entry has a text. The topic is in `delayed:topics` by the time of its first event. Delayed events
 of a topic that does not exist are deleted. The first call has `from` 0. The caller passes `from`, `added`, `members`

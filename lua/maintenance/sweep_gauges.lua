@@ -2,9 +2,9 @@
 --[[
 sweep_gauges: correct the gauges of one subscriber if they differ from its queue or from its dead letters.
 
-A long queue needs several calls. Each counts some slices of its index, a slice being about 200 batches between two
-scores. INTERNALS.md says why the sum is exact. If acquire has cut a batch in two meanwhile (`cuts` in the hash of the
-subscriber), all slices are counted again.
+A long queue needs several script calls. Each script call counts some slices of the queue's index. A slice is about 200
+batches between two scores. INTERNALS.md says why the sum is exact. If acquire has cut a batch in two meanwhile (`cuts`
+in the hash of the subscriber), all slices are counted again.
 
 `counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
 has `finished` true and the corrected gauges as findings, or `finished` false and the slices for the next

@@ -31,7 +31,7 @@ local function reschedule(call, token, found)
   findings.add(found, 'join_unscheduled', token)
 end
 
--- The checks of this script. The argument `where` names the check that a call makes.
+-- The checks of this script. The argument `where` names the check that a script call makes.
 local check = {}
 
 function check.joins(call, token, found)

@@ -1,6 +1,6 @@
 --[[
-Grants: a grant is a job that acquire assigns to a worker, under a lease. Values that can be written to Redis once
-for all grants of a call are collected first, and `settle` writes them.
+Grants: a grant is a job that acquire assigns to a worker, under a lease. Values that can be written to Redis once for
+all grants of a script call are collected first, and `settle` writes them.
 ]]
 local batches = include('batches')
 local choosing = include('choosing')

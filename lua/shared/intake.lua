@@ -1,6 +1,5 @@
 --[[
-Intake: decides which publications of one call are accepted, and which of their events each subscriber
-gets.
+Intake: decides which publications of one script call are accepted, and which of their events each subscriber gets.
 
 A slice `{ list, first, last }` stands for the events of a list from `first` to `last`, usually in ARGV, so that events
 need not be copied. They are copied only if the events of several publications must form one list. The `owner` of a copy
@@ -133,7 +132,8 @@ function intake.add(call, taken, topic, events)
 end
 
 -- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be
--- moved there. Returns nothing otherwise. Each topic is checked once in a script call, because one call adds little.
+-- moved there. Returns nothing otherwise. Each topic is checked once in a script call, because one script call adds
+-- little.
 local function judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then

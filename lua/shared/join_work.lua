@@ -1,5 +1,6 @@
 --[[
-Join work: completes and expires open join keys of a join in one call, and publishes the events of the join about them.
+Join work: completes and expires open join keys of a join in one script call, and publishes the events of the join about
+these join keys.
 
 `args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
 the type of its events for complete join keys (`then_topic`, `then_type`), the topic and the type of its events for
@@ -14,7 +15,8 @@ local outboxes = include('outboxes')
 local storing = include('storing')
 local join_work = {}
 
--- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum keeps the call short.
+-- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum bounds the time for
+-- which the script call blocks Redis.
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 

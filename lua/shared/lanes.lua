@@ -33,7 +33,7 @@ end
 
 -- Returns the number of lanes that have exactly one worker in the slow share, the part of the workers that all slow
 -- subscribers may hold together. Workers that entered the share earlier in this script call are in no lane yet, so each
--- counts as a lane of its own. The number is read once in a call, and lane_entry adds workers that enter later.
+-- counts as a lane of its own. The number is read once in a script call, and lane_entry adds workers that enter later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}

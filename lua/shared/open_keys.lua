@@ -2,8 +2,8 @@
 Open keys: the join keys of a join that are not complete. The hash `joins:keys:{join}` has their records
 (key_records.lua), and the sorted set `joins:since:{join}` has them by the time (ms) since when they are open.
 
-A state holds the records that one call needs. They are written once, at the end of the call, since a call can count
-many events of one join key.
+A state holds the records that one script call needs. The records are written once, at the end of the script call, since
+a script call can count many events of one join key.
 ]]
 local agenda = include('agenda')
 local bulk = include('bulk')

@@ -2,8 +2,8 @@ import { clock } from '../clock.ts';
 import type { Acknowledged, Finished } from './settlement.ts';
 
 /**
- * Maximum time that a finished job waits for others, so that one call acknowledges all of them. At ten events a batch,
- * an event costs the worker 9.2 µs and Redis 4.9 µs with the wait, and 11.6 and 8.0 µs without it.
+ * Maximum time that a finished job waits for others, so that one script call acknowledges all of them. At ten events a
+ * batch, an event costs the worker 9.2 µs and Redis 4.9 µs with the wait, and 11.6 and 8.0 µs without it.
  */
 const MAX_WAIT_MS = 1;
 
@@ -11,12 +11,12 @@ interface Ack extends PromiseWithResolvers<Acknowledged> {
   finished: Finished;
 }
 
-/** Collects finished jobs, so that one call acknowledges all of them. */
+/** Collects finished jobs, so that one script call acknowledges all of them. */
 export class AckGroup {
   #acks: Ack[] = [];
   #sinceMs = 0;
 
-  /** Resolves when a call has acknowledged the job; rejects if that call failed. */
+  /** Resolves when a script call has acknowledged the job; rejects if that script call failed. */
   add(finished: Finished): Promise<Acknowledged> {
     const ack: Ack = { finished, ...Promise.withResolvers<Acknowledged>() };
     if (this.#acks.length === 0) this.#sinceMs = clock.monotonicMs();

@@ -8,9 +8,11 @@ import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** Number of jobs that are ready in the queue after the call. */
+  /** Number of jobs that are ready in the queue after the script call. */
   left: number;
-  /** One result for each finished job that the call has acknowledged, in the order of the call. */
+  /**
+   * One result for each finished job that the script call has acknowledged, in the order of its argument `finished`.
+   */
   acks: Acknowledged[];
 }
 

@@ -16,7 +16,8 @@ const LOST_REDIS_RETRY = triedAgainIn(1000);
 export interface AssignmentParts {
   queue: Queue;
   /**
-   * Acknowledges a job, together with others in one call. If that call fails, Redis may have applied it all the same.
+   * Acknowledges a job, together with others in one script call. If the script call fails, Redis may have applied it
+   * all the same.
    */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
@@ -30,8 +31,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True if a call failed, but may have been applied by Redis. The worker may then hold its next job already without
-   * knowing it, and must ask Redis for a job.
+   * True if a script call failed, but may have been applied by Redis. The worker may then hold its next job already
+   * without knowing it, and must ask Redis for a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;

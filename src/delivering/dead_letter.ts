@@ -90,7 +90,8 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // This read needs no limit: each script call makes one dead letter, so few have the same millisecond.
+    // This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes at
+    // most one dead letter.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

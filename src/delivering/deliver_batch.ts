@@ -17,8 +17,8 @@ const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
-   * When the bus took this Redis over from a Ruby Routemaster. A batch that is older counts as created at this time, so
-   * that old batches do not all expire at once.
+   * When the bus took this Redis over from a Ruby Routemaster. A batch that is older than the takeover counts as
+   * created at this time, so that old batches do not all expire at once.
    */
   takenOverAtMs?: number | undefined;
 }

@@ -34,7 +34,10 @@ type Drops = Omit<DropNotice, 'topics'>;
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
-/** The batch whose events a script call began to count, and how far the call came. The next call continues there. */
+/**
+ * The batch whose events a script call began to count, and how far the script call came. The next script call continues
+ * there.
+ */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
 export type DropPolicy = 'fair' | 'oldest';
