@@ -105,7 +105,8 @@ async function afterFailure(
 }
 
 /**
- * Makes a dead letter of a batch whose last allowed attempt never ended: delivering it may have killed its workers.
+ * Makes a dead letter of a batch whose last allowed attempt never ended, because delivering the batch may have killed
+ * its workers.
  */
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';

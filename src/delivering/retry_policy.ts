@@ -44,8 +44,8 @@ function healthBackoffMs(points: number, maxMs: number): number {
 }
 
 /**
- * Returns a delay that doubles with each attempt, from one second up to the limit. A random part, up to half of it,
- * is subtracted.
+ * Returns a delay that doubles with each attempt, from one second up to the limit. A random part, up to half of the
+ * delay, is subtracted.
  */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);

@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 
 /**
  * Busy workers stand still if no job has begun or ended for this time. The time is longer than the pauses between quick
- * deliveries. But it is short, because other deliveries wait during a standstill.
+ * deliveries, but short, because other deliveries wait during a standstill.
  */
 const AFTER_MS = 10;
 

@@ -41,8 +41,9 @@ export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeo
 }
 
 /**
- * The workers of one thread and queue. Each worker has an id and at most one pending job. A single call at a time
- * acknowledges finished jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until `wake`.
+ * The workers of one thread and queue. Each worker has an id and at most one pending job. One script call (`acquire`)
+ * at a time acknowledges finished jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until
+ * `wake`.
  */
 export class Workers {
   readonly #parts: WorkersParts;
@@ -53,12 +54,12 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. The next call asks for jobs for the same number of idle workers. */
+  /** Number of jobs that are probably ready. The next script call asks for jobs for the same number of idle workers. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask in the next call. After a tick all must ask, because asking is their heartbeat.
-   * After a failed call all must ask too: Redis may have assigned jobs to them, and a worker that asks is given again
-   * the job that it holds.
+   * True if all idle workers must ask in the next script call. After a tick all must ask, because asking is their
+   * heartbeat. After a failed script call all must ask too: Redis may have assigned jobs to them, and a worker that
+   * asks is given again the job that it holds.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -142,8 +143,8 @@ export class Workers {
   }
 
   /**
-   * Returns the workers that ask in the next call: those of the finished jobs, and an idle one for each job
-   * that is probably ready.
+   * Returns the workers that ask in the next script call: those that have finished their jobs, and an idle one for each
+   * job that is probably ready.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
