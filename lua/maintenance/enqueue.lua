@@ -4,7 +4,7 @@ enqueue: put an instant job in a queue. Returns true if this call made the job i
 
 If the queue already has the job in any state, nothing changes and the reply is false. There is one exception:
 if the job is pending with a dead worker, it is taken from that worker and becomes instant. Otherwise a periodic job
-whose worker died could never run again. The job that scrubs dead workers is itself such a periodic job.
+whose worker died could not run again before a scrub, and the scrub, which is a periodic job too, could never run again.
 ]]
 local jobs = include('jobs')
 local leases = include('leases')

@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Minimum interval at which a process stores the last call of a client again. */
+/** Minimum time after which a process stores the last call of the same client again. */
 const STORED_EVERY_MS = 60_000;
 /**
  * Time for which the tokens of calling clients are collected, so that one script call stores the last calls of many

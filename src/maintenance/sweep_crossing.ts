@@ -13,8 +13,8 @@ interface CrossingParts {
 /**
  * Repairs the data that must agree between partitions. In its own partition, a topic must have a mark for each other
  * partition that has subscribers of it (lua/shared/elsewhere.lua), and no other marks. An outbox with entries must have
- * a job. Surplus marks are not reported as findings, because an API call that is cut off may leave some. The other
- * faults arise only if a Redis loses writes.
+ * a job. Surplus marks are not reported as findings, because a change of subscriptions that is cut off may leave some.
+ * The other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);

@@ -42,8 +42,8 @@ export function eventText(event: Event): string {
 }
 
 /**
- * Returns an event that the bus publishes later, at the time `due`. If the publisher gave no timestamp, the time of
- * publication becomes the timestamp.
+ * Returns an event that the bus publishes later: at the time, or after the delay, that `due` gives. If the publisher
+ * gave no timestamp, the time of publication becomes the timestamp.
  */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,

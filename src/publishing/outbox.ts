@@ -166,7 +166,8 @@ export class Outbox {
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
         // The move has failed, because moving a MB takes several MB of memory for a moment and a full Redis may not
-        // have them. The move is tried again with one entry at a time.
+        // have them. The move is tried again with one entry at a time. If even a single entry fails, the error is
+        // thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;

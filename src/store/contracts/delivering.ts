@@ -48,9 +48,9 @@ const client = 'text?';
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**
- * The result of one step of a bulk, which says what the worker does next. `lost`: it stops, because another worker has
- * made this step or the bulk was cancelled. `going`: the next step continues with further dead letters of the same
- * queue. `next`: the next step begins with another queue. `over`: it stops, because the bulk has ended.
+ * The result of one step of a bulk. `lost`: this script call has changed nothing, because another worker has made the
+ * step or the bulk was cancelled. `going`: further dead letters of the same queue follow. `next`: another queue
+ * follows. `over`: the bulk has ended.
  */
 const bulkState = 'lost|going|next|over';
 
