@@ -8,5 +8,5 @@ export const DEFAULT_MAX_EVENTS = 100;
 /** Maximum bytes in the body of a delivery. A longer event is delivered alone. */
 export const DEFAULT_MAX_BYTES = 1024 * 1024;
 
-/** Maximum health points; the minimum is 0. */
+/** Maximum health points of a subscriber. The minimum is 0. */
 export const PERFECT_HEALTH = 100;

@@ -18,9 +18,9 @@ local digest_keys = include('digest_keys')
 -- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce takes at most 20 KB of
 -- Redis.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce's uses grows at a time. A count that is more than this number ahead of
--- the set is refused. Counts arrive out of order if a client uses one nonce on many connections, but only by one for
--- each connection.
+-- Number of bits by which the bit set of a nonce's uses grows at a time. A use whose `nc` is more than this number
+-- beyond the end of the set is refused. If a client uses one nonce on many connections, its uses arrive out of order,
+-- but each connection can be ahead by one use only.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger. Returns the reason if the use must be refused, and nothing if the set has

@@ -42,9 +42,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- When a job ends, a waiting job of its subscriber normally becomes instant. But if the subscriber is `ordered`, the
-  -- returned job may itself have to wait for the job of the oldest batch. So the job of the oldest batch becomes
-  -- instant here.
+  -- The dead worker's job was given back, so the subscriber has room for one more delivery, which normally is that same
+  -- job. But if the subscriber is `ordered`, that job may have to wait for the job of the subscriber's oldest batch. So
+  -- the job of the oldest batch becomes instant here.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -18,11 +18,14 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind`
--- is the kind of the workers: 'regular', 'spare' or 'quarantine'. A quarantine takes only the jobs of suspects. A share
--- is the part of the workers that one kind of subscriber may hold. `sharing` has, for each share, the number of jobs
--- that waited for room when the call began. Each job taken reduces that number. Jobs that begin to wait during the call
--- are not in it, so the call does not take them.
+-- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried.
+--
+-- `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine'. Workers of a quarantine take only the jobs of
+-- suspects, which are batches that may have killed their workers.
+--
+-- A share is the part of the workers that all slow subscribers, all failing ones, or all joins may hold. `sharing`
+-- has, for each share, the number of jobs that waited for room in it when the call began. Each job taken reduces that
+-- number. Jobs that begin to wait during the call are not in it, so the call does not take them.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

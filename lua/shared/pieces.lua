@@ -14,9 +14,9 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the events from position `first` to `last` of a list to the reply, joined with commas. Returns the number of
--- pieces. An event that is not JSON (of the Ruby Routemaster or of layout 1) is a piece of its own, which the worker
--- recognizes by its first byte.
+-- Adds the events from position `first` to `last` of a list to the reply. JSON events that follow each other are joined
+-- with commas, as one piece. An event in an older form (of the Ruby Routemaster, or of version 1 of our layout) is a
+-- piece of its own, which the worker recognizes by its first byte. Returns the number of added pieces.
 function pieces.add_events(given, list, first, last)
   local before, from, size, is_open = #given.pieces, first, 0, false
   for i = first, last do

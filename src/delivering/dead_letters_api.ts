@@ -22,8 +22,8 @@ import { wholeJson } from './whole_dead_letter.ts';
 const WHAT = 'dead letters';
 
 /**
- * Number of queues whose reading counts as one call in the caller's rate limit. A client has one queue, and each of its
- * joins another.
+ * Number of queues whose reading counts as one call in the caller's rate limit. A client has a queue of batches
+ * of its own, and one more for each join that it has.
  */
 const QUEUES_PER_CALL = 20;
 

@@ -4,7 +4,10 @@
  * 45 % more CPU for each event.
  */
 export class IdleWorkers {
-  /** The counts of the first thread, one for each partition. The counts of the other threads follow. */
+  /**
+   * The number of idle workers of each thread in each partition: one number per partition for the first thread, then
+   * the same for the second thread, and so on.
+   */
   readonly counts: Int32Array;
   readonly #partitions: number;
 

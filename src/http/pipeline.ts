@@ -258,7 +258,10 @@ export class Pipeline {
   }
 }
 
-/** Returns the name of the caller for whom Admission counts the place and the bytes that a call holds. */
+/**
+ * Returns the name under which Admission counts what a call holds: one of the requests that may be handled at the same
+ * time, and the bytes of its body.
+ */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   // The sender of a login form has no name yet, so all senders of login forms share one name.
   if (caller === undefined) return ':login';

@@ -19,7 +19,7 @@ interface Room {
   /** Notes that the body of the request that holds a reservation has made progress. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
-  /** Makes bytes that a reservation of the client no longer needs available to other requests. */
+  /** Gives back bytes that a reservation of the client no longer needs, so that other requests can use them. */
   shrink(bytes: number, client: string): void;
   /**
    * Counts bytes that a client has sent. Returns the ms for which the process should read no long body of this client.

@@ -46,8 +46,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a counter that collects the counts of removed topics or subscribers. Each partition has such a counter for
- * the topics and subscribers that it had.
+ * True for a total of removed topics or subscribers. When one of them is removed, its count is added to that total, so
+ * that sums never fall. Each partition has totals of its own.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);

@@ -35,8 +35,8 @@ export class Schemas {
   }
 
   /**
-   * Returns a schema that zod has written without the parts that say nothing to a reader: the limits of JavaScript's
-   * own integers, for example. A named schema is stored in `components`, and a reference takes its place.
+   * Removes the parts that say nothing to a reader (such as the limits of JavaScript's integers) from a schema that zod
+   * has written, and returns the rest. A named schema is stored in `components`, and a reference takes its place.
    */
   #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
     const tidy: JsonSchema = {};

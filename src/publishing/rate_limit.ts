@@ -80,8 +80,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for the other events of a body that was admitted. Resolves and throws as `admit` does, but never
-   * throws rate_limited.
+   * Charges a client for all events of an admitted body but the first, which `admit` has charged. Resolves and throws
+   * as `admit` does, but never throws rate_limited.
    */
   chargeRest(client: string, events: number): Promise<RateHeaders> {
     return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });

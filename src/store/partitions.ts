@@ -65,7 +65,7 @@ export class Partitions {
   }
 
   /**
-   * Returns the partitions in groups, one for each Redis. Use it to read what a Redis has only once, such as its
+   * Returns the partitions in groups, one for each Redis. Use it for values of a Redis, not of a partition, such as its
    * memory.
    */
   byRedis(): [Partition, ...Partition[]][] {

@@ -35,8 +35,8 @@ export class Replicas {
   }
 
   /**
-   * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if they do not
-   * have them within WAIT_MS, or an error of Redis.
+   * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if too few have
+   * them within WAIT_MS. Errors of Redis pass through.
    */
   async confirm(redis: Redis): Promise<void> {
     const count = await redis.wait(this.#min, WAIT_MS);

@@ -4,7 +4,7 @@ export interface ReceivedEvent<Data = unknown> {
   id: string;
   topic: string;
   type: 'create' | 'update' | 'delete' | 'noop';
-  /** The URL of the thing that changed. */
+  /** The URL of what the event is about. */
   url: string;
   /** The time at which the thing changed, in milliseconds since 1970. */
   t: number;

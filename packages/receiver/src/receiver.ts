@@ -195,7 +195,7 @@ function report(error: unknown, delivery: Delivery, onError = logError): void {
 }
 
 function logError(error: unknown, { id }: Delivery): void {
-  // biome-ignore lint/suspicious/noConsole: a package without a log of its own; `onError` replaces it.
+  // biome-ignore lint/suspicious/noConsole: this package has no log, and a service may set `onError` instead
   console.error(`delivery ${id} failed:`, error);
 }
 

@@ -28,7 +28,10 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
-/** Finds subscribers whose waiting jobs would never become instant, and makes a waiting job of each instant. */
+/**
+ * Finds subscribers whose waiting jobs would never become instant. For each of these subscribers, one waiting job
+ * becomes an instant job.
+ */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });
   const { keys } = walk.partition;
