@@ -28,7 +28,7 @@ export async function assertRefused(api: Api, call: () => Promise<Answer>, expec
  * Returns all that is stored, except the times at which clients were last seen. A process stores these seconds after
  * calls, even if the calls were refused.
  */
-async function stored({ store }: Api): Promise<Record<string, string>> {
+export async function stored({ store }: Pick<Api, 'store'>): Promise<Record<string, string>> {
   const { redis, keys } = store;
   const all = await snapshot(store);
   for (const key of Object.keys(all).filter((each) => each.startsWith(keys.api_token('')))) {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { Api, basic, problemIn, send } from '../../harness/http/api.ts';
-import { assertWorks } from '../../harness/http/refusal.ts';
+import { assertWorks, stored } from '../../harness/http/refusal.ts';
 import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
-import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 
 /** Maximum time of an answer that comes at once, on a busy machine. */
@@ -123,7 +123,7 @@ describe('Redis is full', () => {
 
   test('every write is refused', async () => {
     await api.store.redis.config('SET', 'maxmemory', '1');
-    const before = await snapshot(api.store);
+    const before = await stored(api);
     const writes = [
       ['pub', 'POST', '/topics/widgets', EVENT],
       ['pub', 'POST', '/topics/gadgets', EVENT],
@@ -134,7 +134,7 @@ describe('Redis is full', () => {
     for (const [as, method, path, body] of writes) {
       const refused = await api.call(method, path, { as, body });
       assert.equal(problemIn(refused).code, 'storage_full', path);
-      assert.deepEqual(await snapshot(api.store), before, path);
+      assert.deepEqual(await stored(api), before, path);
     }
   });
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
+import { stored } from '../../../harness/http/refusal.ts';
 import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../../../harness/processes/web_process.ts';
 import { routeTable } from '../../../harness/route_table.ts';
 import { buryAll } from '../../../harness/scripts/dead_letters.ts';
-import { snapshot } from '../../../harness/scripts/invariants.ts';
 import { readConfig } from '../../../src/config.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
@@ -39,14 +39,14 @@ describe('a viewer', () => {
       const { status } = await api.call(method, path, { as: 'viewer' });
       assert.ok([200, 204, 404].includes(status), `${method} ${path}: ${status}`);
     }
-    const before = await snapshot(api.store);
+    const before = await stored(api);
     for (const { method, path, roles } of others ?? []) {
       assert.ok(!roles.includes('viewer'), path);
       const body = method === 'POST' ? { body: EVENT } : {};
       const answer = await api.call(method, path, { as: 'viewer', ...body });
       assert.equal(problemIn(answer).code, 'forbidden', `${method} ${path}`);
     }
-    assert.deepEqual(await snapshot(api.store), before);
+    assert.deepEqual(await stored(api), before);
   });
 
   test('is let in by Digest as `viewer`, with either algorithm, and by nothing else than its key', async () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Api, basic, problemIn, send } from '../../../harness/http/api.ts';
+import { stored } from '../../../harness/http/refusal.ts';
 import { WebProcess } from '../../../harness/processes/web_process.ts';
 import { scriptCalls } from '../../../harness/redis/script_calls.ts';
 import { TestStore } from '../../../harness/redis/store.ts';
-import { snapshot } from '../../../harness/scripts/invariants.ts';
 import { until } from '../../../harness/until.ts';
 import { RateLimit, spend } from '../../../src/publishing/rate_limit.ts';
 
@@ -102,7 +102,7 @@ describe('a publisher that is over its rate', () => {
     assert.match(String(first.headers.ratelimit), /^"events";r=15;t=1, "bytes";r=(199\d\d\d|200000);t=[01]$/);
 
     assert.equal((await publish('pub', events(50))).status, 204);
-    const before = await snapshot(api.store);
+    const before = await stored(api);
     for (const path of ['/topics/widgets', '/topics/widgets?', '/topics/another']) {
       const refused = await publish('pub', EVENT, path);
       const { code, status, detail } = problemIn(refused);
@@ -113,7 +113,7 @@ describe('a publisher that is over its rate', () => {
       assert.equal(refused.headers['ratelimit-policy'], policy);
       assert.match(String(refused.headers.ratelimit), /^"events";r=0;t=[3-6], "bytes";r=\d+;t=\d$/);
     }
-    assert.deepEqual(await snapshot(api.store), before);
+    assert.deepEqual(await stored(api), before);
     assert.equal((await publish('other', EVENT, '/topics/others')).status, 204, 'others are not');
   });
 
