@@ -1,61 +1,22 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, test } from 'node:test';
-import { Api, problemIn } from '../../harness/http/api.ts';
-import { Bus } from '../../harness/scripts/bus.ts';
-import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { describe, test } from 'node:test';
+import { problemIn } from '../../harness/http/api.ts';
 import { longName, shortName } from '../../harness/scripts/names.ts';
 import { until } from '../../harness/until.ts';
-import type { Delivery } from '../../src/records/delivery.ts';
+import {
+  api,
+  attempt,
+  bus,
+  event,
+  HOUR_MS,
+  namesIn,
+  one,
+  read,
+  statesIn,
+  subscriber,
+} from './deliveries_scene.ts';
 
-const HOUR_MS = 3_600_000;
 const OLD_TOKEN = 'old--0123456789abcdef0123456789abcdef';
-
-const api = new Api();
-const bus = new Bus(() => api.store);
-
-interface Whole extends Delivery {
-  events?: { id: string }[];
-}
-
-beforeEach(() => api.reset());
-afterEach(() => assertConsistent(api.store));
-
-async function read<T = Delivery[]>(as: string, path: string): Promise<T> {
-  const { status, text } = await api.call('GET', path, { as });
-  assert.equal(status, 200, `${path}: ${text}`);
-  return JSON.parse(text) as T;
-}
-const one = (as: string, name: string) => read<Whole>(as, `/deliveries/${longName(name)}`);
-const namesIn = (deliveries: Delivery[]) => deliveries.map(({ id }) => shortName(id));
-const statesIn = (deliveries: Delivery[]) =>
-  Object.fromEntries(deliveries.map(({ id, state }) => [shortName(id), state]));
-
-/** Resolves with all pages of a listing. */
-async function pages(as: string, path: string): Promise<Delivery[][]> {
-  const read: Delivery[][] = [];
-  for (let next: string | undefined = path; next !== undefined; ) {
-    const { status, text, headers } = await api.call('GET', next, { as });
-    assert.equal(status, 200, text);
-    read.push(JSON.parse(text));
-    next = /^<(.*)>; rel="next"$/.exec(String(headers.link))?.[1];
-  }
-  return read;
-}
-
-const event = (id: string, topic = 'widgets') =>
-  `{"id":"${id}","topic":"${topic}","type":"noop","url":"https://a.example/","t":1}`;
-
-/** Subscribes the client `name`. Resolves with its token. */
-async function subscriber(name: string, settings = {}): Promise<string> {
-  const token = await api.token(name);
-  await bus.subscribe(token, { max: 1, ...settings });
-  return token;
-}
-
-const attempt = (at: number, more = {}) => ({
-  ...{ at, status: 503, duration_ms: 7, reason: 'HTTP 503', answer: 'no' },
-  ...more,
-});
 
 describe('a batch', () => {
   test('is open, ready, in flight, retried, in flight again, and taken', async () => {
@@ -269,189 +230,5 @@ describe('a client', () => {
     assert.deepEqual(await read('viewer', `/deliveries?subscriber=${name}`), seen);
     assert.deepEqual(await read('viewer', `/deliveries?subscriber=${OLD_TOKEN}`), []);
     assert.equal((await read('root', `/deliveries?subscriber=${OLD_TOKEN}`)).length, 2);
-  });
-});
-
-describe('a listing', () => {
-  /** Makes batches of two subscribers in all states but paused. */
-  async function fill(): Promise<void> {
-    await subscriber('alpha', { topics: ['widgets'], inFlight: 50 });
-    await subscriber('beta', { topics: ['gadgets'], max: 2, timeout: HOUR_MS });
-    await bus.publish(
-      'a',
-      'widgets',
-      Array.from({ length: 12 }, (_, i) => event(`a${i}`)),
-    );
-    await bus.publish(
-      'b',
-      'gadgets',
-      Array.from({ length: 7 }, (_, i) => event(`b${i}`, 'gadgets')),
-    );
-    const { grants } = await bus.acquire(['w1', 'w2', 'w3', 'w4', 'w5', 'w6', 'w7', 'w8']);
-    assert.equal(grants.length, 8);
-    for (const [worker, name] of [
-      ['w1', 'a1'],
-      ['w2', 'a2'],
-      ['w3', 'a3'],
-    ] as const)
-      await bus.ack(worker, name);
-    await bus.bury('w4', 'a4', { attempt: JSON.stringify(attempt(1)) });
-    await bus.bury('w5', 'a5', { attempt: JSON.stringify(attempt(1)) });
-    await bus.nack('w6', 'a6', { attempt: JSON.stringify(attempt(1)) });
-    await bus.purge('', 'a5');
-  }
-
-  test('comes in pages, each batch once, the newest first', async () => {
-    await fill();
-    const all = await read('root', '/deliveries');
-    assert.deepEqual(statesIn(all), {
-      ...{ a1: 'taken', a2: 'taken', a3: 'taken', a4: 'dead', a5: 'dropped', a6: 'retrying' },
-      ...{ a7: 'in_flight', a8: 'in_flight', a9: 'ready', a10: 'ready', a11: 'ready', a12: 'ready' },
-      ...{ b1: 'ready', b2: 'ready', b3: 'ready', b4: 'open' },
-    });
-    const times = all.map(({ ended_at, opened_at }) => ended_at ?? opened_at);
-    assert.deepEqual(
-      times,
-      times.toSorted((one, other) => other - one),
-    );
-    for (const limit of [1, 3, 5]) {
-      const read = await pages('root', `/deliveries?limit=${limit}`);
-      assert.deepEqual(read.flat(), all);
-      assert.ok(read.every((page) => page.length <= limit));
-    }
-    const own = (await pages('alpha', '/deliveries?limit=2')).flat();
-    assert.deepEqual(
-      namesIn(own),
-      namesIn(all).filter((name) => name.startsWith('a')),
-    );
-  });
-
-  test('has only the state that is asked for', async () => {
-    await fill();
-    const all = await read('root', '/deliveries');
-    for (const state of new Set(all.map((each) => each.state))) {
-      const expected = all.filter((each) => each.state === state);
-      assert.deepEqual((await pages('root', `/deliveries?state=${state}&limit=2`)).flat(), expected, state);
-      const own = (await pages('beta', `/deliveries?state=${state}&limit=2`)).flat();
-      assert.deepEqual(
-        namesIn(own),
-        namesIn(expected).filter((name) => name.startsWith('b')),
-        state,
-      );
-    }
-  });
-
-  test('finds the few batches that are tried again among those of many subscribers', async () => {
-    for (let i = 0; i < 120; i++) await bus.subscribe(`many${i}`, { max: 1 });
-    await bus.publish('a', 'widgets', [event('e1')]);
-    const workers = ['w1', 'w2', 'w3'];
-    const { grants } = await bus.acquire(workers);
-    for (const { worker, job } of grants)
-      await bus.nack(worker, job, { attempt: JSON.stringify(attempt(1)), delayMs: 60_000 });
-    const names = namesIn(await read('root', '/deliveries?state=retrying'));
-    assert.deepEqual(names.sort(), grants.map(({ job }) => job).sort());
-    assert.equal(names.length, 3);
-  });
-
-  test('has only what ended, or was opened if it has not, in the time that is asked for', async () => {
-    await fill();
-    const all = await read('root', '/deliveries');
-    const time = ({ ended_at, opened_at }: Delivery) => ended_at ?? opened_at;
-    for (const at of new Set(all.map(time)))
-      for (const [query, isWanted] of [
-        [`since=${at}`, (each: Delivery) => time(each) >= at],
-        [`until=${at}`, (each: Delivery) => time(each) < at],
-        [`since=${at}&until=${at + 1}`, (each: Delivery) => time(each) === at],
-      ] as const)
-        assert.deepEqual((await pages('root', `/deliveries?${query}&limit=2`)).flat(), all.filter(isWanted));
-  });
-
-  test('goes on behind thousands of batches in other states, by pages that are short', async () => {
-    await subscriber('alpha');
-    await subscriber('beta', { topics: ['gadgets'] });
-    await bus.publish('b', 'gadgets', [event('e', 'gadgets')]);
-    for (let i = 0; i < 14; i++)
-      await bus.publish(`a${String.fromCharCode(97 + i)}`, 'widgets', Array(300).fill(event('e')));
-    await api.store.redis.hset(api.store.keys.subscriber(await api.token('alpha')), 'paused_at', 1);
-    const read = await pages('root', '/deliveries?state=ready');
-    assert.ok(read.length > 2 && read.length < 5, `${read.length} pages`);
-    assert.deepEqual(namesIn(read.flat()), ['b1']);
-    await api.store.redis.hdel(api.store.keys.subscriber(await api.token('alpha')), 'paused_at');
-  });
-});
-
-describe('one batch', () => {
-  test('comes with its events while it exists, and what they come to', async () => {
-    await subscriber('sub', { max: 99, topics: ['widgets', 'gadgets'], timeout: HOUR_MS });
-    const widgets = Array.from({ length: 50 }, (_, i) => event(`w${i}`));
-    await bus.publish('a', 'widgets', widgets);
-    await bus.publish('b', 'gadgets', [event('g', 'gadgets')]);
-    const whole = await one('sub', 'a1');
-    assert.equal(whole.state, 'open');
-    assert.equal(JSON.stringify(whole.events), `[${[...widgets, event('g', 'gadgets')].join(',')}]`);
-    assert.equal(whole.bytes, JSON.stringify(whole.events).length);
-    assert.deepEqual(whole.topics, { widgets: 50, gadgets: 1 });
-    await bus.ripen('a1');
-    await bus.acquire(['w1']);
-    await bus.bury('w1', 'a1', { attempt: JSON.stringify(attempt(1)) });
-    assert.equal((await one('sub', 'a1')).events?.length, 51);
-    await bus.purge('', 'a1');
-    assert.equal((await one('sub', 'a1')).events, undefined);
-  });
-
-  test('has all of its failed attempts that are kept, a listing the last three', async () => {
-    await subscriber('sub');
-    await bus.publish('a', 'widgets', [event('e1')]);
-    for (let at = 1; at <= 25; at++) {
-      await bus.acquire(['w1']);
-      await bus.nack('w1', 'a1', { attempt: JSON.stringify(attempt(at)) });
-    }
-    const [listed] = await read('sub', '/deliveries');
-    assert.deepEqual(
-      listed?.attempts.map(({ at }) => at),
-      [23, 24, 25],
-    );
-    assert.deepEqual([listed?.first_attempt_at, listed?.last_attempt_at, listed?.attempt_count], [1, 25, 25]);
-    const { attempts } = await one('sub', 'a1');
-    assert.equal(attempts.length, 20);
-    assert.deepEqual([attempts[0]?.at, attempts[1]?.at], [1, 7]);
-  });
-
-  test('shows what its subscriber wrote as text of JSON, however hostile', async () => {
-    await subscriber('sub');
-    await bus.publish('a', 'widgets', [event('e1')]);
-    const hostile = { reason: '"],"state":"taken', answer: '</script><script>alert(1)</script>\\' };
-    for (const end of [
-      () => bus.nack('w1', 'a1', { attempt: JSON.stringify(attempt(1, hostile)) }),
-      () => bus.ack('w1', 'a1'),
-    ]) {
-      await bus.acquire(['w1']);
-      await end();
-      const { text, headers } = await api.call('GET', '/deliveries', { as: 'sub' });
-      assert.equal(headers['content-type'], 'application/json; charset=utf-8');
-      assert.equal(headers['x-content-type-options'], 'nosniff');
-      const [{ attempts }] = JSON.parse(text);
-      assert.deepEqual([attempts[0].reason, attempts[0].answer], [hostile.reason, hostile.answer]);
-    }
-  });
-});
-
-describe('with a limit to calls', () => {
-  const slow = new Api({ env: { ROUTEMASTER_CALL_RATE: '1' } });
-  const its = new Bus(() => slow.store);
-
-  test('a search for one batch among many records counts as several', async () => {
-    const token = await slow.token('sub');
-    await its.subscribe(token, { max: 1 });
-    const { redis, keys } = slow.store;
-    const records = Array.from({ length: 2000 }, (_, i) => [
-      longName(`r${i}`),
-      `${Date.now()}000,1,1,1,null,9,1,200,5`,
-    ]);
-    for (let i = 0; i < 50; i++) await redis.rpush(keys.deliveries_taken(token), ...records.flat());
-    const path = `/deliveries/${longName('no1')}`;
-    assert.equal((await slow.call('GET', path, { as: 'sub' })).status, 404);
-    const { status, headers } = await slow.call('GET', path, { as: 'sub' });
-    assert.deepEqual([status, headers['retry-after']], [429, '1']);
   });
 });
