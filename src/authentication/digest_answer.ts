@@ -36,7 +36,7 @@ export function readAnswer(text: string): DigestAnswer {
     nonce: take('nonce', /./, 'the nonce of the challenge'),
     uri: take('uri', /./, "the request's target"),
     algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
-    // The count of a first request may be any number: it is 1 by RFC 7616, but 0 in Ruby's net-http-digest_auth.
+    // The first request with a nonce may have any `nc`: RFC 7616 says 1, but Ruby's net-http-digest_auth sends 0.
     nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
     cnonce: take('cnonce', /./, 'there'),
     response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),

@@ -143,8 +143,8 @@ export class Workers {
   }
 
   /**
-   * Returns the workers that ask in the next script call: those that have finished their jobs, and an idle one for each
-   * job that is probably ready.
+   * Returns the workers that ask for a job in the next script call: those that have finished their jobs, and an idle
+   * worker for each job that probably became instant.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];

@@ -32,8 +32,8 @@ export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Number of listeners of a socket above which Node warns of a leak. Each call on a connection listens for the end of
- * the socket until its response is closed. A connection can have four calls under way, and some that were just
+ * Node warns of a leak if a socket has more listeners than this. Each call adds one, which waits for the end of the
+ * socket until the response of the call is closed. A connection can have four calls under way, and some that were just
  * answered.
  */
 const MAX_LISTENERS = 32;

@@ -98,8 +98,9 @@ export class Subscriptions {
   }
 
   /**
-   * Returns the topics that the subscriber leaves (`isLeft`) and that live in other partitions. Before it returns,
-   * waits until the subscriber's queue has all events of these topics that were accepted so far.
+   * Returns the topics that the subscriber leaves (`isLeft` is true for them) and that live in other partitions than
+   * the subscriber. First waits until the subscriber's queue has all events of these topics that were accepted so far,
+   * because leaving must not lose them.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];

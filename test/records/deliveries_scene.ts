@@ -1,4 +1,4 @@
-// What the tests of GET /deliveries share: a bus, and calls that read its listings.
+// What the tests of GET /deliveries share: a bus, its subscribers, and calls that read the listing.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach } from 'node:test';
 import { Api } from '../../harness/http/api.ts';
