@@ -121,7 +121,7 @@ local function settle(call, collected, args)
   redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
   if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
   if #collected.lists > 0 then delete_lists(call, collected) end
-  if next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
+  if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
   local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.lanes), {}, {}
   for token, sum in pairs(collected.taken) do
     recovered[token] = calls.try(call, settle_subscriber, token, sum, args)
