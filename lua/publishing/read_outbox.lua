@@ -36,5 +36,5 @@ return function(call, args)
     return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = false }
   end
   local ended = args.worker and outboxes.end_job(call, nil, args.worker, args.lease, args.lease_ms)
-  return { entries = entries, behind = {}, ended = ended }
+  return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = ended }
 end

@@ -11,7 +11,7 @@ import { addedBySubscriber } from './publication.ts';
 import type { PublishFigures } from './publisher.ts';
 
 /** Maximum bytes of the outbox entries in one call. An entry that is larger by itself is sent alone. */
-const MAX_BYTES = 1_000_000;
+export const MAX_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits for another partition. A partition normally applies entries in
  * milliseconds. Without this limit, a Redis that hangs would hold up the entries for all other partitions until its
@@ -61,21 +61,31 @@ export class Applying {
   /**
    * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
    * `to` has applied. Throws the errors of Partition.
+   *
+   * `alone`: the entries are sent in a call of their own, so that an entry that cannot be applied fails no others.
+   * `inTime`: waits no longer than PATIENCE_MS. After that it throws StorageUnavailable. All further such calls for the
+   * same partition throw at once, until the partition has answered.
    */
-  async apply(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
-    const batcher = this.#batchers[to];
-    if (!batcher) throw new Error(`there is no partition ${to}`);
-    return batcher.add({ source: String(home.index), entries });
+  async apply(
+    home: Partition,
+    to: number,
+    entries: readonly Buffer[],
+    { alone = false, inTime = false }: { alone?: boolean; inTime?: boolean } = {},
+  ): Promise<number> {
+    if (inTime && this.#hanging.has(to)) throw hangs(to);
+    const applying = this.#send(to, { source: String(home.index), entries }, alone);
+    return inTime ? this.#inTime(to, applying) : applying;
   }
 
-  /**
-   * Does the same as `apply`, but waits no longer than PATIENCE_MS. After that it throws StorageUnavailable. All
-   * further calls for the same partition throw at once, until the partition has answered.
-   */
-  async applyInTime(home: Partition, to: number, entries: readonly Buffer[]): Promise<number> {
-    const hangs = () => new StorageUnavailable(new Error(`partition ${to} does not answer`));
-    if (this.#hanging.has(to)) throw hangs();
-    const applying = this.apply(home, to, entries);
+  async #send(to: number, work: Work, alone: boolean): Promise<number> {
+    const batcher = this.#batchers[to];
+    if (!batcher) throw new Error(`there is no partition ${to}`);
+    if (!alone) return batcher.add(work);
+    const [applied] = await this.#apply(to, [work]);
+    return applied as number;
+  }
+
+  async #inTime(to: number, applying: Promise<number>): Promise<number> {
     const answered = new AbortController();
     const late = sleep(PATIENCE_MS, answered.signal);
     const applied = await Promise.race([applying, late]).finally(() => answered.abort());
@@ -83,7 +93,7 @@ export class Applying {
     this.#hanging.add(to);
     const ended = () => this.#hanging.delete(to);
     applying.then(ended, ended);
-    throw hangs();
+    throw hangs(to);
   }
 
   async #apply(to: number, sources: readonly Work[]): Promise<number[]> {
@@ -107,6 +117,10 @@ export class Applying {
       'a join may not publish to its topic any more; its events are dropped',
     );
   }
+}
+
+function hangs(partition: number): StorageUnavailable {
+  return new StorageUnavailable(new Error(`partition ${partition} does not answer`));
 }
 
 export function bytesOf(entries: readonly Buffer[]): number {

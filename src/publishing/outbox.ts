@@ -1,11 +1,10 @@
 import { clock, sleep } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
-import { Applying, type ApplyingParts, bytesOf } from './applying.ts';
+import { Applying, type ApplyingParts, bytesOf, MAX_BYTES } from './applying.ts';
 
-/** Maximum number of outbox entries that are moved in one step, and approximate maximum of their bytes. */
+/** Maximum number of outbox entries that are moved in one step. MAX_BYTES is the approximate maximum of their bytes. */
 const MAX_ENTRIES = 500;
-const MAX_BYTES = 1_000_000;
 /**
  * Interval of the steps in which the entries of a busy outbox are moved. The pause between two steps makes each step
  * move many entries. All outboxes of a process take their steps at the same moments. So entries that several of them
@@ -74,7 +73,7 @@ export class Outbox {
       // Other entries were set aside for `to` meanwhile. They must be applied first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
-      const failed = await this.#apply(home, entries, behind);
+      const failed = await this.#apply(home, entries, behind, to.index);
       if (failed.has(to.index)) throw failed.get(to.index);
       step = stepOf(entries, [...behind, ...failed.keys()]);
     }
@@ -91,7 +90,7 @@ export class Outbox {
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
       step = stepOf(entries, [...behind, ...failed.keys()]);
-      if (this.#isBusy(home, entries.length))
+      if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(PAUSE_MS - (clock.monotonicMs() % PAUSE_MS), signal);
     }
     return 'left';
@@ -123,16 +122,19 @@ export class Outbox {
 
   /**
    * Asks all partitions to apply their entries, except the partitions in `behind`: older entries are set aside for
-   * those, which must be applied first. Resolves with the error of each partition that has failed.
+   * those, which must be applied first. Waits only for `awaited` as long as it takes. Resolves with the error of each
+   * partition that has failed.
    */
   async #apply(
     home: Partition,
     entries: readonly Buffer[],
     behind: readonly number[],
+    awaited?: number,
   ): Promise<Map<number, unknown>> {
     const failed = new Map<number, unknown>();
     const apply = async ([to, its]: [number, Buffer[]]) => {
-      await this.#applying.applyInTime(home, to, its).catch((error) => failed.set(to, error));
+      const applying = this.#applying.apply(home, to, its, { inTime: to !== awaited });
+      await applying.catch((error) => failed.set(to, error));
     };
     await Promise.all([...byPartition(entries)].filter(([to]) => !behind.includes(to)).map(apply));
     return failed;
@@ -160,8 +162,10 @@ export class Outbox {
       });
       if (entries.length === 0) return ended;
       try {
-        const how = holder ? 'applyInTime' : 'apply';
-        applied = await this.#applying[how](home, to, entries);
+        applied = await this.#applying.apply(home, to, entries, {
+          inTime: holder !== undefined,
+          alone: true,
+        });
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
@@ -180,8 +184,8 @@ export class Outbox {
 
 /** Matches the start of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Maximum length of the start of an entry. An entry is that long if it names all of 1,024 partitions. */
-const HEAD_BYTES = 5200;
+/** Maximum length of the start of an entry. An entry that names 256 partitions, the maximum, starts with 930 bytes. */
+const HEAD_BYTES = 1000;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {
   const [, number, partitions] = HEAD.exec(entry.toString('latin1', 0, HEAD_BYTES)) ?? [];
