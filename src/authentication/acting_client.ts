@@ -1,6 +1,7 @@
 import type { Caller, ClientCaller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import type { Clients } from './client.ts';
+import { callerFor } from './credentials.ts';
 
 /**
  * Returns the client in whose name a call changes something. For a client this is the caller itself, and for root the
@@ -14,6 +15,5 @@ export async function actingClient(
   if (caller.role === 'client') return caller;
   const client = await clients.find(token);
   if (!client) throw new BusError('client_not_found', 'no client has this token');
-  const { name, scopes } = client;
-  return scopes ? { role: 'client', token, name, scopes } : { role: 'client', token, name };
+  return callerFor(client);
 }

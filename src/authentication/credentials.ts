@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Caller, Role } from '../caller.ts';
+import type { Caller, ClientCaller, Role } from '../caller.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import { type Digests, ha1 } from './digests.ts';
@@ -144,6 +144,6 @@ function judgeSecret(client: Client | undefined, proof: Proof): Verdict {
   return { reason: 'wrong_secret', client: client.token };
 }
 
-function callerFor({ token, name, scopes }: Client): Caller {
+export function callerFor({ token, name, scopes }: Client): ClientCaller {
   return scopes ? { role: 'client', token, name, scopes } : { role: 'client', token, name };
 }

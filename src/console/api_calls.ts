@@ -1,5 +1,6 @@
 import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
+import { isPieces } from '../http/answers.ts';
 import { checked } from '../http/validation.ts';
 import type { Call, Route } from '../route.ts';
 
@@ -90,10 +91,6 @@ export class ApiCalls {
     const whole = isPieces(answer) ? await read(charged(answer, visit), keep, ending) : answer;
     return { body: whole as T, next: nextQuery(headers?.Link) };
   }
-}
-
-function isPieces(body: unknown): body is AsyncIterable<string> {
-  return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
 async function* charged(pieces: AsyncIterable<string>, visit: Visit): AsyncGenerator<string> {

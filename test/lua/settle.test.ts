@@ -155,6 +155,24 @@ describe('ack', () => {
     assert.equal(await bus.enqueue('scrub'), true);
   });
 
+  test('counts beside a lost delivery of a batch that was open once', async () => {
+    await bus.subscribe('alice', { max: 2 });
+    for (const [seed, event] of [
+      ['a', 'e1'],
+      ['b', 'e2'],
+    ] as const)
+      await bus.publish(seed, 'widgets', [event]);
+    await bus.acquire(['w1']);
+    await bus.enqueue('scrub');
+    await bus.acquire(['x1'], { q: 'aux' });
+    const finished = [
+      { worker: 'w1', job: 'a1', lease: 77 },
+      { worker: 'x1', job: 'scrub' },
+    ];
+    const { acks } = await bus.acquire(['x1'], { q: 'aux', finished });
+    assert.deepEqual(acks, [0, 0, 1, 0]);
+  });
+
   test('a second time, as its reply was lost, changes nothing', async () => {
     await delivering();
     await bus.ack('w1', 'a1');
