@@ -19,14 +19,14 @@ interface AgendaParts {
   publicNames: PublicNames;
   outbox: Flushing;
   log: Log;
-  /** Called while Redis is short of memory. It should free some. */
+  /** Called while Redis is short of memory. The function must free some memory if the shortage lasts. */
   onFull: () => void;
 }
 
 /**
- * Returns the agenda of a partition: everything that waits for its time without being a job. It has three functions,
- * which publish the delayed events, the events of triggers, and the events of joins that are due. The scheduler of the
- * partition calls them.
+ * Returns the agenda of a partition: three functions for what is due at a time but is not a job. `delayed` publishes
+ * delayed events, `joins` closes expired join keys, and `triggers` fires triggers. The scheduler of the partition calls
+ * these functions.
  */
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);

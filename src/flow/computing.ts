@@ -1,6 +1,6 @@
 /**
- * CPU time for computing due times that counts as one call in the rate limit. A due time usually takes 50 µs, and a
- * rare one some ms.
+ * Computing due times for so much CPU time counts as one call in the rate limit. Computing one due time usually takes
+ * 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
 
@@ -18,7 +18,10 @@ export class Computing {
     }
   }
 
-  /** Number of further calls that the request counts as in the caller's rate limit, because of the computing. */
+  /**
+   * Number of calls by which the computing raises the cost of the request in the caller's rate limit. May be a
+   * fraction.
+   */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }

@@ -22,11 +22,11 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression. Daylight saving is treated as croner documents it. *Fixed-time jobs* (with one
- * second, minute and hour) are left to croner. For all other expressions croner would try each second of a skipped
- * hour, in each year. That takes 80 s for `* * 2 * 3 SUNL` in Berlin, a time that never comes. So the times of these
- * expressions are computed here, from one change of the zone's offset to the next. Between two changes croner works on
- * local time, without a zone.
+ * The times of a cron expression in a time zone. Daylight saving is treated as croner documents it. croner itself
+ * computes the times of a *fixed-time job* (an expression with one second, minute and hour). For other expressions
+ * croner would try each second of an hour that daylight saving skips, in each year. That takes 80 s for
+ * `* * 2 * 3 SUNL` in Berlin, because the clocks skip that hour every March. So this class works from one change of the
+ * zone's offset to the next. Between two changes croner needs no zone and works on local time.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -34,8 +34,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object for the years around `year`. It works in the zone for a fixed-time job, and otherwise in local
-   * time.
+   * The croner object for the years around `year`. For an expression with one second, minute and hour it works in the
+   * time zone. Otherwise it works on local time, without a zone.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -86,7 +86,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time job has at most one time a day, so its times are counted one by one.
+    // An expression with one second, minute and hour has at most one time a day. So its times are counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -116,11 +116,11 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a time `atMs` that croner found after `fromMs`, with the zone's offset `offsetMs` at `fromMs`. Returns
-   * undefined if the offset is the same until then, so that `atMs` is right. Otherwise returns when the offset changes
-   * first. Changes in between do not matter if the offset is the same at both ends, because croner found no matching
-   * local time between them. But a local time near either end may come twice. So the offset is also compared a day
-   * after `fromMs` and a day before `atMs`.
+   * Checks `atMs`, which croner has computed as the next time from `fromMs` on, as if the zone's offset stayed
+   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes
+   * again from there. If the offset is the same at both ends, changes in between do not matter, because no local time
+   * in between matches. Near an end, however, a local time may come twice. So the offset is also compared a day after
+   * `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
@@ -129,9 +129,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks a time `atMs` that croner found before `toMs`, as `#changeBefore` checks a time after `fromMs`. `offsetMs`
-   * is the offset at `toMs`. Returns the last change of the offset between `atMs` and `toMs`, or undefined if `atMs` is
-   * right.
+   * Checks `atMs`, which croner has computed as the last time up to `toMs`, as if the zone's offset had always been
+   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns the last change of the offset before `toMs`;
+   * the caller computes again from there. `#changeBefore` explains which offsets are compared.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])

@@ -20,9 +20,10 @@ export interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the text of a trigger's definition, as Redis stores it. It has several lines, which `lua/shared/triggers.lua`
- * splits; the JSON in them has no line ends. The text of an event is put together from BEFORE_ID, the event's id,
- * `head`, the time of the event, and `tail`.
+ * Returns the text of a trigger's definition, as Redis stores it. The text has several lines, which
+ * `lua/shared/triggers.lua` splits; the JSON in them has no line ends. The last two lines, `head` and `tail`, are parts
+ * of the event's JSON. The event's id comes before `head`, and its time between `head` and `tail`. Both are added when
+ * the trigger fires.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

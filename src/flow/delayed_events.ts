@@ -5,8 +5,8 @@ import type { Partitions } from '../store/partitions.ts';
 const MAX_PAGE_BYTES = 1_048_576;
 
 /**
- * The place of a delayed event in listings. The delayed events of a topic are sorted by due time (ms), and then by the
- * order of acceptance.
+ * Where a delayed event stands in listings. The delayed events of a topic are sorted by due time (`at`, in ms), and
+ * then by the order of acceptance (`place`).
  */
 export interface DelayedPlace {
   at: number;
@@ -22,8 +22,8 @@ export class DelayedEvents {
   }
 
   /**
-   * Returns up to `limit` delayed events of a topic that follow the place `after`, sorted by due time. If `client` is
-   * given, the client must own the topic.
+   * Returns up to `limit` delayed events of a topic, sorted by due time. If `after` is given, the list begins behind
+   * that due time and place. If `client` is given, the client must own the topic.
    */
   list(topic: string, limit: number, after?: DelayedPlace, client?: string): Promise<Reply<'list_delayed'>> {
     return this.#partitions.ofTopic(topic).run('list_delayed', {

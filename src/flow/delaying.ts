@@ -19,7 +19,7 @@ import type { Partitions } from '../store/partitions.ts';
  * some 4 ms.
  */
 const MAX_TIMED = 500;
-/** Number of events that Redis can publish at once in the time that it takes to store one event for a later time. */
+/** Storing one event for a later time takes Redis as long as publishing this many events immediately. */
 const EVENTS_PER_TIMED = 10;
 
 /** The limits on publications, and on the delayed events of one client. */

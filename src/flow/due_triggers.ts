@@ -16,8 +16,8 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const SLICE = 100;
 /**
- * Number of due times after which no further triggers are added to a script call. One call of the script fires 200 due
- * times at most, and leaves the rest for the next call.
+ * When so many due times are planned, no further trigger is added to the script call. One call fires 200 due times at
+ * most, and leaves the rest for the next call.
  */
 const MAX_TIMES = 200;
 /**

@@ -25,13 +25,13 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** Maximum events that one script call counts, so that it does not block Redis for long. */
+/** Maximum events that one script call counts for a join. More would block Redis for too long. */
 const SLICE = 50;
 const MAX_JOINS_KNOWN = 1000;
 
 /**
- * The attempt that the delivery log records for a batch that a join has counted. The batch was accepted without a
- * request.
+ * The attempt that the delivery log shows for a batch of a join. The bus counts the events of such a batch itself and
+ * sends no request. So the attempt has no HTTP status, and takes no time.
  */
 const TAKEN = { status: null, durationMs: 0 };
 
@@ -73,9 +73,9 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join, one slice at a time. Each script call counts a slice and removes it from
-   * the batch. The call for the last slice also deletes the job. Throws RangeError if an event cannot be decoded, and
-   * otherwise the errors of Partition.
+   * Counts the events of a batch for its join, in slices of up to 50 events. Each script call counts a slice and
+   * removes it from the batch. The call for the last slice also deletes the job. Throws RangeError if an event cannot
+   * be decoded, and otherwise the errors of Partition.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
@@ -111,8 +111,8 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the next slice of events for the join. If memory is short, counts nothing and returns 'no_memory'. A join
-   * may then not publish, like any client.
+   * Counts the next slice of events for the join. While Redis is short of memory, counts nothing and returns
+   * 'no_memory': counting may make the join publish an event, and publishing is refused then.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
@@ -142,9 +142,9 @@ export class JoinBatches {
   }
 
   /**
-   * Checks whether the join may publish to its topics in other partitions. The script join_events cannot check those.
-   * Returns the reason if the join may not publish there, and undefined if it may. If such a topic was deleted, it is
-   * created again and belongs to the join's client.
+   * Checks whether the join may publish to the topic in `rules.then`, if that topic is in another partition. The script
+   * join_events cannot check this, because it reads only one partition. Returns the reason if the join may not publish
+   * there, and undefined if it may. A topic that was deleted is created again and belongs to the join's client.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

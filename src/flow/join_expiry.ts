@@ -16,11 +16,11 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** Maximum joins that one run handles. */
+/** Maximum joins whose expired join keys are closed in one go. */
 const MAX_JOINS = 100;
 /**
- * A run reads at most this many joins with expired join keys, and chooses the joins that it handles from them. A client
- * may have 100 joins by default.
+ * Maximum joins with expired join keys among which MAX_JOINS are chosen, so that clients take turns. This number is
+ * larger because a client alone may have 100 joins by default.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */

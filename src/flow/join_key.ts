@@ -30,6 +30,6 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
 function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);
-  // A whole number that a double cannot hold is a raw JSON object.
+  // The bus parses a whole number that a double cannot hold into a raw JSON object, which keeps its digits.
   return JSON.isRawJSON(value) ? JSON.stringify(value) : undefined;
 }

@@ -33,8 +33,8 @@ export const JOIN_REPORT = z
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
- * An open join key, as the API shows it. It has the number of events that were counted of each source topic, and the
- * ids of the last of them.
+ * An open join key, as the API shows it. `counts` has the number of events that were counted of each source topic.
+ * `events` has the ids of the latest of these events.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),

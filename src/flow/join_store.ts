@@ -40,7 +40,10 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
   return { token, rules: JSON.parse(rules), version, createdAtMs: Number(createdAt) };
 }
 
-/** Returns the arguments of every script that publishes events for a join. */
+/**
+ * Returns the arguments that every script needs in order to publish events for a join: the token, name and rules of the
+ * join, its client, and the limits on topics.
+ */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
   const homeOf = (topic: string | undefined) => {

@@ -24,8 +24,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. Even
-   * then the client may have become the owner of topics in other partitions to which the join was to publish.
+   * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. Topics
+   * in other partitions are claimed for the client before everything is checked. So the client may own them even after
+   * a refusal.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
@@ -55,8 +56,9 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions before a join is created or changed. Returns the reason for a refusal, or undefined if
-   * there is none.
+   * Prepares other partitions before a join is created or changed. Claims the topics there to which the join publishes,
+   * and marks its source topics there, so that their events are passed on (see TopicMarks). Returns the reason for a
+   * refusal, or undefined if there is none.
    */
   async #prepare(
     client: string,

@@ -107,8 +107,8 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
   };
   /**
-   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. A removal
-   * first deletes the client and then its joins. So either the removal finds this join, or this check finds that the
+   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. The removal
+   * of a client first deletes the client and then its joins. So either it finds this join, or this check finds that the
    * client is gone. Narrowing the scopes ends the client's joins in the same step.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {

@@ -1,22 +1,25 @@
 import type { Times } from './times.ts';
 
 /**
- * Due times that are late by at most this all fire, whatever `catch_up` says. `catch_up` says what happens after an
- * outage, and a short restart of the workers is not an outage.
+ * A due time that is at most this late always fires, whatever `catch_up` says. `catch_up` is for outages, and a short
+ * restart of the workers is not an outage.
  */
 export const PROMPT_MS = 10_000;
 /** Maximum due times that fire with `catch_up: all`. If more were missed, only the newest of them fire. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times of one trigger in a script call. It must not be less than the number of due times within
- * PROMPT_MS, which is at most eleven: otherwise a later call could judge the rest as too late.
+ * Maximum due times of one trigger in a script call. There are at most eleven due times within PROMPT_MS, and one call
+ * must be able to fire all of them. If some were left for a later call, they might be too late to fire by then.
  */
 const MAX_AT_ONCE = 100;
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
-/** Says which due times of a trigger fire. Only the due times from the stored due time up to now are considered. */
+/**
+ * Says which due times of a trigger fire, among those from the stored due time up to now. The stored due time is the
+ * first that has neither fired nor been missed.
+ */
 export interface Plan {
   /** The due times that fire, oldest first. */
   times: number[];
@@ -51,9 +54,9 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Finds the first due time that fires, by going forward from the stored one or backward from now, whichever takes
-  // fewer steps. It goes forward if earlier calls have begun to catch up, because only a few more times were missed
-  // since then.
+  // Finds the first due time that fires, by going forward from the stored due time or backward from now, whichever
+  // takes fewer steps. Forward is shorter when earlier calls have begun to catch up: only a few more due times were
+  // missed since then.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);

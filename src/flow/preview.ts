@@ -4,9 +4,9 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and the number of calls by which computing them counts in the rate limit.
- * Computing one due time may take some ms. So `turn` is awaited before each of them, so that other requests are served
- * in between.
+ * Returns the next due times of a trigger, and what computing them costs in the rate limit, as a number of calls.
+ * Computing one due time may take some ms. So `turn` is awaited before each of them: it lets the process serve other
+ * requests in between.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

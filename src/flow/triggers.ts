@@ -54,9 +54,9 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger. The function `decide` gets the stored trigger, if there is one, and the time by
-   * Redis's clock. `decide` is called again if another definition was stored meanwhile. `isFixed` is true for a client
-   * of ROUTEMASTER_CLIENTS, of which Redis has no record.
+   * Creates or replaces a trigger. The function `decide` returns what to store. It gets the stored trigger, if there is
+   * one, and the time by Redis's clock. It is called again if another request has replaced the trigger meanwhile.
+   * `isFixed` is true for a client of ROUTEMASTER_CLIENTS, of which Redis has no record.
    */
   async put(
     { client, name }: TriggerName,

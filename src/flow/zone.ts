@@ -8,8 +8,8 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
   /**
-   * The name that `Intl` has for the zone. It is the same however callers spell the zone, so there are only some
-   * hundred zones.
+   * The name that `Intl` gives the zone. It does not depend on how callers spell the zone. So the map `zones` grows
+   * only to some hundred entries.
    */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
@@ -53,8 +53,8 @@ export class Zone {
 }
 
 /**
- * Returns a whole second, in ms, for which `isLater` is true although it is false for the second before. `isLater` must
- * be false at `fromMs` and true at `toMs`.
+ * Returns a whole second, in ms, at which `isLater` becomes true: one second before, it is false. `isLater` must be
+ * false at `fromMs` and true at `toMs`.
  */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
