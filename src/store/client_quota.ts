@@ -11,8 +11,9 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 
 /**
  * Returns the maximum number of keys (idempotency keys or nonces) that a client may store within the lifetime of a key.
- * It is `max`, or less if `max` keys would take more than MAX_PART of Redis's memory. Twice the returned number of keys
- * can exist at a time. `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
+ * It is `max`, or less if the keys would take more than MAX_PART of Redis's memory. A client that has used its whole
+ * quota regains it while the first keys still exist. So Redis must have room for twice this number. `redisMaxBytes` is
+ * the memory limit of Redis, or 0 if it has none.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

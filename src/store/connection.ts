@@ -15,8 +15,8 @@ import { type Address, addressOf, usesTls } from './redis_url.ts';
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * The time limits if Redis has replicas. They are shorter than without, because a new master may be ready before the
- * failed one is back, and a dead host never answers.
+ * The time limits for a Redis with replicas. They are shorter than those for a Redis without, because a new master may
+ * be ready before the failed one is back, and a dead host never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
@@ -80,9 +80,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 }
 
 /**
- * Returns a function that decides whether an error of Redis should make ioredis connect again. It should connect again
- * if the error says that this Redis, once the master, is now a replica. The sentinels, or the name of the host, then
- * lead to the new master. The command that got the error fails all the same.
+ * Returns a function that decides whether ioredis connects again after an error of Redis. It does so if the error says
+ * that this Redis, once the master, is now a replica. The sentinels, or the name of the host, then lead to the new
+ * master. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -121,7 +121,7 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       connectTimeout: REPLICATED_SILENCE_MS,
     },
     clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
-    // Even if some masters are down, the process works with the others.
+    // Without a ready check, the process works with the masters that are up, even if others are down.
     enableReadyCheck: false,
     // Connections use the host names of nodes, not their addresses, because certificates are for the names.
     dnsLookup: (name, callback) => callback(null, name),

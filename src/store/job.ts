@@ -6,8 +6,8 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share is the maximum part of the workers that may deliver to all slow subscribers at the
- * same time, or to all failing subscribers, or count events for all joins.
+ * The names of the shares. A share is the part of the workers that one kind of subscriber may hold at the same time:
+ * all slow subscribers, all failing ones, or all joins.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

@@ -105,10 +105,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares to Redis, after the prefix of its partition. It leads the call to the master that
- * has the partition. The key never exists. So while the slot of the partition is being moved, key by key, the old
- * master answers ASK before the script has done anything. If the key existed, the old master would run the script until
- * the script uses a key that has already been moved.
+ * The key that every script declares to Redis, after the prefix of its partition. On a cluster the key leads the call
+ * to the master of the partition. The key never exists, because a cluster may move the partition's slot to another
+ * master, key by key. For a key that does not exist, the old master then answers ASK before the script has done
+ * anything. If the key existed, the script would run there until it uses a key that has already been moved.
  */
 export const DECLARED_KEY = 'absent';
 

@@ -12,7 +12,8 @@ const PING_EVERY_MS = 30_000;
 const PAUSE_MS = 100;
 
 /**
- * Somebody who listens to channels of Redis. Either all of the channels have the same hash tag, or none has a hash tag.
+ * An object that listens to channels of Redis. Either all of its channels have the same hash tag, or none has a hash
+ * tag.
  */
 export interface Audience {
   readonly channels: readonly string[];
@@ -76,8 +77,8 @@ export class ClusterListener implements Listener {
   readonly #ping = pinging(() => [...this.#redises.values()]);
 
   /**
-   * Makes a listener on the cluster. Nobody else may use the connection `cluster`. It is closed when nobody listens any
-   * more.
+   * Makes a listener on the cluster. Nobody else may use `cluster`, because its connections are closed when nobody
+   * listens any more.
    */
   constructor(cluster: RedisCluster) {
     this.#cluster = cluster;

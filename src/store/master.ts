@@ -23,8 +23,8 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved to another master, key by key. The call does not follow, because a script there would
-  // find only some of its keys.
+  // The slot is being moved to another master, key by key. The call is not sent there, because a script would find only
+  // some of its keys.
   'ASK',
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
@@ -33,8 +33,8 @@ const PASSING_WORDS = new Set([
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
- * For each connection, the number of times that it has connected to Redis since the first Master object was made for
- * it.
+ * For each connection, the number of times that it has connected to Redis. The counting begins when the first Master
+ * object is made for the connection.
  */
 const made = new WeakMap<Redis, { count: number }>();
 
@@ -77,7 +77,10 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
-  /** Returns the Redis that has another key. On a cluster this may be another master. */
+  /**
+   * Returns the Redis that has `key`, for example a key that belongs to no partition. On a cluster it may be another
+   * master.
+   */
   having(key: string): Master {
     return new Master(this.#connection, key, this.#name);
   }

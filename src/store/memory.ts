@@ -5,8 +5,8 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which memory must be short before it counts as short. Redis measures the buffers of its clients only once a
- * second. Until Redis measures again, a buffered reply of 255 MB looks like stored data.
+ * Memory counts as short only after it has been short for this time. Redis measures the buffers of its clients only
+ * once a second. Until it measures them again, a buffered reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
@@ -16,9 +16,15 @@ export interface Memory {
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
-  /** The high mark: autodrop starts when `used` is above this. Infinity if there is no limit. */
+  /**
+   * The high mark: the autodrop, which drops data to free memory, starts when `used` is above this size. Infinity if
+   * there is no limit.
+   */
   highMark: number;
-  /** The low mark: autodrop stops when `used` has fallen to this. Infinity if there is no limit. */
+  /**
+   * The low mark: the autodrop, which drops data to free memory, stops when `used` has fallen to this size. Infinity if
+   * there is no limit.
+   */
   lowMark: number;
   /** Number of deleted keys whose memory is not free yet. A background thread of Redis frees it. */
   unfreed: number;
@@ -49,7 +55,7 @@ export async function readFullestMemory(
 }
 
 /**
- * Returns the memory that is closest to its high mark, above which autodrop starts. If no memory has a limit, returns
+ * Returns the memory that is closest to its high mark, above which data is dropped. If no memory has a limit, returns
  * the one with the most stored data.
  */
 export function fullest(memories: readonly Memory[]): Memory {
@@ -74,8 +80,9 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of the memory of Redis are buffers. The field `mem_not_counted_for_evict` may include more
- * of the buffers for replicas and the AOF than their own fields, so the larger number is used.
+ * Returns how many bytes of the memory of Redis are buffers, and so not stored data. INFO has the buffers for replicas
+ * and the AOF twice: in fields of their own, and in `mem_not_counted_for_evict`. The second number may include more of
+ * them, so the larger one is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -102,9 +109,9 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high mark, at which autodrop begins to drop data, and the low mark, at which it stops. `minFree` bytes
- * are free at the high mark, and twice as many at the low mark, as in the Ruby Routemaster. But if twice `minFree` is
- * at least half of `max`, 10 % and 20 % of `max` are free instead.
+ * Returns the high mark, above which data is dropped, and the low mark, at which dropping ends. As in the Ruby
+ * Routemaster, `minFree` bytes are free at the high mark, and twice as many at the low mark. But if twice `minFree` is
+ * at least half of `max`, then 10 % and 20 % of `max` are free.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -19,7 +19,10 @@ export class RedisCluster {
   #refreshing: Promise<void> | undefined;
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Makes connections to the masters of `cluster`. It must be newly made, so that no event of it is missed. */
+  /**
+   * Makes connections to the masters of `cluster`. The object `cluster` must be new, so that none of its events is
+   * missed.
+   */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;

@@ -25,8 +25,8 @@ export class Replicas {
   /**
    * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
    * Redis has written until then. So a repeated publish, which writes nothing itself, also waits for the writes of the
-   * first one. Throws the error of `sent`. Also throws an error of `confirm`: in that case the command was run, but
-   * replicas may not have its writes.
+   * first one. Throws the error of `sent`. Throws the errors of `confirm` too: then Redis has run the command, but
+   * replicas may not have what it wrote.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the reply to the command arrives, so it costs no second round trip.

@@ -11,9 +11,9 @@ export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs:
 const deliveryLog = 'number';
 
 /**
- * A finished job. `job` may be missing if the script can make the bytes of the job from `bid`. The script can make them
- * if the job delivers this batch, and was packed as this bus packs jobs. `record` is what the delivery log keeps of an
- * accepted batch, or undefined if the log is off.
+ * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job` may
+ * be missing if the script can make the packed job from `bid`. It can if the job was packed as this bus packs jobs.
+ * `record` is what the delivery log keeps of an accepted batch, or undefined if the log is off.
  */
 const finished = {
   worker: 'text',

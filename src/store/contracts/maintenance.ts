@@ -9,8 +9,8 @@ const q = 'main|aux';
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
- * Parts of a subscriber's index of batches whose events were counted. Each slice begins where the previous one ends,
- * and ends at the score `to`.
+ * Parts of the index of a subscriber's batches or dead letters, in which a sweep has counted the events so far. Each
+ * part begins where the previous one ends, and ends at the score `to`.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 

@@ -2,8 +2,8 @@ import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
 /**
- * All counters of a topic or a subscriber. Each has the counter to which its count is added when the topic or
- * subscriber is removed.
+ * All counters of a topic or a subscriber that is to be removed. When it is removed, each count is added to the counter
+ * `total`, so that it is not lost.
  */
 const series = [counter] as const;
 
