@@ -80,9 +80,9 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address. A router of an ISATAP tunnel sends to the IPv4 address, and
-   * other routers send to the whole address. So the caller classifies the whole address too. For an address that is not
-   * ISATAP, the result is `public`.
+   * Classifies the IPv4 address inside an ISATAP address, because a router of an ISATAP tunnel sends to that address.
+   * Other routers send to the whole IPv6 address, so the caller classifies that too. For an address that is not ISATAP,
+   * the result is `public`.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());

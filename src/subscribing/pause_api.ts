@@ -9,9 +9,8 @@ type CallOfOne = { caller: Owner; params: { token: string } };
 type OwnCall = { caller: ClientCaller };
 
 /**
- * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. A client whose
- * token is a credential can use `/subscriber/…`, which has no token in the path. Routers log paths, and would log the
- * token too.
+ * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. The paths under
+ * `/subscriber/` contain no token. They are for clients whose token is a credential, because routers log paths.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const { pause, resume } = handlers(subscriptions);

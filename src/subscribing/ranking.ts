@@ -105,8 +105,8 @@ function soon(ms: number): number | undefined {
 }
 
 /**
- * Returns the recent rates of a subscriber, and which part of the attempted events it accepted. Also returns when its
- * queue will be empty, or Redis full, if the rates stay the same.
+ * Returns the recent rates of a subscriber, and which part of the attempted events it accepted. Also forecasts, from
+ * the present rates, when its queue will be empty, or when Redis will be so full that data is dropped.
  */
 export function latelyOf(
   standing: Standing,

@@ -66,7 +66,10 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     return { reports, page: { entries: reports, headers, calls: all.length / ENTRIES_PER_CALL } };
   };
 
-  /** Resolves with the reports of these subscribers, in this order. Subscribers that no longer exist are left out. */
+  /**
+   * Resolves with the reports of these subscribers, in this order, and adds the field `lately` to each: recent rates
+   * and forecasts, from the last sample. Subscribers that no longer exist are left out.
+   */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));

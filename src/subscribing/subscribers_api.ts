@@ -72,7 +72,7 @@ interface SubscribersParts {
   pages: Pages;
   publicNames: PublicNames;
   dialect: Pick<Dialect, 'listsOthers'>;
-  /** Called with the number of events that were dropped from its queue when a subscriber left. */
+  /** Called when a subscriber was removed, with the number of events that were dropped from its queue. */
   removed: (token: string, events: number) => void;
 }
 

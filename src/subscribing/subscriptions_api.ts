@@ -26,8 +26,8 @@ import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 const BYTES_PER_TOPIC = 128;
 
 /**
- * Number of topics of a subscription that count as one further call in the rate limit. A thousand topics take Redis
- * some 5 ms.
+ * A subscription costs one further call in the rate limit for every so many topics. A thousand topics take Redis some 5
+ * ms.
  */
 const TOPICS_PER_CALL = 100;
 
@@ -76,10 +76,10 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a subscription if its client was removed, or its scopes were narrowed, during the request. The check before
-   * the subscription cannot see this, because the cache of clients may be a second old. A removal first deletes the
-   * client and then its subscriber. So either this look-up finds that the client is gone, or the removal finds the
-   * subscriber. Narrowing the scopes ends subscriptions in the same step.
+   * Undoes a subscription if its client was removed, or its scopes were narrowed, during the request. The earlier check
+   * cannot see this, because the cache of clients may be a second old. The removal of a client first deletes the client
+   * and then its subscriber. So either this look-up finds that the client is gone, or the removal finds the subscriber.
+   * Narrowing the scopes ends subscriptions in the same step.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -14,8 +14,9 @@ const SLICE = 500;
 
 /**
  * A topic. `publisher` is the token of the client that owns it, or null if nobody has published to it. `events` is the
- * number of events ever published, and `delayed` the number of those that wait for their time. `dropped` has the number
- * of delayed events that were dropped for lack of memory, and the due times of the first and the last of them.
+ * number of events ever published. `delayed` is the number of delayed events that wait for their time. `dropped` has
+ * the number of delayed events that were dropped for lack of memory, and the due times of the first and the last of
+ * them.
  */
 export const TOPIC = z
   .object({
@@ -36,8 +37,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * Number of subscribers of a topic whose tokens are read. Redis may return some more. It returns all if the topic has
- * up to 128.
+ * Number of subscribers of a topic whose tokens are read from each partition. It is approximate: Redis may return some
+ * more, and returns all tokens if there are at most 128.
  */
 const NAMED_SUBSCRIBERS = 100;
 

@@ -1,27 +1,30 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Moves events from one partition to another: those that are waiting in the outbox of the first for the second. */
+/**
+ * Moves events from the outbox of one partition to another partition. The outbox has the events that other partitions
+ * are still to get.
+ */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has applied all entries that `home` has for it now. Throws the errors of
-   * Partition.
+   * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws the
+   * errors of Partition.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
 /**
- * Matches a mark in the field `elsewhere` of a topic. A mark has the number of a partition, the number of subscribers
- * of the topic in that partition, and the time (µs) when the mark was set.
+ * Matches a mark in the field `elsewhere` of a topic. A mark says that another partition has subscribers of the topic.
+ * It has the number of that partition, the number of these subscribers, and the time (µs) when the mark was set.
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A topic lives in one partition, its home. The home has a mark of the topic for
- * each other partition that has subscribers of the topic, so that events are passed on to that partition. If a mark
- * were missing, the subscribers there would get no events. A needless mark only makes publishing a little slower. So a
- * mark is set before the first subscription. A mark is removed only if its partition was found to have no subscriber of
- * the topic, and the mark was not set again since then.
+ * Sets and removes the marks of topics. A topic lives in one partition, its home. A mark in the home says that another
+ * partition has subscribers of the topic, so that events are passed on to it. Without the mark these subscribers would
+ * get no events, so a mark is set before the first subscription. A needless mark only makes publishing a little slower.
+ * So a mark is removed only if its partition has no subscriber of the topic any more, and if nobody has set it again
+ * since they were counted.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -68,12 +71,12 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks must be read before the subscribers are counted. If somebody subscribes in between, the mark is set again
-  // with a later time, so it is not removed below.
+  // The marks are read before the subscribers are counted. If somebody subscribes in between, the mark is set again
+  // with a later time, and `unmark_topics` removes no mark whose time has changed.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again. Another call may have counted no subscriber before this subscription, and must
-  // not remove the mark now.
+  // A mark is set again even if it is correct, so that it gets a later time. Otherwise another call, which has counted
+  // no subscriber before this subscription, could remove the mark now.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
