@@ -93,8 +93,8 @@ export async function readReport(
 }
 
 /**
- * Returns up to `count` open join keys that follow a place (opening time and text), beginning with the one that was
- * opened first.
+ * Returns up to `count` open join keys, beginning with the one that was opened first. If `after` is given, begins
+ * behind that place: the opening time and the text of a join key.
  */
 export async function readOpenKeys(
   redis: Commands,
@@ -129,9 +129,9 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
 }
 
 /**
- * Returns the places (opening time and text) of up to `count` open join keys, beginning with the one that was opened
- * first. If `after` is given, begins with the join key that follows this place. Join keys that were opened in the same
- * ms are sorted by their text.
+ * Returns the places of up to `count` open join keys, beginning with the one that was opened first. The place of a join
+ * key is its opening time and its text. If `after` is given, begins behind that place. Join keys that were opened in
+ * the same ms are sorted by their text.
  */
 async function following(
   redis: Commands,

@@ -19,8 +19,8 @@ export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
   /**
-   * Returns the owner of an item. If more items wait than fit into one call, owners take turns. By default all items
-   * have the same owner.
+   * Returns the owner of an item, such as the client that publishes it. If more items wait than fit into one call,
+   * owners take turns. By default all items have the same owner.
    */
   ownerOf?: (item: Item) => string;
   /**

@@ -7,8 +7,8 @@ import { slotOfKey } from './tags.ts';
 export type Connection = Redis | RedisCluster;
 
 /**
- * Maximum attempts of a call whose slot keeps moving from one master to another. All attempts together take about a
- * second.
+ * Maximum attempts of a call. Each time that the slot of its keys has moved to another master, the call is tried again.
+ * All attempts together take about a second.
  */
 const MAX_TRIES = 10;
 

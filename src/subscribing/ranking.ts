@@ -69,8 +69,8 @@ const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
 
 /**
- * Returns a standing (the figures of a subscriber at the last sample) without figures. It stands for a subscriber that
- * is newer than the last sample.
+ * Returns a standing (the figures of a subscriber at the last sample) for a subscriber that is newer than the last
+ * sample. Its figures are those of an empty queue and a healthy callback.
  */
 export function unknownStanding(token: string): Standing {
   return {

@@ -41,8 +41,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the standings (the figures at the last sample) of all subscribers. Subscribers that are newer than
-   * the last sample have a standing without figures.
+   * Resolves with the standings (the figures at the last sample) of all subscribers. A subscriber that is newer than
+   * the last sample gets the figures of an empty queue.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();

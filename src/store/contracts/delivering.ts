@@ -48,9 +48,9 @@ const client = 'text?';
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**
- * The result of one step of a bulk. `lost`: this script call has changed nothing, because another worker has made the
- * step or the bulk was cancelled. `going`: further dead letters of the same queue follow. `next`: another queue
- * follows. `over`: the bulk has ended.
+ * The result of one step of a bulk (a retry or purge of many dead letters). `lost`: this script call has changed
+ * nothing, because another worker has made the step or the bulk was cancelled. `going`: further dead letters of the
+ * same queue follow. `next`: the dead letters of another queue follow. `over`: the bulk has ended.
  */
 const bulkState = 'lost|going|next|over';
 
