@@ -4,8 +4,8 @@ import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 
 /**
- * Returns the client in whose name a call changes something. For a client this is the caller itself, and for root the
- * client with this token. Throws client_not_found if root names no existing client.
+ * Returns the client in whose name a change is made. A client acts for itself; root acts for the client that `token`
+ * names. Throws client_not_found if root names no existing client.
  */
 export async function actingClient(
   clients: Pick<Clients, 'find'>,

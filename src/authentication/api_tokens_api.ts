@@ -65,7 +65,7 @@ interface HandlerParts {
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
-  /** Resolves with the tokens of the joins of a client. */
+  /** Resolves with the tokens of a client's joins. Each join is a subscriber with a token of its own. */
   joinsOf: (client: string) => Promise<string[]>;
 }
 
@@ -77,7 +77,10 @@ interface ApiTokensParts extends HandlerParts {
 /** Headers of answers with a secret, which must not be cached. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
-/** `/api_tokens`: root lists, makes, limits and removes clients, and rotates their secrets. Viewers list them. */
+/**
+ * `/api_tokens`: root lists, makes and removes clients, sets their scopes, and rotates their secrets. Viewers list
+ * them.
+ */
 export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts): Route[] {
   const { list, create, limit, remove, rotate } = handlers(parts);
   return [
@@ -149,7 +152,8 @@ function handlers(parts: HandlerParts) {
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // A token that exists already may be shorter, because clients of a bus that was taken over keep their tokens.
+      // The minimum does not apply to a client that exists already. Clients of a former Ruby Routemaster keep their
+      // shorter tokens.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
@@ -187,8 +191,8 @@ function handlers(parts: HandlerParts) {
 
     async remove({ params: { token } }: { params: { token: string } }) {
       checkChangeable(token, clients);
-      // The subscriber is removed even if the client is gone already, because an earlier removal may have been cut
-      // off.
+      // An earlier removal may have ended half-way, with only the client removed. So the subscriber and the joins are
+      // removed even if the client is gone already.
       await clients.remove(token);
       await removeSubscriber(token);
       for (const join of await joinsOf(token)) await removeSubscriber(join);
@@ -202,8 +206,8 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
 }
 
 /**
- * Throws bad_client for a token that the API cannot change. Tokens of ROUTEMASTER_CLIENTS are checked first, because
- * they may have any form.
+ * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one.
+ * ROUTEMASTER_CLIENTS is checked first, because its tokens may be malformed too.
  */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))

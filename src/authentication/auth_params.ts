@@ -1,6 +1,9 @@
 import { BusError } from '../errors.ts';
 
-/** Maximum parameters of an Authorization header. RFC 7616 defines 14, and others must be ignored. */
+/**
+ * Maximum parameters of an Authorization header. RFC 7616 defines 14 for Digest. It demands that other parameters are
+ * ignored, so there may be more.
+ */
 const MAX_PARAMETERS = 32;
 
 // Matches `name=token` or `name="quoted"`, with the spaces and commas around it. No two neighbouring parts of the
@@ -10,9 +13,9 @@ const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 
 /**
- * Reads the parameters of an Authorization header (RFC 9110, section 11.2). Returns values without quotes and
- * escapes by lower-case name. Throws bad_header for malformed text, a name that occurs twice, or more than 32
- * parameters.
+ * Reads the parameters of an Authorization header (RFC 9110, section 11.2). Returns a map from lower-case names to
+ * values. The values have no quotes and no escapes. Throws bad_header for malformed text, a name that occurs twice, or
+ * more than 32 parameters.
  */
 export function readParameters(text: string): Map<string, string> {
   const parameters = new Map<string, string>();

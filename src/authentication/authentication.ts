@@ -31,7 +31,10 @@ const CREDENTIALS: Record<Role, string> = {
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
-/** Reasons that all get the same advice, so that an attacker cannot find out which users exist. */
+/**
+ * Reasons for which a caller gets the advice WRONG. Both get the same advice, so that an attacker cannot find out which
+ * users exist.
+ */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
@@ -56,10 +59,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, even if the caller's role may not make this call; `wrongRole` refuses such a
-   * caller later. `roles` are the roles that may make the call. An error for missing or wrong credentials names these
-   * roles. Throws unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client
-   * lookup.
+   * Resolves with the caller of a request, whether or not the caller's role may make this call; `wrongRole` makes the
+   * error for a wrong role. An error for missing or wrong credentials names `roles`, the roles that may make the call.
+   * Throws unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client lookup.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -69,9 +71,13 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** Resolves with the error for a caller whose role is not among `roles`. */
+  /**
+   * Resolves with the error for a caller whose role may not make the call. `roles` are the roles that may make the
+   * call.
+   */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
-    // A viewer gets `forbidden` even in compatibility mode, because the Ruby Routemaster had no viewers.
+    // In compatibility mode, `code` is `unauthenticated`, as in the Ruby Routemaster. A viewer gets `forbidden` even
+    // then, because the Ruby Routemaster had no viewers.
     if (code === 'forbidden' || role === 'viewer') {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);
@@ -81,9 +87,9 @@ export class Authentication {
   }
 
   /**
-   * Checks a caller's credentials again. With `isNow` they are checked in Redis, otherwise in the cache of clients,
-   * whose entries are at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated, or
-   * an error of the client lookup.
+   * Checks the credentials of a caller again. With `isNow` the client is read from Redis, otherwise from a cache that
+   * is at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated, or an error of
+   * the client lookup.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys of root and viewer change only with a restart.
@@ -143,8 +149,8 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // Correct credentials with a nonce that is too old or used get a new challenge, even if the address has failed
-    // too often.
+    // A caller with correct credentials gets a new challenge if only its nonce is too old or was used before. This
+    // holds even if the address has failed too often.
     if (refusal && !stale) throw refusal;
   }
 

@@ -10,9 +10,9 @@ import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
 import { readScopes, scopeFields, scopeList } from './scope.ts';
 
-/** Maximum clients that one pipeline reads. */
+/** Maximum clients that one Redis pipeline reads for a listing. */
 const LIST_SLICE = 500;
-/** Number of names that one step of a scan reads. */
+/** Number of clients whose names one call of HSCAN reads. */
 const NAMES_SLICE = 1000;
 
 export interface Client {
@@ -30,10 +30,7 @@ export interface Client {
 
 type TokenAndName = [token: string, name: string];
 
-/**
- * Returns the place of a client in listings: the text by which they are sorted. Listings are sorted by name, and then
- * by token.
- */
+/** Returns the text by which listings sort a client: first by its name, and then by its token. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 
 /** A client as a listing shows it. Times are in ms; null if they are not known. */
@@ -52,9 +49,9 @@ type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
- * partition stores the clients with everything about them. Each other partition has a copy of each client, without the
- * secret. The control partition is changed first, then the copies. If a call is cut off in between, a sweep corrects
- * the copies. Repeating the call also corrects them, at once. But a repeated `create` would make a second client.
+ * partition stores everything about a client, and each other partition a copy without the secret. A change is made in
+ * the control partition first. If the change ends half-way, a sweep corrects the copies later. Repeating the change
+ * corrects them at once, but a repeated `create` makes a second client.
  */
 export class Clients {
   readonly #control: Partition;
@@ -71,9 +68,9 @@ export class Clients {
   }
 
   /**
-   * Creates a client with a token and a secret. Several clients may have one name. `name` must match
-   * CLIENT_NAME, with at most `maxNameLength(true)` characters. The secret cannot be read later,
-   * because only its digests are stored.
+   * Creates a client with a token and a secret. Several clients may have the same name. `name` must match CLIENT_NAME,
+   * with at most `maxNameLength(true)` characters. The secret cannot be read later, because only its digests are
+   * stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = madeToken(name);
@@ -84,16 +81,16 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored. If the call failed now, the caller would never get the secret, which only this answer
-    // contains. A sweep later registers the client in the partitions where registering failed.
+    // Errors are ignored, because the client exists already and only this answer contains its secret. A sweep later
+    // registers the client in the partitions that failed.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
 
   /**
-   * Registers a client without a secret, or gives an existing one this name and these scopes. An existing client loses
-   * the subscriptions and joins that the scopes do not permit; `ended` has the tokens of these joins. Returns
-   * `has_secret`, and changes nothing, if a client with a secret has this token.
+   * Registers a client without a secret. A client that exists gets this name and these scopes instead. It loses the
+   * subscriptions and joins that the scopes do not permit; `ended` has the tokens of these joins. If a client with a
+   * secret has this token, returns `has_secret` and changes nothing.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
@@ -117,8 +114,8 @@ export class Clients {
   }
 
   /**
-   * Replaces the secret of a client. The present secret stays valid for `graceMs`. A secret from before the present one
-   * is no longer valid.
+   * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`. Older secrets become
+   * invalid at once.
    */
   async rotate(token: string, graceMs: number): Promise<Rotated> {
     const secret = newSecret();
@@ -132,8 +129,8 @@ export class Clients {
   }
 
   /**
-   * Returns the tokens and names of the clients in Redis, in any order, as pairs: making an object for each of 10,000
-   * takes twice as long.
+   * Returns the tokens and names of the clients in Redis, in any order. They are pairs, because it takes twice as long
+   * to make an object for each of 10,000 clients.
    */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
@@ -148,7 +145,10 @@ export class Clients {
     return [...names];
   }
 
-  /** Returns the tokens and names of the clients in Redis, sorted as in listings. KeptList says how old they may be. */
+  /**
+   * Returns the tokens and names of the clients in Redis, sorted as in listings. They can be ten seconds old (see
+   * KeptList).
+   */
   sorted(): Promise<readonly TokenAndName[]> {
     return this.#list.sorted();
   }
@@ -210,10 +210,10 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The name is read last, so that a client removed meanwhile counts as missing. Otherwise it would look like a
-    // client without a secret, whose token alone authenticates. The former secret is read after the present one, so
-    // that a secret rotated meanwhile is found as one of the two. MULTI is not used, because a full Redis refuses
-    // every command in it, even reads.
+    // The order of these reads matters. The name is read last, so a client that is removed meanwhile has no name and
+    // counts as missing. Otherwise it would look like a client without a secret, whose token alone authenticates. The
+    // former secret is read after the present one, so a secret that is rotated meanwhile is found as one of the two.
+    // MULTI is not used, because a full Redis refuses every command in it, even reads.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

@@ -3,12 +3,12 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeList } from './scope.ts';
 
-/** Number of clients that one call compares. 300 take Redis about 1 ms. */
+/** Number of clients that are compared with their copies at a time. Reading 300 takes Redis about 1 ms. */
 const SLICE = 300;
 
 /**
- * What a partition other than the control partition stores of a client. Scripts in that partition need it to judge the
- * client's triggers. It contains no secret.
+ * The copy of a client that each partition other than the control partition stores. Scripts in such a partition check
+ * the client's triggers against it. The copy contains no secret.
  */
 export interface KnownClient {
   token: string;
@@ -17,8 +17,8 @@ export interface KnownClient {
 }
 
 /**
- * Registers a client in a partition other than the control partition, in the same way as `Clients.register` does it in
- * the control partition. A repeat is harmless.
+ * Registers a client in one partition. In the control partition, this makes or changes a client without a secret. In
+ * any other partition, this makes or changes the copy of a client. A repeat is harmless.
  */
 export function registerIn(
   partition: Partition,
@@ -28,9 +28,9 @@ export function registerIn(
 }
 
 /**
- * Corrects the copies of clients in a partition other than the control partition. They can be wrong if a call that
- * changed a client was cut off. Registers the clients of the control partition that are missing or different there, and
- * removes those that no longer exist. Resolves with the tokens of joins that ended.
+ * Corrects the copies of clients in a partition other than the control partition. A copy can be wrong if a change of
+ * its client ended half-way. Copies that are missing or different are registered again, and those of removed clients
+ * are removed. Resolves with the tokens of the joins that ended.
  */
 export async function repairCopies(
   control: Partition,
@@ -46,8 +46,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   }
-  // A client is registered in the control partition first. So a copy whose client is not there now belongs to a
-  // removed client.
+  // A client is registered in the control partition first. So a copy belongs to a removed client if the control
+  // partition does not have the client now.
   for await (const tokens of tokensOf(other, signal)) {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
@@ -66,7 +66,7 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
   } while (cursor !== '0' && !signal.aborted);
 }
 
-/** Returns those of the clients with these tokens that the partition stores, by token. */
+/** Returns the clients that the partition stores under these tokens, by token. */
 async function readKnown(partition: Partition, tokens: readonly string[]): Promise<Map<string, KnownClient>> {
   if (tokens.length === 0) return new Map();
   const found = await partition.run('known_clients', { tokens: [...tokens] });

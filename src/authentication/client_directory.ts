@@ -3,8 +3,8 @@ import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
 /**
- * Time for which a cached client is used without asking Redis. After this time, all processes refuse a client that was
- * removed.
+ * Time for which a cached client is used without asking Redis. When a client was removed, no process accepts it any
+ * more after this time.
  */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
@@ -23,8 +23,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache reads the clock at each use. By default the cache would read the clock only
-    // once a millisecond, with the help of a timer.
+    // With `ttlResolution: 0` the cache asks `nowMs` at each use. By default it would ask only once a millisecond, and
+    // set a timer for that.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -51,7 +51,7 @@ export class ClientDirectory {
     return this.find(token);
   }
 
-  /** Makes the next lookup of a client ask Redis, even if one is in progress. */
+  /** Makes the next `find` of a client ask Redis again, even if another lookup of this client is in progress. */
   forget(token: string): void {
     this.#entries.delete(token);
   }

@@ -5,7 +5,10 @@ export const CLIENT_NAME = /^[a-z0-9_-]{1,64}$/;
 export const CLIENT_TOKEN = /^[a-z0-9_-]{1,64}$/;
 const MAX_TOKEN_LENGTH = 64;
 
-/** Returns the maximum length of a client's name, if the bus makes the token: the token begins with the name. */
+/**
+ * Returns the maximum length of a client's name. The bus makes a token from the name and a suffix, so the name must be
+ * shorter than a token may be.
+ */
 export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }

@@ -44,9 +44,9 @@ export function sameDigest(a: string, b: string): boolean {
 }
 
 /**
- * Checks credentials against the root key, the viewer key and the clients. If they do not match the cached client,
- * the client is looked up again, because its secret may be new. Unknown users are looked up again too, so that both
- * refusals take equally long.
+ * Checks credentials against the root key, the viewer key and the clients. If they do not match the cached client, the
+ * client is read from Redis again, because its secret may be new. Unknown users are read from Redis too. Otherwise the
+ * refusal of an unknown user would be faster than that of a wrong secret.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
@@ -68,8 +68,9 @@ export class Credentials {
   }
 
   /**
-   * Checks a user and password of Basic. The root key and the viewer key are sent as the user name. So the user name is
-   * compared with both keys before a lookup sends it to Redis. Throws an error of the lookup.
+   * Checks a user name and password of Basic. Callers with the root key or the viewer key send the key as the user
+   * name. So the user name is compared with both keys first, and only other user names are sent to Redis. Throws an
+   * error of the client lookup.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -103,8 +104,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, if `proof` is still the proof (a digest) of its present credential.
-   * Otherwise resolves with undefined. Throws an error of the client lookup.
+   * Resolves with the caller as it is now, if its present credential still has this proof (see `proofOf`). Otherwise
+   * resolves with undefined. Throws an error of the client lookup.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -121,7 +122,10 @@ export class Credentials {
     return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
   }
 
-  /** Compares the text with every key, so that the time of the comparison does not show which key it resembles. */
+  /**
+   * Returns the holder of the key `text`, if there is one. The text is compared with every key, so that the time of the
+   * comparison does not show which key it resembles.
+   */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];

@@ -36,9 +36,9 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Checks the credentials of a request. A correct answer consumes its nonce use, even if the request is refused
-   * later. Otherwise an attacker who recorded the request could send it again with another body. Throws
-   * StorageUnavailable, too_many_nonces, and bad_header for an answer that is malformed or meant for another target.
+   * Checks the credentials of a request. A correct answer consumes its nonce use, even if the request is refused later.
+   * Otherwise an attacker who recorded the request could send it again with another body. Throws StorageUnavailable,
+   * too_many_nonces, and bad_header for a Digest answer that is malformed or names another target.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -84,7 +84,8 @@ export class Digest extends DigestStrategy {
 function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): Proof {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
-    // Without this check, anybody could compute the response for an algorithm of which no digest is stored.
+    // The client may have no digest for this algorithm. Without this check, the response would be computed from an
+    // empty digest, which anybody can do.
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };

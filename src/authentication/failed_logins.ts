@@ -7,8 +7,8 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of counters, with 16 bits each, that all source addresses share. The counters of a minute take up to 320 KB of
- * Redis.
+ * Number of failure counters for each minute. A hash of the source address selects the counter. Each counter has 16
+ * bits, and the counters of a minute take up to 320 KB of Redis.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
@@ -16,8 +16,8 @@ const MAX_COUNTED = 65_535;
 
 /**
  * Counts failed authentications for each source address and minute, in all processes together. Two addresses share a
- * counter with a chance of 1 in 65,536. So a count may only affect answers to wrong credentials, and never keep out a
- * caller with correct ones.
+ * counter with a chance of 1 in 65,536. So a high count may only affect answers to wrong credentials. It must never
+ * keep out a caller with correct credentials.
  */
 export class FailedLogins {
   readonly #control: Partition;
@@ -25,13 +25,17 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * Failures of the current minute that this process has seen, by counter. They are counted even while Redis is away.
+   * For each counter, the highest number of failures in the current minute that this process knows of. This process
+   * also counts while Redis is away.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
-  /** Redis counts up to `max` failures of a source. `log` gets one warning if Redis does not permit counting. */
+  /**
+   * When a source has failed more than `max` times in a minute, only this process counts its further failures, and no
+   * longer Redis. `log` gets one warning if Redis does not permit counting.
+   */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
     this.#max = max;
@@ -51,7 +55,7 @@ export class FailedLogins {
     return minute === this.#minute ? this.#raise(bucket, everywhere) : everywhere;
   }
 
-  /** Returns the time until the current minute ends. */
+  /** Returns the time in ms until the current minute ends. */
   leftMs(): number {
     return WINDOW_MS - (this.#nowMs() % WINDOW_MS);
   }

@@ -2,25 +2,22 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Minimum time after which a process stores the last call of the same client again. */
+/** Minimum time between two writes of the time at which the same client called last. */
 const STORED_EVERY_MS = 60_000;
-/**
- * Time for which the tokens of calling clients are collected, so that one script call stores the last calls of many
- * clients.
- */
+/** Time for which the tokens of calling clients are collected, so that one script call notes many clients. */
 const GATHERED_MS = 5000;
-/** Maximum clients whose calls one script call stores. The script call takes Redis a quarter of a ms. */
+/** Maximum clients that one script call notes as seen. The call takes Redis a quarter of a ms. */
 const SLICE = 250;
 const MAX_KNOWN = 10_000;
 
 /**
- * Stores when each client called last, for listings. The last times are lost if the process ends before they are
- * stored.
+ * Stores when each client called last, for listings. The calls of the last seconds are lost if the process ends before
+ * they are stored.
  */
 export class LastSeen {
   readonly #control: Partition;
   readonly #log: Log;
-  /** When each client was noted, by the monotonic clock. */
+  /** For each client, the time of the monotonic clock at which the client was last noted. */
   readonly #notedMs = new Map<string, number>();
   #waiting: string[] = [];
 
@@ -29,10 +26,7 @@ export class LastSeen {
     this.#log = log;
   }
 
-  /**
-   * Notes that a client calls now. Takes only a look into a map, unless the client was last noted more than a minute
-   * ago.
-   */
+  /** Notes that a client is calling now. Does nothing if the client was noted less than a minute ago. */
   note(token: string): void {
     const nowMs = clock.monotonicMs();
     if (nowMs - (this.#notedMs.get(token) ?? Number.NEGATIVE_INFINITY) < STORED_EVERY_MS) return;
@@ -48,7 +42,7 @@ export class LastSeen {
       for (let from = 0; from < tokens.length; from += SLICE)
         await this.#control.run('note_seen', { tokens: tokens.slice(from, from + SLICE) });
     } catch (error) {
-      // Nothing is lost for long, because the clients are noted again a minute later.
+      // The error does no lasting harm: a client that goes on calling is noted again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

@@ -3,10 +3,15 @@ import { clock } from '../clock.ts';
 import type { Partition } from '../store/partition.ts';
 
 const KEY_BYTES = 32;
-/** Interval of requests for the key. The key changes only if Redis loses it. */
+/**
+ * Interval at which a process asks Redis for the key again. The interval may be long, because the key changes only if
+ * Redis loses it.
+ */
 const FRESH_MS = 60_000;
 
-/** The random key with which public names are made. All processes of the bus share it through Redis. */
+/**
+ * The random key of the HMACs in public names (see PublicNames). All processes of the bus share the key through Redis.
+ */
 export class NameKey {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;

@@ -6,11 +6,15 @@ const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
 /**
- * Interval of requests for the keys. It may be long, because each key is fetched up to an hour before its first use.
+ * Interval at which a process asks Redis for the keys again. The interval may be long, because each key is in Redis up
+ * to an hour before its first use.
  */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
-/** Minimum time between two fetches of the keys. Strangers can cause fetches by sending unknown nonces. */
+/**
+ * Minimum time between two fetches of the keys because of unknown nonces. Strangers can send any number of unknown
+ * nonces.
+ */
 const MOMENT_MS = 100;
 
 export interface NonceKey {
@@ -32,7 +36,10 @@ export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
-  /** Number of the connection to Redis over which the keys were fetched. */
+  /**
+   * The value of `Partition.connections` when the keys were fetched. It grows with each reconnection, after which Redis
+   * may have other keys.
+   */
   #connection: number | undefined;
   /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
@@ -63,8 +70,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key with which a nonce of this time was signed. The function `signed` tells whether a key is the right
-   * one. Returns undefined if none of the known keys is, or if the nonce is more than a day old.
+   * Returns the key that signed a nonce with this time of issue. The function `signed` tells whether a key is the right
+   * one. Returns undefined if no known key is the right one, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);

@@ -7,22 +7,26 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which the time in a nonce may be ahead of Redis's clock, as this process estimates it. The estimate
- * is behind by the time that a reply of Redis takes to arrive.
+ * Maximum time by which a nonce may seem to come from the future. A process estimates the time of Redis's clock. The
+ * estimate is behind by the time that a reply of Redis takes to arrive, so a nonce that another process has just issued
+ * can be ahead of it.
  */
 export const NONCE_AHEAD_MS = 60_000;
-/** Time for which Redis remembers which uses of a nonce were consumed. It runs from the first use. */
+/**
+ * Time for which Redis remembers which uses of a nonce were consumed, from the first use on. It is longer than a nonce
+ * is valid.
+ */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
 /** Maximum nonce uses that one script call consumes. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Bytes of Redis that count as one portion of a client's quota for nonces. A new nonce takes one portion, and another
- * one each time the record of its uses grows.
+ * Unit of a client's quota for nonces, in bytes of Redis. A new nonce takes one unit, and one more each time the record
+ * of its uses grows.
  */
 const NONCE_BYTES = 300;
-/** Maximum portions of NONCE_BYTES that a client may take within NONCE_USES_KEPT_MS. */
+/** Maximum units of NONCE_BYTES that a client may take within NONCE_USES_KEPT_MS. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
@@ -43,7 +47,7 @@ export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;
 
-  /** `redisMaxBytes` returns the memory limit of Redis, 0 if it has none. */
+  /** `redisMaxBytes` returns the memory limit of Redis in bytes, or 0 if Redis has no limit. */
   constructor(control: Pick<Partition, 'run'>, redisMaxBytes: () => number = () => 0) {
     this.#redisMaxBytes = redisMaxBytes;
     const consume = (uses: NonceUse[]) =>

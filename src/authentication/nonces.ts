@@ -8,7 +8,10 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/** Number of characters at the start of a nonce that contain all of its data. They identify the nonce. */
+/**
+ * Number of characters at the start of a nonce that contain its time and its random bytes. These identify the nonce in
+ * Redis. The rest of the nonce is its signature.
+ */
 const ID_CHARACTERS = 19;
 
 type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
@@ -59,9 +62,9 @@ export class Nonces {
   }
 
   /**
-   * Checks the time and the signature of a nonce. Returns `unknown` if the nonce is not of this bus or is over a day
-   * old. Returns `old` if it is over five minutes old, or if its key was replaced. Returns `fresh` otherwise. Only
-   * allowed while `ready` is true.
+   * Checks the time and the signature of a nonce. Returns `unknown` if this bus did not issue the nonce, or if it is
+   * over a day old. Returns `old` if it is over five minutes old, or if its key was replaced. Returns `fresh`
+   * otherwise. Only allowed while `ready` is true.
    */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issued = this.#verify(nonce);
@@ -72,9 +75,9 @@ export class Nonces {
   }
 
   /**
-   * Consumes one use of a fresh nonce, which is possible only once in all processes. `client` is the client that proved
-   * its secret with this use. After the answer `replaced`, new nonces have a new key. Throws too_many_nonces and
-   * StorageUnavailable.
+   * Consumes one use of a fresh nonce. Each use can be consumed only once in all processes. `client` is the client that
+   * proved its secret with this use. If the result is `replaced`, this process has fetched the new key and signs new
+   * nonces with it. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

@@ -7,10 +7,12 @@ import type { NameKey } from './name_key.ts';
 const HMAC_DIGITS = 16;
 
 /**
- * Names clients in figures and logs. The token of a client without a secret is a credential, so its public name is
- * `name.` and 16 digits of an HMAC of the token. Nobody can test guesses at the token against the name without the
- * key of the bus. Tokens that the bus makes have no dot, so public names and tokens cannot be confused. The public
- * name of a join is `join:`, its name, a colon and the public name of its client.
+ * Gives clients the names that appear in figures and logs. A client with a secret appears under its token, which is
+ * public. The token of a client without a secret is a credential. So its public name is its name, a dot and 16 digits
+ * of an HMAC of the token. Without the key of the HMAC, nobody can test guesses at the token against the public name.
+ * Tokens that the bus makes have no dot, so public names and tokens cannot be confused.
+ *
+ * The public name of a join is `join:`, the name of the join, a colon and the public name of its client.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
@@ -22,9 +24,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. A client that no longer exists may
-   * have had no secret, so its name is `unknown.` and the digits of an HMAC. Throws the errors of `find` and of
-   * Partition.
+   * Resolves with a function that returns the public name of each of these tokens. If no client has a token, its public
+   * name is `unknown.` and the digits of the HMAC, because a client that was removed may have had no secret. Throws the
+   * errors of `find` and of Partition.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -51,9 +53,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token of the subscriber that a caller names. Viewers name it by its public name, all others by
-   * its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the number of tokens
-   * that were looked through.
+   * Resolves with the token of the subscriber that a caller names. Viewers name the subscriber by its public name, all
+   * others by its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the number of
+   * tokens among which the public name was searched.
    */
   async named(
     { role }: Caller,
@@ -71,10 +73,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name. Resolves with undefined if none of `tokens` has it. The token of
-   * a client without a secret is never accepted in place of its public name: otherwise viewers could test guesses at
-   * the token. For the public name of a join, resolves with the token that a join of this name has, whether or not the
-   * join exists.
+   * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The token of a
+   * client without a secret is never accepted in place of its public name: otherwise viewers could test guesses at the
+   * token. The public name of a join is translated whether or not the join exists.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);
@@ -92,8 +93,8 @@ export class PublicNames {
 }
 
 /**
- * Returns the public name of a subscriber. The public name of a join is made from that of its client, which is
- * `clientName`.
+ * Returns the public name of a subscriber, which is a client or a join of a client. `clientName` is the public name of
+ * that client.
  */
 function named(token: string, clientName: string): string {
   const join = readJoinToken(token);

@@ -68,7 +68,9 @@ export class Sessions {
     return caller && { caller, formToken: formTokenOf(id) };
   }
 
-  /** Ends the session that the cookie of a request names. Resolves with the value of the header `Set-Cookie`. */
+  /**
+   * Ends the session that the cookie of a request names. Resolves with a header `Set-Cookie` that deletes the cookie.
+   */
   async end(headers: IncomingHttpHeaders, isHttps: boolean): Promise<string> {
     const id = idIn(headers);
     if (id !== undefined)

@@ -25,9 +25,9 @@ export class AckGroup {
   }
 
   /**
-   * Returns the ms until the collected acks must be sent. It is 0 if the collected acks are at least half as many as
-   * `held`, the number of jobs that the workers hold, or if the first ack has waited for MAX_WAIT_MS. Returns undefined
-   * if no ack is collected.
+   * Returns the ms until the collected acks must be sent, or undefined if there are none. They must be sent now (0) if
+   * they are at least half as many as `held`, the number of jobs that the workers hold. They must also be sent now if
+   * the first ack has waited for MAX_WAIT_MS.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

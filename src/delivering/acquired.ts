@@ -8,7 +8,7 @@ import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** Number of jobs that are ready in the queue after the script call. */
+  /** Number of jobs that are still ready in the queue after the script call. */
   left: number;
   /**
    * One result for each finished job that the script call has acknowledged, in the order of its argument `finished`.
@@ -17,8 +17,8 @@ export interface Acquired {
 }
 
 /**
- * The first element of the script's reply, decoded from MessagePack. `acks` and `subscribers` are flat lists of
- * pairs.
+ * The first element of the script's reply, decoded from MessagePack. `acks` and `subscribers` are flat lists of pairs:
+ * `held` (1 or 0) and `removed` for each ack, and token and fields for each subscriber.
  */
 type Head = [
   left: number,
@@ -39,7 +39,7 @@ type SubscriberFields = [
   signing: string | false,
 ];
 
-/** The description of a granted job. Only jobs that deliver have a batch. */
+/** What the script's reply says about a job that a worker has acquired. Only jobs that deliver have a batch. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];
@@ -47,8 +47,8 @@ type BatchHead = [token: string, created: string, attempts: string, count: numbe
 const decoder = new Decoder();
 
 /**
- * Reads the reply of the script `acquire`: first its head, then for each granted job the packed job and the pieces of
- * its batch.
+ * Reads the reply of the script `acquire`. The first buffer is the head. For each acquired job, the packed job and the
+ * pieces of its batch follow, each in a buffer of its own. `Batch.pieces` explains what a piece is.
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
@@ -75,7 +75,7 @@ function readSubscriber(fields: SubscriberFields): Subscriber {
   };
 }
 
-/** Reads a grant. The packed job and the pieces of its batch are the next `buffers` of the reply. */
+/** Reads an acquired job. The next `buffers` of the reply are the packed job and the pieces of its batch. */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -93,7 +93,7 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // The piece is copied. A view of it would keep the whole reply in memory while a delivery hangs.
+    // Each piece is copied, because a view of it would keep the whole reply in memory while a delivery hangs.
     pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
   };
   const subscriber = subscribers.get(token);

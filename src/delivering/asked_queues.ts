@@ -50,9 +50,9 @@ export async function queuesOf(
 }
 
 /**
- * Returns the subscribers that the caller asks about, and the number of calls by which finding them counts in the
- * caller's rate limit. If `queues` is undefined, all subscribers are meant. `queues` is empty if a viewer gave a name
- * that nobody has. Throws bad_query if a parameter is not allowed.
+ * Returns the subscribers that the caller asks about. `queues` is undefined if all subscribers are meant, and empty if
+ * a viewer gave a name that nobody has. `calls` is the number of calls that the search for the subscribers counts as in
+ * the caller's rate limit. Throws bad_query if a parameter is not allowed.
  */
 export async function queuesAsked(
   parts: AskedQueuesParts,
@@ -80,8 +80,8 @@ async function named(
 }
 
 /**
- * Returns entries of a listing as the caller may see them. A join has its own queue. An entry of such a queue is
- * returned with the client that owns the join as `subscriber`, and with the name of the join as `join`.
+ * Returns entries of a listing as the caller may see them. A join is a subscriber with its own queue. In an entry about
+ * a join, `subscriber` becomes the client that owns the join, and `join` is the name of the join.
  */
 export async function shownTo<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedQueuesParts, 'publicNames'>,

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that could not end because Redis failed: the job runs again after a second. The pause is
- * short, because no other job of the same name can be queued meanwhile.
+ * The settlement of a job that failed because Redis failed: the job runs again after a second. The pause is short,
+ * because the queue takes no second job with the same name and arguments until then.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -46,7 +46,7 @@ export class Assignment {
   }
 
   /**
-   * Resolves when Redis has the outcome, or when the job is aborted while Redis does not answer. Never
+   * Resolves when Redis has stored the outcome. If the job is aborted, resolves even if Redis does not answer. Never
    * rejects.
    */
   async run(): Promise<void> {
@@ -55,7 +55,8 @@ export class Assignment {
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // The outcome is kept while Redis is away. Otherwise a successful delivery would be repeated.
+    // The report is repeated while Redis is away. If a successful delivery were not reported, the batch would be
+    // delivered again.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -65,7 +66,7 @@ export class Assignment {
     }
   }
 
-  /** Asks the job to end soon. A job that has not begun is returned to the queue, without an attempt. */
+  /** Asks the job to end soon. A job that has not begun is given back to the queue, and no attempt is counted. */
   abort(): void {
     this.#ending.abort();
   }
@@ -99,12 +100,15 @@ export class Assignment {
       }
       log.error({ err: error, job }, 'a job failed; its batch is a dead letter now');
       const attempt = { atMs, durationMs: 0, reason: reasonOf(error) };
-      // The bus has failed, not the subscriber. So the subscriber loses no health points.
+      // The subscriber loses no health points, because the error is the bus's fault.
       return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
     }
   }
 
-  /** Reports the outcome to Redis. Returns false if the report must be repeated. A lost lease is not an error. */
+  /**
+   * Tries once to report the outcome to Redis. Returns false if the report must be repeated. A lost lease is not an
+   * error: the outcome no longer counts.
+   */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
       const held = await this.#store(settlement);
@@ -118,7 +122,10 @@ export class Assignment {
     }
   }
 
-  /** Reports the outcome to Redis. Returns false if the worker has lost its lease. */
+  /**
+   * Reports the outcome to Redis, unless the handler has already done so (`settled`). Returns false if the worker no
+   * longer held the job.
+   */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
     if (settlement.end === 'done') return this.#ack(settlement.success);
@@ -141,7 +148,7 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds no lease, Redis has applied the first ack.
+    // If a repeated ack finds no lease, Redis has applied the first ack. So all events of the batch count as removed.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

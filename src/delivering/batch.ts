@@ -22,7 +22,7 @@ export interface Batch {
 
 const [OPENING, COMMA, CLOSING] = [Buffer.from('['), Buffer.from(','), Buffer.from(']')];
 
-/** Returns a JSON array of the events. Throws RangeError if a legacy event cannot be decoded. */
+/** Returns a JSON array of the events. Throws RangeError if an event in MessagePack cannot be decoded. */
 export function batchBody(pieces: readonly Buffer[]): Buffer {
   const parts = pieces.flatMap((piece, index) => [index === 0 ? OPENING : COMMA, eventJson(piece)]);
   return Buffer.concat([...(parts.length === 0 ? [OPENING] : parts), CLOSING]);

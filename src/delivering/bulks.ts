@@ -4,10 +4,16 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { DeathReason } from './settlement.ts';
 
-/** The name of the job of a bulk. Its arguments are the owner, the id of the bulk, and `count` or `run`. */
+/**
+ * The name of the job that counts, retries or purges the dead letters of a bulk. Its arguments are the owner, the id of
+ * the bulk, and `count` or `run`.
+ */
 export const BULK_JOB = 'bulk';
 
-/** In the state `counted`, a bulk waits until its owner confirms or cancels it. */
+/**
+ * The states of a bulk (a retry or purge of many dead letters). In the state `counted`, a bulk waits until its owner
+ * confirms or cancels it.
+ */
 export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelled'] as const;
 export type BulkState = (typeof BULK_STATES)[number];
 
@@ -37,8 +43,7 @@ export interface Bulk extends BulkFilter {
 
 /**
  * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and everybody who has the root key
- * is one owner together. In each partition, a job of that partition retries or purges the letters there, and a record
- * has the progress of that job.
+ * is one owner together. Each partition has a job that works on the dead letters there, and a record of its progress.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -107,7 +112,10 @@ export class Bulks {
   }
 }
 
-/** Reads the record that a partition keeps of its part of a bulk. Returns undefined if the partition has none. */
+/**
+ * Reads the record of a bulk in one partition. It covers only the dead letters there. Returns undefined if the
+ * partition has no record of the bulk.
+ */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;
   if (id === undefined || queues === undefined) return undefined;

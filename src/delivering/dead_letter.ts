@@ -65,8 +65,8 @@ export interface Period {
 }
 
 /**
- * Returns the places (time of death and id) of the `count` newest dead letters in an index, newest first. Letters of
- * the same millisecond are sorted by descending ids.
+ * Returns the places (time of death and id) of up to `count` dead letters, newest first. `index` is the key of a sorted
+ * set of dead letters. Letters of the same millisecond are sorted by descending ids.
  */
 export async function newest(
   redis: Commands,
@@ -79,8 +79,8 @@ export async function newest(
 }
 
 /**
- * Returns the places of up to `count` dead letters that follow the given place. The dead letter at the given place may
- * have been deleted.
+ * Returns the places of up to `count` dead letters that come after the given place in a listing, so they are older. The
+ * dead letter at the given place may have been deleted.
  */
 export async function following(
   redis: Commands,
@@ -90,8 +90,8 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes at
-    // most one dead letter.
+    // The letters of the same millisecond are read without a limit. They are few, because a script call makes at most
+    // one dead letter.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

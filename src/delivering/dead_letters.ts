@@ -20,10 +20,16 @@ import type { DeathReason } from './settlement.ts';
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
 const SLICE = 100;
 
-/** Maximum dead letters that are read at a time. Reading one takes three commands. */
+/**
+ * Maximum dead letters that are read at a time, so that other requests are served in between. Reading one takes three
+ * commands.
+ */
 const READ_SLICE = 50;
 
-/** Maximum dead letters that one page of the listing looks at, if it shows only the letters of one reason. */
+/**
+ * Maximum dead letters that are read for one page of the listing, if it shows only the letters of one reason. Without
+ * this limit, a page for a rare reason would read all letters.
+ */
 const LOOKED = 500;
 
 export interface LetterFilter extends Period {
@@ -61,9 +67,8 @@ export class DeadLetters {
 
   /**
    * Returns up to `limit` dead letters, newest first, of these subscribers or of all. `after` is the place (time of
-   * death and id) of the last letter of the previous page. `next` is the place after which the next page begins, or
-   * undefined on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are looked at, so
-   * the page may be short.
+   * death and id) after which the page begins. `next` is the `after` of the next page, or undefined on the last page.
+   * If only letters with one `reason` are wanted, at most LOOKED letters are read, so the page may be short.
    */
   async list(
     subscribers: readonly string[] | undefined,
@@ -121,8 +126,8 @@ export class DeadLetters {
   }
 
   /**
-   * Yields the events of a dead letter. Each is the JSON text that is delivered, or `{"undecodable": base64}`. Throws
-   * dead_letter_not_found if the letter is deleted meanwhile.
+   * Yields the events of a dead letter. Each is the JSON text that is delivered, or `{"undecodable": base64}` if it
+   * cannot be decoded. Throws dead_letter_not_found if the letter is deleted meanwhile.
    */
   async *events({ id, subscriber, event_count }: DeadLetter): AsyncGenerator<string> {
     const partition = this.#partitions.ofSubscriber(subscriber);
@@ -192,8 +197,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with slices of the ids of dead letters that died by `untilMs`. Returns the sum of the results.
-   * `process` must remove the ids from the index; if it returns undefined instead, the loop ends.
+   * Calls `process` with up to SLICE ids of a subscriber's dead letters, until none is left that died by `untilMs`.
+   * Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined, the loop
+   * ends.
    */
   async #bySlices(
     token: string,
@@ -213,8 +219,8 @@ export class DeadLetters {
 }
 
 /**
- * Returns the subscriber of a dead letter, if this subscriber is the client or one of its joins. Otherwise returns the
- * client.
+ * Returns the queue of a dead letter, if it is the queue of the client or of one of its joins. Otherwise returns the
+ * client, so that the script refuses the dead letter as one of another client.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

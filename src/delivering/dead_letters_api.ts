@@ -22,8 +22,8 @@ import { wholeJson } from './whole_dead_letter.ts';
 const WHAT = 'dead letters';
 
 /**
- * Number of queues whose reading counts as one call in the caller's rate limit. A client has a queue of batches
- * of its own, and one more for each join that it has.
+ * Number of queues that may be read for the price of one call in the caller's rate limit. A client has a queue of
+ * batches of its own, and one more for each join that it has.
  */
 const QUEUES_PER_CALL = 20;
 
@@ -161,8 +161,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber that does not exist. A client names none, because it
-   * changes only its own dead letters.
+   * Throws subscriber_not_found if root names a subscriber that does not exist. Other callers are not checked, because
+   * they can only change their own dead letters.
    */
   const check = async (caller: Owner, queues: readonly string[]) => {
     if (caller.role !== 'root' || queues.length > 1) return;
@@ -189,7 +189,7 @@ function handlers(parts: DeadLettersParts) {
     async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
       const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       await check(caller, queues);
-      // One check covers all these queues, because a client and its joins are in the same partition.
+      // One check of the memory covers all these queues, because a client and its joins are in the same partition.
       await guard.checkSubscriber(queues[0] ?? '');
       let retried = 0;
       for (const token of queues) retried += await deadLetters.retryAll(token);
@@ -200,7 +200,8 @@ function handlers(parts: DeadLettersParts) {
       const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of queues) purged += await deadLetters.purgeAll(token);
-      // A subscriber that has left may still have dead letters, if the process that purged them died.
+      // The subscriber is looked up only if nothing was purged. A subscriber whose removal ended half-way no longer
+      // exists, but can still have dead letters.
       if (purged === 0) await check(caller, queues);
       return ok({ purged });
     },

@@ -17,15 +17,15 @@ const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
-   * When the bus took this Redis over from a Ruby Routemaster. A batch that is older than the takeover counts as
-   * created at this time, so that old batches do not all expire at once.
+   * When the bus took over this Redis from a Ruby Routemaster. Older batches count as created at this time, so that
+   * they do not all expire at once.
    */
   takenOverAtMs?: number | undefined;
 }
 
 interface BatchParts {
   delivery: Delivery;
-  /** Counts the events in the batches of joins. A join has no callback to which they could be delivered. */
+  /** Counts the events in the batches of joins. A join has no callback, so its batches are not delivered. */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;
@@ -105,8 +105,8 @@ async function afterFailure(
 }
 
 /**
- * Makes a dead letter of a batch whose last allowed attempt never ended, because delivering the batch may have killed
- * its workers.
+ * Makes a dead letter of a batch without delivering it, because it has no attempt left. Either the worker of the last
+ * attempt died, perhaps killed by this batch, or the maximum number of attempts was lowered.
  */
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';

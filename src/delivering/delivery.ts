@@ -46,9 +46,9 @@ export class Delivery {
   }
 
   /**
-   * Delivers a batch once. A drop notice is sent as a header. Resolves with the outcome, at the time limit at the
-   * latest, or as soon as `signal` is aborted. `atMs` is the time that the signature names. Throws RangeError if an
-   * event or the signing secret is unreadable, and TypeError if the callback is not a URL.
+   * Delivers a batch once. A drop notice is sent as a header. Resolves with the outcome, at the latest after the time
+   * limit or when `signal` is aborted. `atMs` is the time of the signature. Throws RangeError if an event or the
+   * signing secret is unreadable, and TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,

@@ -28,8 +28,8 @@ export interface ConnectionSettings {
 }
 
 /**
- * Returns a function that makes the undici dispatcher for an origin. The policy checks the address of each new
- * connection. A proxy resolves host names itself, so with a proxy the policy checks only literal addresses.
+ * Returns a function that makes the undici dispatcher for an origin. The policy for callbacks checks the address of
+ * each new connection. A proxy resolves host names itself, so with a proxy the policy checks only IP addresses in URLs.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -84,8 +84,8 @@ function reporting(
 }
 
 /**
- * Returns a connector that connects only to addresses which the policy accepts. Literal addresses are checked here,
- * because undici does not look them up.
+ * Returns a connector that connects only to addresses which the policy accepts. An IP address in the URL is checked
+ * here, because undici calls `lookup` only for host names.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
@@ -99,7 +99,7 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
 }
 
 /**
- * Returns a function `lookup` for `net.connect`. It resolves a name to those of its addresses that the policy
+ * Returns a function `lookup` for `net.connect`. Of the addresses of a host name, it returns only those that the policy
  * accepts.
  */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {

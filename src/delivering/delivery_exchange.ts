@@ -12,8 +12,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_INFORMATIONAL = 100;
 
 /**
- * Number of bytes that are kept of the body of a refusal, and the time after the status within which they must
- * arrive.
+ * ANSWER_KEPT_BYTES of the body of a refusal are kept. A refusal is an answer with a status of 300 or more. The
+ * delivery waits for these bytes for ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
@@ -36,9 +36,9 @@ export type DeliveryOutcome = { accepted: true; status: number } | FailedDeliver
 type Headers = Record<string, string | string[] | undefined>;
 
 /**
- * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the
- * outcome waits up to 200 ms for the beginning of the body, but no longer, so that a slow body does not occupy a
- * worker. The rest of the body is read for up to a second, so that the connection can be used again.
+ * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
+ * contains the beginning of the body. It waits for the body up to 200 ms, but no longer, so that a slow body does not
+ * occupy a worker. The rest of the body is read for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;
@@ -117,7 +117,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** Resolves the outcome of a refused delivery, with the part of the body that has arrived. */
+  /** Resolves the outcome of a refused delivery (status 300 or more), with the part of the body that has arrived. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
@@ -128,7 +128,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#resolve({ ...failed, answer });
   }
 
-  /** Ends the exchange. `outcome` is used only if no status has decided the outcome before. */
+  /** Ends the exchange. `outcome` is used only if no status has arrived, because a status decides the outcome. */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
     this.#over = true;

@@ -1,8 +1,9 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread, or to a quarantine (the process that delivers batches which may have killed workers):
- * stop, or look for jobs of a partition. The partition is given by its index in `Partitions.all`.
+ * An order to a delivery thread or to a quarantine. `look`: look for jobs of a partition, given by its index in
+ * `Partitions.all`. `stop`: end within `graceMs`. A quarantine is a process that delivers batches which may have killed
+ * their workers.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
@@ -24,7 +25,7 @@ export interface QuarantineData {
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
   partition: number;
   takenOverAtMs: number | undefined;
-  /** The id of the only worker in the process. */
+  /** The id of the worker. A quarantine has only this worker. */
   worker: string;
   /** The process ends after this time without a batch that it should deliver. */
   idleMs: number;

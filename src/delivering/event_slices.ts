@@ -10,7 +10,8 @@ const SLICE = 20;
 
 /**
  * Yields the first `count` events of a batch or dead letter, up to SLICE at a time. An event is the JSON text that is
- * delivered, or `{"undecodable": base64}`. The generator ends early if the batch or letter is deleted meanwhile.
+ * delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch or letter is
+ * deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,

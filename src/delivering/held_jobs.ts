@@ -39,8 +39,8 @@ export class HeldJobs {
   }
 
   /**
-   * Renews the leases and aborts jobs whose lease has run out. Never rejects, because leases are renewed again at the
-   * next tick (see WorkersSettings).
+   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects: after an error, the
+   * leases are renewed again at the next tick (see WorkersSettings).
    */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;

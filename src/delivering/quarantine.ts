@@ -14,41 +14,41 @@ import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 import type { Turns } from './turns.ts';
 
 /**
- * Interval of looking for suspects, which are batches that may have killed their workers. The interval is needed
+ * Interval at which Redis is asked for suspects, which are batches that may have killed their workers. Asking is needed
  * because the announcement of a suspect may be lost.
  */
 const LOOK_EVERY_MS = 30_000;
 
 /**
- * A quarantine is a process that delivers suspects, which are batches that may have killed their workers. It ends after
- * this time without a suspect. If the delivery of a suspect fails, the next attempt is due within about a minute, while
- * the process still runs.
+ * Time without a suspect after which a quarantine ends. A quarantine is a process that delivers suspects, which are
+ * batches that may have killed their workers. If the delivery of a suspect fails, the next attempt is due within about
+ * a minute, while the process still runs.
  */
 const IDLE_MS = 60_000;
 /**
- * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because quarantines of other partitions
- * may wait to start.
+ * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because their quarantines run one at a
+ * time, and others may be waiting.
  */
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
-  /** The program that the process of the quarantine runs. The first message to this process is the QuarantineData. */
+  /** The program of the quarantine process. The first message to the process is the QuarantineData. */
   file: URL;
   config: Config;
   partitions: Partitions;
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Lets only one quarantine of this process run at a time, because each quarantine is a process of its own. */
+  /** Runs the quarantines of all partitions one at a time, because each is a process of its own. */
   turns: Turns;
   log: Log;
 }
 
 /**
- * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died. A separate process
- * delivers them, one at a time, as long as there are any. If that process dies, only the batch that it held can be the
- * cause, so that batch becomes a dead letter. But if the process that started it dies too, somebody may have killed
- * both. The death of both proves nothing, so the batch stays a suspect.
+ * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died. The quarantine, a
+ * separate process, delivers the suspects one at a time. If it dies, only the batch that it held can be the cause, so
+ * that batch becomes a dead letter. But if the process that started it dies too, both may have been killed from
+ * outside. So the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -63,7 +63,7 @@ export class Quarantine {
     this.#parts = parts;
   }
 
-  /** `takenOverAtMs` is when the bus took over from a Ruby Routemaster, if it did. */
+  /** `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, or undefined if it did not. */
   start(takenOverAtMs: number | undefined): void {
     this.#takenOverAtMs = takenOverAtMs;
     this.#loop = this.#run();
@@ -79,8 +79,8 @@ export class Quarantine {
   }
 
   /**
-   * Gives the process of the quarantine `graceMs` to finish its delivery. After `graceMs` the process gives the job
-   * back. Resolves when the process has ended.
+   * Gives the quarantine process `graceMs` to finish its delivery. After that, the process gives the job back to the
+   * queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -118,12 +118,12 @@ export class Quarantine {
   }
 
   /**
-   * Runs a process that delivers the suspects. Resolves when the process has ended. If it died, the result is the id of
-   * its worker, and otherwise undefined.
+   * Runs a quarantine process, which delivers the suspects. Resolves when the process has ended. If it died, the result
+   * is the id of its worker, and otherwise undefined.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
-    // The suspects may be gone: another process may have delivered them while this process waited for its turn.
+    // The suspects may be gone: another worker process may have delivered them while this one waited for its turn.
     const suspects = await this.#count();
     if (suspects === 0 || this.#stopping.signal.aborted) return undefined;
     log.warn({ suspects }, 'some batches may have killed their workers; delivering them alone');
@@ -146,7 +146,7 @@ export class Quarantine {
 
   /**
    * Makes a dead letter of the batch that the worker of a dead quarantine held. Returns false if the call must be
-   * repeated, because Redis did not answer and the process is not stopping.
+   * repeated because Redis did not answer. A process that is stopping does not repeat it.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;
@@ -165,7 +165,9 @@ export class Quarantine {
     }
   }
 
-  /** Sends nothing if the process of the quarantine has ended: `#deliver` waits for its exit. */
+  /**
+   * Sends a message to the quarantine process. Errors are ignored, because `#deliver` notices when the process ends.
+   */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

@@ -98,7 +98,7 @@ export class Queue {
     return this.#partition.run('heartbeat', { leaseMs: this.#settings.leaseMs, leases: held });
   }
 
-  /** Removes workers that have ended. A worker that still holds a job stays, and a scrub removes it later. */
+  /** Removes workers that have ended. A worker that still holds a job stays, and the job `scrub` removes it later. */
   async retire(workers: readonly string[]): Promise<void> {
     await this.#partition.run('retire', { q: this.name, workers });
   }
@@ -122,8 +122,8 @@ export class Queue {
 }
 
 /**
- * Returns the arguments for a finished job. The bytes of the job are left out if the script can make them from the id
- * of the batch, and it can for every batch that this bus stored. Sending the bytes would take 7 % of a worker's CPU at
+ * Returns the arguments for a finished job. `job` is left out if the script can make its bytes from the id of the
+ * batch. That is the case for every batch that this bus stored. Sending the bytes would take 7 % of a worker's CPU at
  * one event a batch.
  */
 function finishedArguments({
@@ -138,7 +138,8 @@ function finishedArguments({
 }
 
 /**
- * Returns a function that queues the job `autodrop` in the given partitions, or in all of them. Errors are ignored.
+ * Returns a function that queues the job `autodrop`, which frees memory, in the given partitions or in all. Errors are
+ * ignored.
  */
 export function autodrops(
   partitions: Partitions,
@@ -154,8 +155,9 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries of the agenda: delayed events, triggers, and open join keys. The agenda holds everything that
- * waits for its time without being a job. The main thread of a worker process publishes what is due.
+ * The kinds of entries of the agenda, which holds everything that waits for its time without being a job: delayed
+ * events, triggers, and keys of joins that still wait for a topic. The main thread of a worker process publishes what
+ * is due.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -168,7 +170,7 @@ interface Promoted {
    */
   nextDueMs: number | undefined;
   /**
-   * For each kind of agenda entry, the time until the first one is due: 0 if it is due now, undefined if there is
+   * For each kind of agenda entry, the time until the first entry is due: 0 if it is due now, undefined if there is
    * none.
    */
   agendaDueMs: Record<AgendaKind, number | undefined>;

@@ -8,7 +8,7 @@ const MAX_RETRY_AFTER_MS = 24 * 3600 * 1000;
 export type RetrySettings = Pick<Config, 'maxBackoffMs' | 'damageRate'>;
 
 interface RetryInput {
-  /** The subscriber's health before this failure. */
+  /** The subscriber's health points before this failure. */
   healthPoints: number;
   /** Attempts at this batch so far, including the failed one. */
   attempts: number;

@@ -9,7 +9,7 @@ import {
 } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
-// Standard Webhooks 1.0: https://www.standardwebhooks.com
+// The signatures, and these prefixes of keys, follow Standard Webhooks 1.0 (https://www.standardwebhooks.com).
 
 const SYMMETRIC = 'whsec_';
 const PRIVATE = 'whsk_';
@@ -36,8 +36,8 @@ interface Entry {
 }
 
 /**
- * Imported keys, by the text `signing` that Redis has for a subscriber. Importing a key takes 11 µs, and signing a
- * short body 6 µs. With ed25519, importing takes 260 µs and signing 110 µs.
+ * Imported keys, by the text `signing` that Redis has for a subscriber. They are cached, because importing a key takes
+ * 11 µs, and signing a short body only 6 µs. With ed25519, importing takes 260 µs and signing 110 µs.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
@@ -100,9 +100,7 @@ function ed25519(seed: Buffer): KeyObject {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: 'der', type: 'pkcs8' });
 }
 
-/**
- * Returns the bytes that the text has in Base64 after the prefix. Returns undefined if they are not in standard Base64.
- */
+/** Decodes the standard Base64 that follows the prefix. Returns undefined if the text is not standard Base64. */
 function decoded(text: string, prefix: string): Buffer | undefined {
   const base64 = text.slice(prefix.length);
   const bytes = Buffer.from(base64, 'base64');

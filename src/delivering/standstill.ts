@@ -1,8 +1,8 @@
 import { clock } from '../clock.ts';
 
 /**
- * Busy workers stand still if no job has begun or ended for this time. The time is longer than the pauses between quick
- * deliveries, but short, because other deliveries wait during a standstill.
+ * Workers stand still if all are busy and none has begun or ended a job for this time. The time is longer than the
+ * pauses between quick deliveries. But it is short, because deliveries to other subscribers wait during a standstill.
  */
 const AFTER_MS = 10;
 

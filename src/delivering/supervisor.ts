@@ -23,7 +23,7 @@ export class Supervisor {
     this.#idleWorkers = IdleWorkers.ofThreads(config.workerThreads, config.partitions);
   }
 
-  /** `takenOverAtMs` is when the bus took over from a Ruby Routemaster, if it did. */
+  /** `takenOverAtMs` is when the bus took over Redis from a Ruby Routemaster, or undefined if it did not. */
   start(takenOverAtMs: number | undefined): void {
     this.#takenOverAtMs = takenOverAtMs;
     for (let index = 0; index < this.#config.workerThreads; index++) this.#spawn(index, new Backoff());
@@ -62,7 +62,8 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends a message only if jobs are ready and it has no idle worker for them.
+    // A thread sends the index of a partition if jobs are ready there and it has no idle worker for them. Another
+    // thread may have one.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

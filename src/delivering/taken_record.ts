@@ -1,8 +1,8 @@
 import type { Batch } from './batch.ts';
 
 /**
- * Limits on a batch whose events are counted by topic in its record. In a larger batch, counting would take more than 1
- * % of the CPU of its delivery.
+ * The record of a delivered batch has its number of events by topic only if the batch is within these limits. In a
+ * larger batch, counting would take more than 1 % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
@@ -23,14 +23,14 @@ const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 interface LastAttempt {
   atMs: number;
   durationMs: number;
-  /** The status of the answer. Null if the batch was accepted without a request. */
+  /** The status of the answer. Null for the batch of a join, which is accepted without a request. */
   status: number | null;
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log. The times at which the batch was accepted and closed
- * are missing: the script puts them in front (lua/shared/delivery_log.lua). A legacy event counts with the size that it
- * has in Redis.
+ * Returns the record of an accepted batch for the delivery log. The script puts the times at which the batch was
+ * accepted and closed in front of it (lua/shared/delivery_log.lua). A legacy event (MessagePack) counts with the size
+ * that it has in Redis, not with that of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

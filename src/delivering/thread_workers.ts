@@ -71,8 +71,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // When the workers stand still, the spare workers are woken for jobs that became ready before. No spare worker
-      // was woken for those jobs when they became ready.
+      // The spare workers are woken when the regular workers stand still. They were not woken for the jobs that became
+      // ready before.
       this.#spare.wake();
     });
     this.#regular = new Workers(

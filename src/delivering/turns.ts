@@ -1,8 +1,8 @@
-/** Lets one piece of work run at a time. Other pieces wait, in the order of their calls. */
+/** Runs asynchronous functions one at a time, in the order of the calls. */
 export class Turns {
   #last: Promise<void> = Promise.resolve();
 
-  /** Runs `work` when all earlier work has ended. Settles with the result or the error of `work`. */
+  /** Runs `work` when all earlier functions have ended. Resolves or rejects as `work` does. */
   async take<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-/** Maximum unfinished answers that a thread keeps: of one subscriber, and of all subscribers. */
+/** Maximum unfinished answers that a thread keeps, of one subscriber and of all subscribers together. */
 const MAX_OF_SUBSCRIBER = 16;
 const MAX = 256;
 
@@ -11,7 +11,7 @@ export interface UnfinishedAnswer {
 }
 
 /**
- * Limits the number of connections with unfinished answers, by cutting the oldest. A worker takes its next job before
+ * Limits the number of connections with unfinished answers, by closing the oldest. A worker takes its next job before
  * the rest of an answer has arrived. So without a limit one subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
@@ -29,8 +29,8 @@ export class UnfinishedAnswers {
   }
 
   /**
-   * Forgets an answer that has arrived completely or was cut. It is not an error if the answer was already forgotten,
-   * or was never passed to `begin`.
+   * Forgets an answer that has arrived completely or whose connection was closed. It is not an error if the answer was
+   * already forgotten, or was never passed to `begin`.
    */
   end(answer: UnfinishedAnswer): void {
     if (!this.#answers.delete(answer)) return;

@@ -26,8 +26,8 @@ interface WorkersSettings {
   /** Interval of ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs after this many ticks (by default 1), in case they missed an announcement. Asking for
-   * jobs is also the heartbeat of an idle worker.
+   * Idle workers ask for jobs after this many ticks (by default 1), in case the announcement of a ready job was lost.
+   * Asking for jobs is also the heartbeat of an idle worker.
    */
   ticksPerAsk?: number;
 }
@@ -94,7 +94,7 @@ export class Workers {
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // Errors are ignored. A scrub removes these workers later.
+    // Errors are ignored, because the job `scrub` removes these workers later.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
@@ -144,7 +144,7 @@ export class Workers {
 
   /**
    * Returns the workers that ask for a job in the next script call: those that have finished their jobs, and an idle
-   * worker for each job that probably became instant.
+   * worker for each job that is probably ready, or all idle workers if all must ask.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
@@ -162,7 +162,8 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // All workers were busy, so the supervisor has not woken this thread. Jobs may be ready all the same.
+      // The supervisor does not wake a thread for new jobs while all its workers are busy. So this worker asks in case
+      // jobs are ready.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);

@@ -10,19 +10,19 @@ import type { TopicMarks } from '../subscribing/topic_marks.ts';
 import { addedBySubscriber } from './publication.ts';
 import type { PublishFigures } from './publisher.ts';
 
-/** Maximum bytes of the outbox entries in one call. An entry that is larger by itself is sent alone. */
+/** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
 export const MAX_BYTES = 1_000_000;
 /**
- * Maximum time for which an outbox job waits for another partition. A partition normally applies entries in
- * milliseconds. Without this limit, a Redis that hangs would hold up the entries for all other partitions until its
- * connection is closed. With one such master, deliveries between two other masters took ten seconds.
+ * Maximum time for which an outbox job waits for another partition to apply entries, which normally takes milliseconds.
+ * Without this limit, a Redis that hangs would hold up the entries for all other partitions until its connection is
+ * closed. With one Redis hanging, deliveries between two others took ten seconds.
  */
 const PATIENCE_MS = 500;
 
 export interface ApplyingParts {
   /**
-   * The partitions that are used to apply entries. With ROUTEMASTER_MIN_REPLICAS, their scripts resolve only when
-   * replicas have the writes.
+   * The partitions in which entries are applied. With ROUTEMASTER_MIN_REPLICAS, a script call on these resolves only
+   * when replicas have its writes.
    */
   applying: Partitions;
   figures: PublishFigures;
@@ -31,15 +31,15 @@ export interface ApplyingParts {
   log: Log;
 }
 
-/** Outbox entries that one partition has for another partition, in order. */
+/** Entries from the outbox of one partition (`source`) that another partition must apply, in order. */
 interface Work {
   source: string;
   entries: readonly Buffer[];
 }
 
 /**
- * Sends outbox entries to the partitions that must apply them. If several partitions have entries for the same
- * partition, they are sent in one call.
+ * Sends outbox entries to the partitions that must apply them. If several outboxes have entries for the same partition,
+ * these are sent in one script call.
  */
 export class Applying {
   readonly #parts: ApplyingParts;
@@ -62,9 +62,9 @@ export class Applying {
    * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
    * `to` has applied. Throws the errors of Partition.
    *
-   * `alone`: the entries are sent in a call of their own, so that an entry that cannot be applied fails no others.
-   * `inTime`: waits no longer than PATIENCE_MS. After that it throws StorageUnavailable. All further such calls for the
-   * same partition throw at once, until the partition has answered.
+   * `alone`: the entries are sent in a script call of their own, so that an entry that cannot be applied does not
+   * affect other outboxes. `inTime`: if `to` does not answer within PATIENCE_MS, throws StorageUnavailable. Until `to`
+   * answers, further calls with `inTime` throw at once.
    */
   async apply(
     home: Partition,

@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Minimum characters and minimum commas of a piece of an array. A piece ends after the element that brings it to one of
- * these, so it takes about 1 ms to parse.
+ * Minimum characters and minimum commas of a piece of an array. A piece ends after the element with which it reaches
+ * one of the two. So a piece takes about 1 ms to parse.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -13,7 +13,9 @@ const COMMAS = 2500;
 /** Consecutive elements of an array as JSON text, without the brackets. */
 interface Piece {
   text: string;
-  /** True if the piece is only the beginning of an element, because the element is longer than an element may be. */
+  /**
+   * True if the text is only the beginning of an element, because the element exceeds the maximum length of an element.
+   */
   isTooLong: boolean;
   isLast: boolean;
 }
@@ -45,9 +47,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Guesses the next piece: the text up to the end of what looks like an object. Finding the true end would take a
-   * tenth of the time of parsing. The caller must put the guess in brackets and parse it. If it is valid JSON, the
-   * guess is a piece, and the caller must call `take` with it. Returns undefined if there is no guess.
+   * Guesses the next piece: the text up to the end of what looks like an object. Guessing is faster than `next`, which
+   * takes a tenth of the time of parsing. The caller must put the guess in brackets and parse it. If it is valid JSON,
+   * it is a piece, and the caller must call `take` with it. Returns undefined if there is no guess.
    */
   likely(): string | undefined {
     const end = this.#text.indexOf('},', this.#at + CHARACTERS) + 1;
@@ -70,7 +72,7 @@ export class ArrayPieces {
     return { text: this.#text.slice(from, end), isTooLong, isLast: this.#text.charCodeAt(end) !== COMMA };
   }
 
-  /** Finds the end of a piece: a comma, the closing bracket, or the end of the text. */
+  /** Finds the end of the piece that begins at `from`: a comma, the closing bracket, or the end of the text. */
   #endOf(from: number, maxLength: number): { end: number; isTooLong: boolean } {
     const text = this.#text;
     const limitFor = (element: number) => Math.min(text.length, element + maxLength + 1);

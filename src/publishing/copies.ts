@@ -7,7 +7,8 @@ import type { Publication } from './publication.ts';
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
 /**
- * Number of copies that Redis stores in the time in which it accepts one event. A copy is an event for one subscriber.
+ * Number of copies that Redis stores in the time that it takes to accept one event. A copy is an event for one
+ * subscriber.
  */
 const COPIES_PER_EVENT = 50;
 /**
@@ -17,8 +18,8 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events that are published in one request to a topic whose subscribers this process has not counted yet. A
- * larger publication waits until they are counted.
+ * Maximum events of a publication that is stored before this process has counted the subscribers of its topic. A larger
+ * publication waits until they are counted.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -39,8 +40,8 @@ export class Copies {
   }
 
   /**
-   * Returns the weight of a publication's copies: the number of events that take Redis as long to accept as it takes to
-   * store all copies.
+   * Returns how long Redis takes to store a publication's copies, measured in events: it takes as long as accepting
+   * this number of events.
    */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;
@@ -73,7 +74,10 @@ export class Copies {
     );
   }
 
-  /** Throws body_too_large unless the idempotency key was used before. A repeated publication copies nothing. */
+  /**
+   * Throws body_too_large unless the idempotency key was used before. A publication with a used key is a repeat, and
+   * makes no copies.
+   */
   async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
     if (idempotency) {

@@ -10,7 +10,7 @@ export const MAX_DATA_DEPTH = 64;
 const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
 /** Maximum time from now until an event is due: a year. */
 export const MAX_DELAY_MS = 31_536_000_000;
-// Visible ASCII characters that JSON does not escape.
+// Matches an event's id: visible ASCII characters that JSON does not escape.
 export const ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.
@@ -112,8 +112,8 @@ function readTimestamp(timestamp: unknown): number | undefined {
 }
 
 /**
- * Returns the time at which an event is to be published; undefined means at once. The time may be too far ahead: only
- * Redis checks that, by its own clock.
+ * Returns the time at which an event is to be published; undefined means at once. An `at` more than a year ahead is
+ * refused later, by Redis, because only its clock counts.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;

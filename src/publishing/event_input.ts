@@ -6,7 +6,7 @@ import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDe
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** Number of characters that take about a millisecond to read. */
+/** Number of characters of NDJSON that are read in one step, which takes about a millisecond. */
 const STEP_LENGTH = 16_384;
 
 /** The body of a request to publish. */

@@ -12,8 +12,8 @@ const data = z.unknown().optional();
 const DATA = `Any JSON, at most ${MAX_DATA_DEPTH} levels deep and \`ROUTEMASTER_MAX_EVENT_DATA\` bytes.`;
 
 /**
- * Returns the schema of the body of a publish. It is only for the documentation, because code checks the events
- * (`event_fields.ts`).
+ * Returns the schema of the body of a publish. The schema is only for the documentation: the code in `event_fields.ts`
+ * checks the events.
  */
 export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimestamps }: EventDialect) {
   const timestamp = loosensTimestamps

@@ -13,15 +13,15 @@ export interface Idempotency {
 const KEY_BYTES = 180;
 
 /**
- * Length of a digest: 132 bits in URL-safe Base64. This length is enough to rule out collisions, and takes little
- * memory for each key.
+ * Length of a digest in characters: 132 bits in URL-safe Base64. This length is enough to rule out collisions, and
+ * takes little memory for each key.
  */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
- * Returns the digests that identify a publication. `body` is the text as received, because the events made from it
- * get new ids and timestamps in each attempt. The parts are separated by NUL, which tokens and topics cannot contain.
+ * Returns the digests that identify a publication. `body` is the text as received, because the events made from it get
+ * new ids and timestamps in each attempt. NUL separates the hashed texts, because tokens and topics cannot contain it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {

@@ -3,15 +3,14 @@ import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts, bytesOf, MAX_BYTES } from './applying.ts';
 
-/** Maximum number of outbox entries that are moved in one step. MAX_BYTES is the approximate maximum of their bytes. */
+/** Maximum number of outbox entries that are moved at a time. MAX_BYTES is the approximate maximum of their bytes. */
 const MAX_ENTRIES = 500;
 /**
- * Interval of the steps in which the entries of a busy outbox are moved. The pause between two steps makes each step
- * move many entries. All outboxes of a process take their steps at the same moments. So entries that several of them
- * have for one partition are sent in one call.
+ * Interval at which a busy outbox is read, so that each read finds many entries. All busy outboxes of a process are
+ * read at the same moments. So entries that several of them have for one partition are sent in one script call.
  */
 const PAUSE_MS = 20;
-/** An outbox counts as busy if it had about this number of entries in the last RECENT_MS. */
+/** An outbox counts as busy if it had at least about this number of entries in the last RECENT_MS. */
 const BUSY = 5;
 const RECENT_MS = 100;
 
@@ -29,7 +28,8 @@ export interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The first entries of an outbox that other partitions were asked to apply. The next call of the script removes them.
+ * The outbox entries that other partitions were last asked to apply. The next call of the script `read_outbox` removes
+ * them.
  */
 interface Step {
   last: number;
@@ -53,8 +53,8 @@ export class Outbox {
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate number of bytes that are moved at a time from entries set aside. It is lowered to one entry at a time
-   * after Redis had no memory for more.
+   * Approximate number of bytes that are moved at a time from entries set aside. If Redis has no memory for them, it
+   * falls to 1, which moves one entry at a time, and grows again with each success.
    */
   #maxBytes = MAX_BYTES;
 
@@ -70,7 +70,8 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // Other entries were set aside for `to` meanwhile. They must be applied first.
+      // Entries were set aside for `to` meanwhile. They are older than those in the outbox, so they must be applied
+      // first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -82,7 +83,7 @@ export class Outbox {
   /**
    * Empties the outbox of the partition `home`: asks the other partitions to apply its entries, until no entry is left.
    * `holder` is the worker that holds the job of the outbox. The script call that finds the outbox empty also ends this
-   * job. Resolves with the way in which the moving has ended.
+   * job.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let step: Step | undefined; !signal.aborted; ) {
@@ -121,9 +122,9 @@ export class Outbox {
   }
 
   /**
-   * Asks all partitions to apply their entries, except the partitions in `behind`: older entries are set aside for
-   * those, which must be applied first. Waits only for `awaited` as long as it takes. Resolves with the error of each
-   * partition that has failed.
+   * Asks partitions to apply their entries. The partitions in `behind` are left out: older entries are set aside for
+   * them, which must be applied first. Waits for `awaited` as long as it takes, and for other partitions up to
+   * PATIENCE_MS. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,
@@ -169,9 +170,8 @@ export class Outbox {
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // The move has failed, because moving a MB takes several MB of memory for a moment and a full Redis may not
-        // have them. The move is tried again with one entry at a time. If even a single entry fails, the error is
-        // thrown.
+        // For a moment, moving a MB takes several MB of memory, which a full Redis may not have. So the move is tried
+        // again with one entry at a time. If even a single entry fails, the error is thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;

@@ -21,13 +21,14 @@ import type { StorageGuard } from './storage_guard.ts';
 
 /**
  * Maximum long publishes of a client that are parsed and stored at a time. A script call stores 2,000 events, so more
- * publishes would not be stored sooner. The other publishes wait unparsed: 350 KB of tiny events take 12 MB when they
- * are parsed, and a process with 128 such publishes took 1.5 GB.
+ * publishes would not be stored sooner. The client's other publishes wait unparsed: 350 KB of tiny events take 12 MB
+ * when they are parsed, and a process with 128 such publishes took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
- * Maximum other publishes of a client that are parsed and stored at a time. Without this limit, 100 connections brought
- * 400 publishes at a time. A publish of another client then waited until all 400 were parsed and answered.
+ * Maximum short publishes of a client that are parsed and stored at a time. Without this limit, a client had four
+ * publishes under way on each of 100 connections. A publish of another client then waited until all 400 were parsed and
+ * answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 

@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * The partitions whose Redis stores more than the high mark. The map has, by the index of the partition, the time
-   * since when its Redis has been above the mark.
+   * For a partition whose Redis stores more than the high mark, the time since when it has done so. The key is the
+   * index of the partition. Other partitions have no entry.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -55,8 +55,8 @@ export class StorageGuard {
   }
 
   /**
-   * Call this before storing anything in a partition, and await the result. Throws StorageFull, either at once or when
-   * the returned promise rejects.
+   * Throws StorageFull if nothing may be stored in the partition, either at once or when the returned promise rejects.
+   * Call this before storing anything there, and await the result.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -97,8 +97,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. The list is
-   * empty if the Redis cannot be reached. In that case the publish itself will fail and say so.
+   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement, or an empty
+   * list if the Redis cannot be reached. In that case the publish itself will fail and say so.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);
