@@ -33,8 +33,8 @@ export class FailedLogins {
   #isReported = false;
 
   /**
-   * When a source has failed more than `max` times in a minute, only this process counts its further failures, and no
-   * longer Redis. `log` gets one warning if Redis does not permit counting.
+   * Up to `max` failures of a source in a minute are counted in Redis, and further failures only in this process. `log`
+   * gets one warning if Redis does not permit counting.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;

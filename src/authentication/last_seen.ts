@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Minimum time between two writes of the time at which the same client called last. */
+/** Minimum time after which this process stores another call of the same client. */
 const STORED_EVERY_MS = 60_000;
 /** Time for which the tokens of calling clients are collected, so that one script call notes many clients. */
 const GATHERED_MS = 5000;

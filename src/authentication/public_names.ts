@@ -24,9 +24,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. If no client has a token, its public
-   * name is `unknown.` and the digits of the HMAC, because a client that was removed may have had no secret. Throws the
-   * errors of `find` and of Partition.
+   * Resolves with a function that returns the public name of each of these tokens. A token that no client has gets the
+   * name `unknown.` and the digits of the HMAC: its client may have been removed, and may have had no secret. Throws
+   * the errors of `find` and of Partition.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];

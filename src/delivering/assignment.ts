@@ -8,7 +8,7 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: the job runs again after a second. The pause is short,
+ * What happens to a job that failed because Redis failed: the job runs again after a second. The pause is short,
  * because the queue takes no second job with the same name and arguments until then.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
@@ -31,8 +31,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True if a script call failed, but may have been applied by Redis. The worker may then hold its next job already
-   * without knowing it, and must ask Redis for a job.
+   * True if a script call failed, although Redis may have applied it. The call may have given the worker its next job
+   * without the worker knowing it. So the worker must ask Redis for a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;

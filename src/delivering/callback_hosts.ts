@@ -16,9 +16,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks, shared by all subscribers with the same origin. Closes a
- * host's connections when its last subscriber leaves. Closes those of the least recently used host when
- * `maxKept` connections are open. Closing lets requests under way finish.
+ * Keeps connections to the hosts of callbacks. All subscribers with the same origin share them. When the last
+ * subscriber of a host leaves, its connections are closed. When more than `maxKept` connections are open, those of the
+ * least recently used host are closed. Closing lets requests under way finish.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;
@@ -91,7 +91,7 @@ export class CallbackHosts {
     host.dispatcher = undefined;
     this.#used.delete(host);
     this.#closing.add(dispatcher);
-    // `close` rejects only if `destroy` was called meanwhile.
+    // The error is ignored, because `close` rejects only if `destroy` was called meanwhile.
     void dispatcher
       .close()
       .catch(() => {})

@@ -18,7 +18,7 @@ import type { DeadLetters } from './dead_letters.ts';
 import { DEATH_REASONS } from './settlement.ts';
 import { wholeJson } from './whole_dead_letter.ts';
 
-/** The word for what these routes list, in error messages. */
+/** What these routes list, in the words of error messages. */
 const WHAT = 'dead letters';
 
 /**

@@ -12,8 +12,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_INFORMATIONAL = 100;
 
 /**
- * ANSWER_KEPT_BYTES of the body of a refusal are kept. A refusal is an answer with a status of 300 or more. The
- * delivery waits for these bytes for ANSWER_WAIT_MS after the status.
+ * Of the body of a refusal (an answer with a status of 300 or more), the first ANSWER_KEPT_BYTES are kept. The delivery
+ * waits for them for up to ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
@@ -37,8 +37,8 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * contains the beginning of the body. It waits for the body up to 200 ms, but no longer, so that a slow body does not
- * occupy a worker. The rest of the body is read for up to a second, so that the connection can be used again.
+ * also contains the beginning of the body. The delivery waits for that up to 200 ms, but no longer, so that a slow body
+ * does not occupy a worker. The rest of any body is read for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;

@@ -31,8 +31,8 @@ export class IdleWorkers {
   }
 
   /**
-   * Returns the index of the thread with the most idle workers, counted over all partitions. The thread must have an
-   * idle worker for the given partition. Returns undefined if no thread has one.
+   * Returns the index of the thread with the most idle workers, counted over all partitions. Only threads with an idle
+   * worker for the given partition are considered. Returns undefined if there is none.
    */
   mostIdleThread(partition: number): number | undefined {
     let found: number | undefined;

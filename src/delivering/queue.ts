@@ -156,8 +156,7 @@ const PROMOTE_SLICE = 500;
 
 /**
  * The kinds of entries of the agenda, which holds everything that waits for its time without being a job: delayed
- * events, triggers, and keys of joins that still wait for a topic. The main thread of a worker process publishes what
- * is due.
+ * events, triggers, and keys of joins, which expire. The main thread of a worker process publishes what is due.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -165,8 +164,8 @@ export type AgendaKind = (typeof AGENDA)[number];
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next job is due, with a precision of a µs. It is 0 if more due jobs remain, and undefined if
-   * there is no scheduled job.
+   * The time until the next scheduled job is due, precise to a µs. It is 0 if jobs remain that are due now, and
+   * undefined if no job is scheduled.
    */
   nextDueMs: number | undefined;
   /**
@@ -176,7 +175,7 @@ interface Promoted {
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Makes scheduled jobs that are due instant, in both queues, at most PROMOTE_SLICE of them. */
+/** Promotes at most PROMOTE_SLICE jobs of both queues together: scheduled jobs that are due become instant. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

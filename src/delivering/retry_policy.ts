@@ -21,7 +21,7 @@ interface RetryInput {
  * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
  * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.
  *
- * `random` is from 0 up to, but not including, 1.
+ * `random` is at least 0 and less than 1.
  */
 export function retryAfterFailure(
   { healthPoints, attempts, retryAfterMs = 0 }: RetryInput,
@@ -35,8 +35,8 @@ export function retryAfterFailure(
 }
 
 /**
- * Returns a delay that grows with the square of the health points that are missing. With a limit of 60 s, it is 24 ms
- * at 98 points and 15 s at 50.
+ * Returns a delay that grows with the square of the health points that are missing. If `maxMs` is 60 s, the delay is 24
+ * ms at 98 points and 15 s at 50 points.
  */
 function healthBackoffMs(points: number, maxMs: number): number {
   const missing = (PERFECT_HEALTH - Math.max(0, points)) / PERFECT_HEALTH;

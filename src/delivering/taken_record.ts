@@ -49,8 +49,8 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
       if (piece[at] !== OPENING) return 'null';
-      // The start of the event becomes a string by one call into C++, and the string is searched. Searching the
-      // buffer itself took four times as long.
+      // One call into C++ makes a string of the start of the event, and this string is searched. Searching the buffer
+      // itself took four times as long.
       const head = piece.toString('latin1', at + BEFORE_ID, at + MAX_HEAD_BYTES);
       const from = head.indexOf('"') + BEFORE_TOPIC;
       const to = head.indexOf('"', from);

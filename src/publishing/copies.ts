@@ -48,8 +48,9 @@ export class Copies {
   }
 
   /**
-   * Returns undefined if the publication may be stored at once. Otherwise returns a promise, which rejects with
-   * body_too_large if the publication makes too many copies (events multiplied by the subscribers of the topic).
+   * Returns undefined if the publication may be stored at once. Otherwise returns a promise. It rejects with
+   * body_too_large if the publication makes too many copies (events multiplied by the subscribers of the topic), and
+   * resolves if the publication may be stored after all.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;

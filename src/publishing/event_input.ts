@@ -66,8 +66,8 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 }
 
 /**
- * The two expressions match events that follow each other without an array around them: on separate lines, and on one
- * line.
+ * Both expressions match events that follow each other without an array around them: on separate lines, or on one line.
+ * Error messages then say how to send such events.
  */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;

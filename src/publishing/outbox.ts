@@ -10,7 +10,7 @@ const MAX_ENTRIES = 500;
  * read at the same moments. So entries that several of them have for one partition are sent in one script call.
  */
 const PAUSE_MS = 20;
-/** An outbox counts as busy if it had at least about this number of entries in the last RECENT_MS. */
+/** An outbox counts as busy if about this number of entries, or more, was read from it in the last RECENT_MS. */
 const BUSY = 5;
 const RECENT_MS = 100;
 
@@ -23,7 +23,7 @@ export interface OutboxHolder {
 
 /**
  * How the moving of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be left,
- * because `signal` was aborted or the time was over. `lost`: the worker no longer holds the job.
+ * because `signal` was aborted or `isOver` returned true. `lost`: the worker no longer holds the job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
@@ -48,8 +48,8 @@ interface Step {
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * For each home partition, the approximate number of entries that it had in the last RECENT_MS, and when that
-   * number was computed.
+   * For each home partition, the approximate number of entries that were read from its outbox in the last RECENT_MS,
+   * and when that number was computed.
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**

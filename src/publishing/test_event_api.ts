@@ -30,8 +30,8 @@ interface TestEventParts {
 
 /**
  * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A client
- * can also use `/subscriber/test`, which does not contain its token, because routers log paths, and a token may be a
- * credential.
+ * can also use `/subscriber/test`. This path does not contain the client's token: routers log paths, and a token may be
+ * a credential.
  */
 export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
   const sending = {
