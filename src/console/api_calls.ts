@@ -4,7 +4,10 @@ import { isPieces } from '../http/answers.ts';
 import { checked } from '../http/validation.ts';
 import type { Call, Route } from '../route.ts';
 
-/** The part of a request that a page or form needs to call the API in the name of its caller. */
+/**
+ * A visit is a request for a page or form of the console. These are the parts of it with which `ApiCalls` calls the API
+ * in the name of the visitor.
+ */
 export type Visit = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
 
 interface ApiInput {
@@ -16,8 +19,8 @@ interface ApiInput {
   /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
   keep?: (entry: never) => unknown;
   /**
-   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. An answer with events can
-   * have hundreds of megabytes.
+   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. Long answers are cut off,
+   * because an answer with events can have hundreds of megabytes.
    */
   ending?: string;
 }
@@ -25,13 +28,13 @@ interface ApiInput {
 /** Number of characters after which an answer of the API is cut off, if `ending` is given. */
 const MAX_READ = 1_048_576;
 
-/** Number of characters of answers that a page may read before the visit to the page counts as another call. */
+/** Number of characters that count as one call in the visitor's rate limit, when a page reads them from the API. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns the number of further calls that a visit (a request for a page or form) counts as in the rate limit. It
- * depends on how much the API has read for the visit.
+ * Returns how many further calls a visit (a request for a page or form) costs in the visitor's rate limit. The cost
+ * grows with the length of what the API has answered to the visit.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -48,8 +51,8 @@ export interface ApiAnswer<T> {
 }
 
 /**
- * Calls the API for the pages of the console, inside this process. A visitor may do with a page only what it may do
- * with the API, and sees only what the API shows. The API itself decides what that is.
+ * Calls the API for the pages of the console, inside this process. Each call passes the checks of the API's own route.
+ * So a visitor can do and see on a page only what the API permits.
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;
@@ -108,7 +111,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // A piece begins with a bracket or a comma, which is followed by entries. The last piece is a closing bracket.
+    // The API sends a long list in pieces. Each piece is a bracket or a comma, followed by some entries. The last piece
+    // is only a closing bracket.
     if (keep) entries.push(...JSON.parse(`[${piece.slice(1)}]`).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

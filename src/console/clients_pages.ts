@@ -24,7 +24,10 @@ interface Client {
   last_seen_at: number | null;
 }
 
-/** A page that lists the clients, and where root makes, limits, rotates and removes them. */
+/**
+ * A page that lists the clients. On it, root can make clients, limit their topics, replace their secrets, and remove
+ * clients.
+ */
 export function clientsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, WATCHERS, {

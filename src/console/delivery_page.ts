@@ -21,7 +21,7 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
 };
 
-/** The colour of each state: that of something good, of a warning, or of something bad. */
+/** How each state is coloured: as something good, as a warning, or as something bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
@@ -71,8 +71,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch. Resolves with undefined if the batch no longer exists, if the subscriber
-   * is a join, or if it has left.
+   * Resolves with the subscriber of a batch. Resolves with undefined if the batch no longer exists, if its subscriber
+   * is a join, or if the subscriber has left.
    */
   async function subscriberOf(call: Visit, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;

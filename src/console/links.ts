@@ -3,7 +3,8 @@ import { readJoinToken } from '../join_token.ts';
 import { pathWith } from './parts.ts';
 
 /**
- * Returns a link to the page of a subscriber. `queue` names it; for the queue of a join, the link leads to the join.
+ * Returns a link to the page of the subscriber whose token is `queue`. If `queue` is the token of a join, the link
+ * leads to the page of the join.
  */
 export function linkToQueue(queue: string): Html {
   const join = readJoinToken(queue);

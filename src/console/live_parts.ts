@@ -4,17 +4,16 @@ import type { Answer, Call, Route } from '../route.ts';
 import { isRefresh } from './layout.ts';
 
 /**
- * Time for which an answer is shared. It is a little less than the time that a tab waits between two refreshes. So a
- * tab never gets the same answer twice in a row.
+ * Time for which tabs share an answer (see LiveParts). It is a little less than the time between two refreshes of a
+ * tab, so a tab never gets the same answer twice in a row.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Shares answers between tabs. The live parts of a page are the parts that it refreshes every few seconds. Tabs that
- * show the same page to the same caller get one answer, which is made and compressed once. The session of each request
- * is checked all the same. A form in such an answer has no form token, since several sessions of the caller share the
- * answer. `console.js` fills in the token.
+ * Tabs that show the same page to the same caller share the answers to refreshes: each answer is made and compressed
+ * only once. The session of each request is checked all the same. Forms in a shared answer have no form token, because
+ * tabs of several sessions may get the answer. `console.js` fills in the token.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -23,8 +22,8 @@ export class LiveParts {
   });
 
   /**
-   * Returns the route in place of which the given route of the console is served. The new route of a page shares the
-   * answers to refreshes. The new route of a form forgets all shared answers.
+   * Wraps a route of the console. The wrapped route of a page shares its answers to refreshes among tabs. The wrapped
+   * route of a form discards all shared answers.
    */
   share(route: Route): Route {
     const { method, handle } = route;
@@ -36,8 +35,8 @@ export class LiveParts {
   }
 
   /**
-   * Forgets all shared answers when a form is done. The form has changed something, and the next refresh must show the
-   * change.
+   * Discards all shared answers after a form was handled, even if that failed. The form may have changed something, and
+   * the next refresh must show the change.
    */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {

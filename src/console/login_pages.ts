@@ -63,8 +63,8 @@ export function loginPages({ authentication, sessions, proxies }: LoginParts): R
 }
 
 /**
- * Returns the path to which a login leads, if the path belongs to the console. Otherwise a link on another site could
- * lead a person elsewhere after the login.
+ * Returns the path to which a login leads. A path outside the console is replaced by the overview, so that a link on
+ * another site cannot lead a person to that site by way of the login.
  */
 function ownPath(to = ''): string {
   const url = URL.parse(to, 'https://console');

@@ -18,7 +18,7 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // The answer may have the status of an error. The type of the route does not allow that status, hence the cast.
+  // A page may have the status of an error. The route declares only the status 200, hence the cast.
   const handle = async (call: Call<R, Params, Query>) => {
     const answer = await answerPage(call, await show(call));
     return { ...answer, calls: chargeOf(call) } as never;

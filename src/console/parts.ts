@@ -74,7 +74,10 @@ export function form({ formToken }: Visit, { action, does, isDangerous, content 
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
-/** Returns a form that is hidden until a person clicks its summary. Then it shows a warning of what it will do. */
+/**
+ * Returns a form that is hidden until a person clicks on `summary`. The open form begins with a warning that says what
+ * the button will do.
+ */
 export function confirmed(visit: Visit, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
 ${form(visit, { isDangerous: true, ...options })}</div></details>`;

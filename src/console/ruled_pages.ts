@@ -19,8 +19,8 @@ import {
 } from './parts.ts';
 
 /**
- * Describes how the pages show triggers or joins. A client makes either by rules that it writes as JSON. Listed is an
- * entry of the listing, and Whole is one trigger or join with all of its fields.
+ * What differs between the pages of triggers and those of joins. A client makes a trigger or a join from rules in JSON.
+ * `Listed` is an entry of the listing. `Whole` is one trigger or join with all of its fields.
  */
 export interface Ruled<Listed, Whole> {
   path: '/console/triggers' | '/console/joins';
@@ -32,7 +32,7 @@ export interface Ruled<Listed, Whole> {
   columns(nowMs: number): Column<Listed>[];
   /** Returns the part of an entry of the listing that `columns` needs. Absent if `columns` needs all of the entry. */
   keep?: (entry: never) => Listed;
-  /** The query of the API call that reads one trigger or join, apart from its client. */
+  /** Further query parameters of the API call that reads one trigger or join, besides `client`. */
   query?: Record<string, string>;
   /** Returns the part of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
@@ -66,8 +66,8 @@ export function pathOf(path: string, name: string, client: string | string[] | u
 }
 
 /**
- * Returns the query by which root names the client whose trigger or join a form changes. Clients themselves send no
- * such field.
+ * Returns the query by which a call of the API names the client that owns the trigger or join. Only root names a
+ * client. For other callers the value is empty, and ApiCalls leaves out empty parameters.
  */
 export function whose({ client }: Record<string, string | string[]>): { client: string } {
   return { client: String(client ?? '') };

@@ -76,8 +76,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * A subscriber whose oldest event is younger than this keeps up. Whether such a short queue grows or shrinks means
- * nothing.
+ * Maximum age of the oldest event at which a subscriber without failures is said to keep up. Its queue is so short that
+ * a forecast would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -132,7 +132,9 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/** Returns a line that says how old the last sample is. The list is sorted by that sample. */
+/**
+ * Returns a line that says how old the latest sample of the subscribers' figures is. The list is sorted by this sample.
+ */
 function sampled(rows: readonly SubscriberReport[]): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

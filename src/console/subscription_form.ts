@@ -39,7 +39,9 @@ export function subscriptionForm(visit: Visit, report: SubscriberReport): Html {
   )}</div></details>`;
 }
 
-/** Makes the route that handles the form. The uuid, which the form does not show, stays as it is. */
+/**
+ * Makes the route that handles the form. The uuid of the subscription, which the form does not show, stays as it is.
+ */
 export function subscriptionChange({ api }: { api: ApiCalls }): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
@@ -49,8 +51,8 @@ export function subscriptionChange({ api }: { api: ApiCalls }): Route {
       const { topics, callback, ordered } = call.body;
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
-      // Only numbers that the client has changed are sent. The others may be defaults of the operator, which can
-      // change later.
+      // Only numbers that the client has changed are sent. An unchanged number may be a default of the operator. If it
+      // was sent, the subscription would keep it when the operator changes the default.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

@@ -3,7 +3,8 @@ import type { Delivery } from '../records/delivery.ts';
 import { ago, count, duration } from './format.ts';
 
 /**
- * Length of the line that is drawn. The browser stretches it to the width of the window, so it has no unit and no text.
+ * Length of the drawn line, in units of the SVG. The browser stretches the drawing to the width of the window. So the
+ * drawing contains no text, which would be distorted.
  */
 const LENGTH = 1000;
 /** Minimum length of an attempt on the line, which would otherwise not be seen. */
