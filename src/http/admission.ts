@@ -4,17 +4,17 @@ import { MAX_PUBLISH_BYTES } from '../route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
 
-/**
- * Maximum number of requests with a body that a process handles at the same time. Each of them takes one place of this
- * number.
- */
+/** Maximum number of requests with a body that a process handles at the same time. */
 const MAX_REQUESTS = 1000;
-/** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size. */
+/**
+ * Maximum bytes of bodies that a process holds in memory. Parsing a body takes further memory of several times its
+ * size.
+ */
 const MAX_BYTES = 128 * 1024 * 1024;
 /**
- * Maximum bytes of long bodies that a process reads for one client in a second. Without this limit a single
- * connection brings 115 MB a second, and Node spends half of its time on collecting garbage. The limit slows down no
- * valid publish, because parsing is slower still: 16 MiB a second.
+ * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Without this limit a
+ * single connection brings 115 MB a second, and Node spends half of its time on collecting garbage. The limit slows
+ * down no valid publish, because parsing is slower still: 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
@@ -22,8 +22,8 @@ const PACE_BURST_MS = 250;
 const LOOK_EVERY_MS = 50;
 
 /**
- * The places and bytes that the requests of one client hold together. A place is one of the MAX_REQUESTS that a process
- * handles at the same time.
+ * What the requests of one client, or of all clients, hold together: their number, and the bytes reserved for their
+ * bodies.
  */
 interface Holding {
   requests: number;
@@ -31,9 +31,9 @@ interface Holding {
 }
 
 /**
- * Limits the requests that a process handles at the same time. A process with too much work refuses further requests at
- * once. A client may hold as many places and bytes as it leaves free for others. So a client that is alone may hold
- * half of them.
+ * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
+ * a process refuses further requests at once. One client may hold at most as much as is free for all others. So a
+ * client that is alone may hold half of the limit.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -51,8 +51,8 @@ export class Admission {
   }
 
   /**
-   * True if there is a free place (one of MAX_REQUESTS), and memory for the announced body. A body of any size fits if
-   * no other request is under way.
+   * True if the process may handle one more request, and has memory for the announced body. A body of any size fits if
+   * no other request with a body is under way.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
@@ -60,8 +60,8 @@ export class Admission {
   }
 
   /**
-   * Reserves a place and the announced bytes for a request until `release` is called. Throws `overloaded` if there is
-   * no room for the request.
+   * Counts a request and reserves its announced bytes until `release` is called. Throws `overloaded` if this would
+   * exceed the limit of the process, or what the client may hold.
    */
   reserve(request: IncomingMessage, client: string): Reservation {
     const bytes = announcedBytes(request);
@@ -81,7 +81,8 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // The reservation that asks may itself be one of the reservations that were ended to make room.
+      // `#makeRoom` ends the reservations of bodies that stall. The reservation that needs more bytes may be one of
+      // them.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);
@@ -134,8 +135,8 @@ export class Admission {
   }
 
   /**
-   * Makes room for other requests. Ends requests whose bodies stall. Takes the reserved bytes of slow bodies back, as
-   * far as these bytes have not arrived. Returns true if there is more room than before.
+   * Makes room for other requests. Ends requests whose bodies stall. Gives back the bytes that are reserved for slow
+   * bodies and have not arrived. Returns true if this has made any room.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

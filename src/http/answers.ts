@@ -6,8 +6,8 @@ import type { Answer } from '../route.ts';
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 /**
- * Sends an answer. Resolves with the approximate length of its body. For HEAD, Node sends no body. An error while
- * making the body is thrown.
+ * Sends an answer. Resolves with the approximate length of its body. Rejects if the body cannot be made. If the method
+ * is HEAD, Node leaves out the body.
  */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
@@ -26,8 +26,7 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
 }
 
 /**
- * Yields the given pieces of a body. Each piece is made by a function that `turn` calls, so `turn` decides when the
- * piece is made.
+ * Yields the pieces of a body. Each piece is made inside a call of `turn`, which may wait before it makes the piece.
  */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,

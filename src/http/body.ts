@@ -5,13 +5,16 @@ import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
 
 interface Watch {
   /**
-   * Called with the length of every chunk, even of one that is discarded. Returns the ms for which reading should
-   * pause.
+   * Called with the length of every chunk, even of one that is discarded because the body is refused. Returns the ms
+   * for which reading should pause.
    */
   pauseAfter(bytes: number): number;
-  /** Called with the length of each chunk of a body. If it throws, the body is refused with this error. */
+  /** Called with the length of each chunk that is kept. If it throws, the body is refused with this error. */
   arrived(bytes: number): void;
-  /** Sets the function to call if the room for the body is taken back, so that reading the body must be given up. */
+  /**
+   * Sets the function that is called if the memory reserved for the body is needed for other requests. The function
+   * must refuse the body.
+   */
   whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
@@ -57,8 +60,8 @@ export function textOf(chunks: readonly Buffer[]): string {
 }
 
 /**
- * Returns the text of a body that was read, like `textOf`, but yields after each chunk. Decoding 5 MiB at once takes up
- * to 10 ms.
+ * Returns the text of a body that was read, like `textOf`, but yields after each chunk, so that other requests can be
+ * handled. Decoding 5 MiB at once takes up to 10 ms.
  */
 export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string> {
   let text = '';
@@ -135,7 +138,7 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
   });
 }
 
-/** Stops reading the body for this time. Meanwhile the sender can only fill the buffers of the connection. */
+/** Stops reading the body for `ms`. Meanwhile the sender can only fill the buffers of the connection. */
 function pause(request: IncomingMessage, ms: number): void {
   request.pause();
   setTimeout(() => request.resume(), ms);

@@ -3,7 +3,7 @@ import { clock } from '../clock.ts';
 
 const MAX_REMEMBERED = 10_000;
 
-/** Token buckets that limit the rate of each caller. Each process has its own. A rate of 0 means no limit. */
+/** Token buckets that limit the rate of each caller in this process. A rate of 0 means no limit. */
 export class Buckets {
   readonly perSecond: number;
   readonly #burstMs: number;

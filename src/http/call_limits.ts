@@ -9,11 +9,14 @@ import { Buckets } from './buckets.ts';
 const BURST_MS = 10_000;
 /** Number of bytes of an answer that count as one call. */
 const BYTES_PER_CALL = 16_384;
-/** Maximum calls of a client at the same time. A call counts until its answer is sent. */
+/**
+ * Maximum calls of a client that are under way. Further calls are refused. A call is under way until its answer is
+ * sent.
+ */
 const MAX_AT_ONCE = 16;
 /**
- * Maximum calls of a client that are handled at a time. Further calls wait. Without this limit, when sixteen lists of
- * 1,000 dead letters were handled at a time, a publish of another client waited for half a second.
+ * Maximum calls of a client that are handled at a time. Further calls that are under way wait. Without this limit, when
+ * sixteen lists of 1,000 dead letters were handled at a time, a publish of another client waited for half a second.
  */
 const MAX_HANDLED = 2;
 
@@ -59,8 +62,8 @@ export class CallLimits {
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
     this.#underWay.set(client, underWay + 1);
-    // Node does not close a response that waits for an earlier one when the connection closes. So the socket is
-    // watched too.
+    // The socket is watched too. If the connection closes, Node emits no `close` on a response that still waits for an
+    // earlier response.
     const { socket } = response.req;
     const end = () => {
       response.off('close', end);
@@ -74,8 +77,8 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call of a client or makes a piece of an answer. While MAX_HANDLED others of this
-   * client run, it waits for one of them to end. Settles with the result or the error of `work`.
+   * Runs `work`, which handles a call of a client or makes a part of a long answer. If MAX_HANDLED such functions of
+   * this client run already, it waits for one of them to end. Resolves or rejects as `work` does.
    */
   inTurn<T>(client: string, work: () => Promise<T>): Promise<T> {
     return this.#clients.perSecond === 0 ? work() : this.#handled.run(client, work);

@@ -33,7 +33,7 @@ export class Connection {
   readonly #budget: WorkBudget;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  /** Pauses the socket again after Node has resumed it. Node resumes the socket whenever it has sent an answer. */
+  /** Keeps the socket paused while a request waits, because Node resumes the socket whenever it has sent an answer. */
   readonly #stay = () => this.#isWaiting && this.#socket.pause();
   /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
@@ -42,8 +42,8 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that have not arrived yet. It is a lower bound: a few more bytes may
-   * belong to the body.
+   * Number of bytes of the last request's body that are not parsed yet. It may be too low, but never too high. If
+   * headers and the start of the body were parsed together, the length of both is subtracted.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -110,9 +110,9 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse. A body is passed whole, because the parser emits no request for it. Otherwise the
-   * slice has at most SLICE_BYTES, and ends with the first complete head (the headers of a request) in it, because only
-   * a parsed head tells the length of the body that follows.
+   * Returns the next bytes to parse. Up to SLICE_BYTES are returned as they are. Of more bytes, those of a body are
+   * returned whole, because the parser emits no request for them. Otherwise at most SLICE_BYTES are returned, up to the
+   * end of the first headers: only parsed headers tell the length of the body that follows.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;
@@ -127,7 +127,7 @@ export class Connection {
 
   /**
    * Stops reading until half of the responses under way are finished. Reading goes on in a later turn of the event
-   * loop.
+   * loop, so that other connections are served first.
    */
   #wait(): void {
     this.#isWaiting = true;

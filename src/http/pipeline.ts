@@ -23,7 +23,10 @@ import { checked } from './validation.ts';
 import { checkHeaders } from './well_formed.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** A body with more bytes than this waits until the work budget allows to parse it. */
+/**
+ * A body with more bytes than this is decoded in several turns of the event loop, so that other requests do not wait
+ * for it.
+ */
 const LONG_BODY = 4096;
 /**
  * If the body of a publish takes longer than this to arrive, its caller is checked again, because its client may have
@@ -31,7 +34,7 @@ const LONG_BODY = 4096;
  */
 const MOMENT_MS = 50;
 
-/** The answer is built once, so that refusing a request costs little. */
+/** The answer `overloaded` is built once, so that refusing a request costs little. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
@@ -85,8 +88,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // The room for the body is checked before the credentials, because checking credentials takes half of the work of
-      // a publish.
+      // A request that exceeds the limits of Admission is refused before its credentials are checked, because checking
+      // them takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -159,15 +162,18 @@ export class Pipeline {
     return this.#inTurn(route, caller, () => this.#handle(route, call));
   }
 
-  /** Calls the handler of a route. If the call changes something, the credentials are checked again before. */
+  /**
+   * Calls the handler of a route. If the call changes something and is not frequent, first checks the credentials
+   * again.
+   */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
     return route.handle(call);
   }
 
   /**
-   * Runs `work` for a caller. If the rate of the caller is limited, the work waits while too much of the same caller
-   * is running.
+   * Runs `work` for a caller. If the rate of the caller is limited, `work` waits while MAX_HANDLED calls of this caller
+   * are being handled (see CallLimits).
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
@@ -176,8 +182,8 @@ export class Pipeline {
   }
 
   /**
-   * Returns the answer of a handler. If the body of the answer comes in pieces, each piece is made in turn with the
-   * other work for the same caller (see `#inTurn`).
+   * Returns the answer of a handler. If the handler makes the body in pieces, each piece is made through `#inTurn`, so
+   * that a long answer takes turns with other calls of the same caller.
    */
   #inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
@@ -189,10 +195,10 @@ export class Pipeline {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // If the client has closed the connection meanwhile, its request must not take a place (one of the requests that a
-    // process handles at a time) from others.
+    // If the client has closed the connection meanwhile, its request must not count against the limits of Admission.
     checkIsOpen(request);
-    // The place is reserved only after the credentials were checked. Otherwise strangers could hold all places.
+    // The reservation is made after the credentials were checked. Otherwise callers without credentials could hold all
+    // the memory for bodies.
     const reservation = this.#admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
@@ -222,8 +228,8 @@ export class Pipeline {
   }
 
   /**
-   * Checks the credentials of a call again. During the request, the client may have been removed, or its secret
-   * replaced.
+   * Checks the credentials of a call again, because the client may have been removed, or its secret replaced, during
+   * the request. With `isNow` they are checked in Redis, otherwise in the cache of clients.
    */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
     if (route.page)
@@ -259,8 +265,8 @@ export class Pipeline {
 }
 
 /**
- * Returns the name under which Admission counts what a call holds: one of the requests that may be handled at the same
- * time, and the bytes of its body.
+ * Returns the name of the caller for Admission, which limits the requests and bytes of each name, and for the work
+ * budget.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   // The sender of a login form has no name yet, so all senders of login forms share one name.

@@ -1,12 +1,21 @@
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 
-/** A body stalls if it is incomplete, and fewer bytes than this have arrived within the time below. */
+/**
+ * A body stalls if it is incomplete, and fewer than STALLED_BYTES have arrived in STALLED_MS. It is refused when other
+ * requests need its memory.
+ */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
-/** A body is slow if it is still incomplete after this time. */
+/**
+ * A body is slow if it is still incomplete after this time. When memory is short, a slow body keeps only the bytes that
+ * have arrived.
+ */
 const SLOW_MS = 250;
-/** The bytes of a body are counted in portions of this size, so that counting costs nothing for short bodies. */
+/**
+ * The bytes of a body are counted against the reading rate of the client in portions of this size. A body shorter than
+ * this is not counted, so it costs nothing.
+ */
 const PACED_BYTES = 64 * 1024;
 
 /**
@@ -16,34 +25,35 @@ const PACED_BYTES = 64 * 1024;
 interface Room {
   /** Reserves more bytes for a reservation. Throws `overloaded` if they do not fit. */
   grow(bytes: number, reservation: Reservation): void;
-  /** Notes that the body of the request that holds a reservation has made progress. */
+  /** Notes that the body of the reservation's request has made progress, so it does not stall. */
   progressed(reservation: Reservation): void;
   hasRead(reservation: Reservation): void;
   /** Gives back bytes that a reservation of the client no longer needs, so that other requests can use them. */
   shrink(bytes: number, client: string): void;
   /**
-   * Counts bytes that a client has sent. Returns the ms for which the process should read no long body of this client.
+   * Counts bytes against the reading rate of a client. Returns the ms for which no long body of this client should be
+   * read; 0 or less for no pause.
    */
   pauseAfter(bytes: number, client: string): number;
-  /**
-   * Ends a reservation: makes its place (one of the requests that may be handled at the same time) and its `bytes`
-   * available to other requests.
-   */
+  /** Ends a reservation. Its request no longer counts, and its `bytes` are available to other requests. */
   free(bytes: number, client: string): void;
 }
 
 /**
- * The place (one of the requests that a process handles at the same time) and the bytes that one request of a client
- * holds.
+ * What one request of a client holds in Admission: it counts as one request, and it reserves bytes of memory for its
+ * body.
  */
 export class Reservation {
   readonly client: string;
   /**
-   * The bytes that are reserved. At first, these are the announced bytes, or those that have arrived if they are more.
-   * After `giveAhead`, they are only the bytes that have arrived.
+   * The bytes that are reserved: at first the announced bytes, and more if more arrive. Of a slow body, only the bytes
+   * that have arrived stay reserved (see `giveAhead`).
    */
   heldBytes = 0;
-  /** When the body last made progress. At first, when its reading began. */
+  /**
+   * The time at which the body last made progress (another 64 KiB had arrived). At first, the time at which its reading
+   * began.
+   */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
   readonly #beganMs = clock.monotonicMs();
@@ -59,8 +69,8 @@ export class Reservation {
   }
 
   /**
-   * Sets the function that is called if Admission takes the place and the bytes back. That function must discard what
-   * has arrived of the body.
+   * Sets the function that is called if Admission ends the reservation early. The function must discard what has
+   * arrived of the body.
    */
   whenTakenBack(refuse: (error: BusError) => void): void {
     this.#onTakenBack = refuse;
@@ -97,7 +107,7 @@ export class Reservation {
 
   /**
    * Gives back the bytes that are reserved for a slow body and have not arrived. Bytes are reserved again as they
-   * arrive. Otherwise 25 bodies of 64 KiB a second would hold all the bytes for half a minute.
+   * arrive. Otherwise 25 clients could announce 5 MiB each, send 64 KiB a second, and hold all the memory for bodies.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;
@@ -111,15 +121,15 @@ export class Reservation {
   }
 
   /**
-   * Ends the reservation early. Admission calls this method if the body stalls and other requests need its place or its
-   * bytes.
+   * Ends the reservation early and refuses the body. Admission calls this if the body stalls and other requests need
+   * the memory.
    */
   takeBack(): void {
     this.release();
     this.#onTakenBack(overloaded('its body came too slowly while others waited for room'));
   }
 
-  /** Frees the place and the bytes of the reservation. A repeat is harmless. */
+  /** Ends the reservation. Calling this again has no effect. */
   release(): void {
     if (this.isFreed) return;
     this.isFreed = true;

@@ -32,16 +32,15 @@ export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Node warns of a leak if a socket has more listeners than this. Each call adds one, which waits for the end of the
- * socket until the response of the call is closed. A connection can have four calls under way, and some that were just
- * answered.
+ * Maximum listeners of a socket before Node warns of a leak. CallLimits adds a listener for each call, and removes it
+ * when the response is closed. A connection can have four calls under way, and some that were just answered.
  */
 const MAX_LISTENERS = 32;
 
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
-  /** Connections that have sent no request yet. */
+  /** Connections that have sent no request yet. `close` ends them itself, because Node does not count them as idle. */
   readonly #unused = new Set<Duplex>();
   /**
    * Connections that Node has detached from its HTTP parser. They are kept here until their last response is sent.
@@ -61,8 +60,8 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // With 0 Node has no limit. Above a limit it would silently drop headers. The pipeline refuses a request with too
-    // many headers instead.
+    // 0 means no limit. With a limit, Node would silently drop the headers above it. The pipeline refuses a request
+    // with too many headers instead.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
@@ -90,8 +89,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The request is parsed again without its Upgrade header. If Node itself ignored that header, it would skip a
-    // malformed body, and all bytes after it, without an answer.
+    // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node can also ignore
+    // the header itself. But Node would then skip a malformed body, and all bytes after it, without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -128,8 +127,8 @@ export class HttpServer {
 
   /**
    * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes those that
-   * are left. Connections that have sent no request yet are closed at once. Node does not count them as idle, and
-   * routers may open some in advance.
+   * are left. Connections that have sent no request yet are closed at once: routers may open some in advance, and Node
+   * does not count them as idle.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));

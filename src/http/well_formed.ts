@@ -28,8 +28,7 @@ const MAX_HEADERS = 100;
  * - bad_header if a header is doubled or `Host` is missing;
  * - headers_too_large if there are too many;
  * - unsupported_transfer_coding for any coding but chunked;
- * - forbidden if a page of another site made a browser send the request. A page of the console may be reached
- *   by a link.
+ * - forbidden if a page of another site made a browser send the request. A link to a page of the console is allowed.
  */
 export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;

@@ -8,7 +8,7 @@ const BUDGET_MS = 4;
  * without a limit the last request would wait for the work of all other requests, even if it is only to be refused.
  */
 export class WorkBudget {
-  /** The work that waits, by owner. The first owner in the map has the next turn. */
+  /** The work that waits, by owner (the client that it is done for). The first owner in the map has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   #endsAtMs: number | undefined;
@@ -18,8 +18,9 @@ export class WorkBudget {
   }
 
   /**
-   * Call this before long work of `owner`. Returns undefined if the work may start at once, otherwise a promise to
-   * await first. Owners take turns; work of the same owner starts in the order of the calls.
+   * Call this before each part of long work for `owner`, such as the token of a client. Returns undefined if the work
+   * may start at once, otherwise a promise to await first. Owners take turns. Work of the same owner starts in the
+   * order of the calls.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
@@ -39,7 +40,8 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // Lets the started work run until it awaits something.
+      // The call above only resolves the promise that the work awaits. The work itself runs during this await, before
+      // the loop checks the time again.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());
