@@ -70,8 +70,8 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The partitions that are used to store publications. With ROUTEMASTER_MIN_REPLICAS, their scripts wait until
-   * replicas have the writes. If they are absent, `partitions` are used.
+   * The partitions on which publications are stored, if ROUTEMASTER_MIN_REPLICAS is set. Their scripts resolve only
+   * when that many replicas have confirmed the writes. Without the setting, `partitions` are used.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -134,7 +134,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
   const guard = new StorageGuard(partitions, config, storageFull);
   const limits = {
     ...config,
-    // This is a getter, because the memory limit of Redis may change while the process runs.
+    // This is a getter, because the maximum depends on the memory limit of Redis, which may change while the process
+    // runs.
     get maxClientKeys() {
       return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
     },
@@ -214,8 +215,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
 }
 
 /**
- * Returns a function that counts the deliveries that are due now, or will be within the scaling deadline. It counts
- * in the partitions that can be reached.
+ * Returns a function that counts deliveries for `/pulse/scaling`: those that are due now, or within
+ * ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

@@ -5,8 +5,8 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches keys that people copied from an example. Examples that begin with `a-` are not matched: one random key in a
- * thousand begins with `a-`, and a random key must never be refused as a placeholder.
+ * Matches keys that people copied from an example. Examples such as `a-secret` are not matched, because one random
+ * Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`. A random key must never be refused as a placeholder.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -18,7 +18,8 @@ const MIN_CREDENTIAL_LENGTH = 16;
 /** Variables that only `bin/start` reads. */
 const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
 /**
- * Maximum number of typing mistakes (edit distance) in an unknown variable for which the warning suggests a setting.
+ * Maximum edit distance (number of typing mistakes) between an unknown variable and a known one. Up to this distance,
+ * the warning about the unknown variable suggests the known one.
  */
 const MAX_MISSPELT = 5;
 
@@ -70,9 +71,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Returns the configuration of a bus in this compatibility mode. If the bus answers like the Ruby Routemaster,
- * ROUTEMASTER_WORKER_THREADS without ROUTEMASTER_WORKERS_PER_THREAD is the number of concurrent deliveries, because a
- * thread of the Ruby Routemaster delivered one batch at a time.
+ * Returns the configuration of a bus in this compatibility mode. A thread of the Ruby Routemaster delivered one batch
+ * at a time. So in compatibility mode, ROUTEMASTER_WORKER_THREADS without ROUTEMASTER_WORKERS_PER_THREAD is the number
+ * of concurrent deliveries.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

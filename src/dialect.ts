@@ -51,7 +51,7 @@ export const DIALECTS = {
     makesSecrets: false,
     listsOthers: true,
     cutsMax: true,
-    // The Ruby Routemaster had no maximum length of URLs.
+    // The Ruby Routemaster had no maximum length of URLs, so URLs may be longer here than without compatibility mode.
     events: { maxUrlLength: 8192, ignoresUnknownFields: true, loosensTimestamps: true },
   },
 } as const satisfies Record<string, Dialect>;

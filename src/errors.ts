@@ -87,7 +87,10 @@ export class BusError extends Error {
  * each case, Redis may have applied the write all the same.
  */
 export class StorageUnavailable extends BusError {
-  /** The address of the Redis on a cluster, if it is known. */
+  /**
+   * The Redis that failed: its address on a cluster, if it is known; otherwise a name such as `Redis`. The log shows
+   * it.
+   */
   readonly redis: string;
 
   constructor(cause: unknown, why = 'Redis does not answer', redis = 'Redis') {

@@ -19,14 +19,20 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
 const MAX_LEVELS = 66;
 /** Length up to which a text takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
 export const SHORT_TEXT = 65_536;
-/** Maximum characters of JSON that stand for one byte. Some encoders, such as Go's, write `<` as `\u003c`. */
+/**
+ * Maximum characters that JSON needs for one byte of a text: an escape has six. Some encoders, such as Go's, write `<`
+ * as `\u003c`.
+ */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
  * Maximum number of values in JSON that contains a long number. Such JSON is parsed with a reviver, which takes a
  * microsecond for each value.
  */
 const MAX_VALUES = 16_000;
-/** Maximum digits of a number. 64 bits have up to 20. Reading a number with millions of digits would take seconds. */
+/**
+ * Maximum digits of a whole number. Integers of 64 bits have up to 20. Reading a number with millions of digits would
+ * take seconds.
+ */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
@@ -47,9 +53,8 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their digits.
- * If the text is not acceptable JSON, throws the error bad_body: its detail begins with `where`, which names the part
- * of the request that is wrong, and its problem document gets these `members`. The parsing time is proportional to the
- * length of the text.
+ * Throws bad_body if the text is not acceptable JSON. `where` names the wrong part of the request in the error's
+ * detail, and `members` are added to its problem document. The parsing time is proportional to the length of the text.
  */
 export function parseJson(
   text: string,

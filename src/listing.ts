@@ -8,8 +8,8 @@ const SLICE = 200;
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
- * Returns an answer that lists all entries. The function `show` returns what an entry shows. A long list is converted
- * and sent in pieces, so that other work can run in between.
+ * Returns an answer that lists all entries. `show` converts entries to the objects that callers see. A long list is
+ * converted and sent in pieces, so that other work can run in between.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

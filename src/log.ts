@@ -13,8 +13,8 @@ export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
 const destination = pino.destination(1);
-// pino's flush at exit never ends if the log's reader hangs. Code that ends the process awaits `logged`
-// instead.
+// pino's flush at exit never ends if the process that reads stdout hangs. So this flush does nothing, and code that
+// ends the process awaits `logged` instead.
 destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
@@ -55,8 +55,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Ends the log. Resolves when all lines are written, or when the reader of the log is gone; never rejects. If the
- * reader hangs for a second, the process is killed, because the blocked write would also block `process.exit`.
+ * Ends the log. Resolves when all lines are written, or when nobody reads stdout any more; never rejects. If the
+ * process that reads stdout hangs for a second, this process is killed, because the blocked write would also block
+ * `process.exit`.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {

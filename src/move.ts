@@ -27,8 +27,8 @@ function readOptions() {
 }
 
 /**
- * Returns environment variables under which the bus would run. The root key among them is not a real one, because a
- * move needs none.
+ * Returns the environment with which the configuration is read. The configuration requires a root key, which a move
+ * does not use, so a placeholder is given. NODE_ENV is left out, because production refuses the placeholder.
  */
 function environment(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

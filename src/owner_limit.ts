@@ -1,20 +1,17 @@
 /**
- * Limits how much work of one owner runs at a time. The rest waits, in the order of the calls. Work of other owners
- * does not wait for it.
+ * Limits how much work runs at a time for one owner, such as a client. Further work of this owner waits, and starts in
+ * the order of the calls. Work of other owners does not wait.
  */
 export class OwnerLimit {
   readonly #max: number;
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
-  /** `max` is the maximum number of works that run at a time for one owner. */
+  /** `max` is the maximum number of functions that run at a time for one owner. */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /**
-   * Runs `work` as soon as less work of its owner runs than the maximum. Settles with the result or the error of
-   * `work`.
-   */
+  /** Runs `work` as soon as fewer than `max` functions run for its owner. Resolves or rejects as `work` does. */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     let line = this.#owners.get(owner);
     if (!line) {

@@ -9,8 +9,8 @@ const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
 /**
- * Number of entries that count as one call in the rate limit, if they are looked through to make a page. Reading 10,000
- * names takes 7 ms.
+ * Number of entries that cost one call in the caller's rate limit when a page is made. Entries that were read but are
+ * not on the page cost as much. Reading 10,000 names takes 7 ms.
  */
 export const ENTRIES_PER_CALL = 1000;
 
@@ -31,7 +31,10 @@ export const LIMIT = z
   .optional()
   .describe('Maximum entries of a page.');
 
-/** The schema of a query parameter that says where a page begins. Its value is a place, encrypted by `Pages`. */
+/**
+ * The schema of a query parameter that says where a page begins. Its value is the text by which an entry is sorted,
+ * encrypted by `Pages`.
+ */
 export const PLACE = z
   .string(PLACE_RULE)
   .regex(/^[\w-]{39,}$/, PLACE_RULE)
@@ -112,7 +115,10 @@ export class Pages {
     return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
   }
 
-  /** Does the same as `cut`, but with a list that is sorted by place, and looks only at the entries of the page. */
+  /**
+   * Does the same as `cut` for a list that is already sorted by `placeOf`. Finds the page by binary search, and calls
+   * `placeOf` for few entries.
+   */
   async cutSorted<T>(
     call: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
@@ -152,7 +158,7 @@ export class Pages {
 }
 
 /**
- * Returns the index of the first entry for which `isAfter` is true. `isAfter` must be true for all entries behind it
+ * Returns the index of the first entry for which `isAfter` is true. `isAfter` must then be true for all later entries
  * too.
  */
 function firstAfter<T>(list: readonly T[], isAfter: (entry: T) => boolean): number {

@@ -1,6 +1,6 @@
 /**
- * Returns the first `count` entries of a list by an order, sorted. The rest of the list is not sorted, so ten
- * thousand entries take a millisecond.
+ * Returns the first `count` entries of a list, sorted by `compare`. The rest of the list is not sorted, so ten thousand
+ * entries take only a millisecond.
  */
 export function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: T) => number): T[] {
   const first: T[] = [];

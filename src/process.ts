@@ -38,7 +38,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await settlePartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // This call fails if the ACL of Redis does not permit WAIT. With 0 replicas WAIT returns at once.
+      // Checks at boot that the ACL of Redis permits WAIT, on which publishes will depend. For 0 replicas WAIT returns
+      // at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
@@ -55,9 +56,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns partitions whose scripts resolve only when replicas have what was written. Returns undefined if the
- * configuration asks for none. These partitions have a connection of their own, because WAIT delays all later commands
- * on its connection.
+ * Returns partitions whose scripts resolve only when replicas have confirmed the writes. Returns undefined if
+ * ROUTEMASTER_MIN_REPLICAS is 0. These partitions have a connection of their own, because WAIT delays all later
+ * commands on its connection.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

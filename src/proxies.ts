@@ -21,8 +21,8 @@ export class Proxies {
   }
 
   /**
-   * True if the caller used https. The router that ends TLS writes `X-Forwarded-Proto`; some routers append
-   * to what the caller sent.
+   * True if the caller used https. The router that ends TLS writes `X-Forwarded-Proto`. Some routers append to what the
+   * caller sent, so only an entry that a router has written counts.
    */
   cameByHttps(request: IncomingMessage): boolean {
     return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';
@@ -31,7 +31,8 @@ export class Proxies {
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
-    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers.
+    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers. Then
+    // the first entry is used.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }

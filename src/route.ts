@@ -68,7 +68,7 @@ export interface Answer {
   body?: unknown;
 }
 
-/** A call of a page that has failed. */
+/** What the error page of a route needs to know about the call that failed. */
 export interface PageCall {
   caller: Caller | undefined;
   path: string;
@@ -109,8 +109,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   isPublic?: true;
   /**
-   * Marks the route of a console page. A person calls it with a session instead of credentials. The function returns
-   * the answer to an error. The `caller` that it gets is undefined if nobody is logged in.
+   * Marks the route of a console page, which a person calls with a session instead of credentials. This function makes
+   * the page that shows an error. `call.caller` is undefined if nobody is logged in.
    */
   page?: (error: BusError, call: PageCall) => Answer;
   /** The schema of a form's fields. `form_token` is not among them, because it is checked before. */
@@ -149,8 +149,8 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
 }
 
 /**
- * Makes a route from a method and path such as `GET /topics`, and from its description. The compiler checks the
- * handler against the schemas of inputs and answers. The finished table has no such types.
+ * Makes a route from a method and path such as `GET /topics`, and from its description. The compiler checks the handler
+ * against the schemas of inputs and answers. `Route` has no such types any more, so that all routes fit into one table.
  */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,

@@ -13,8 +13,8 @@ import { CallbackPolicy } from './subscribing/callback_policy.ts';
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * Returns environment variables under which the bus would run in production. The root key among them is not a real
- * one, because the check needs none.
+ * Returns the environment with which the configuration is read. The configuration requires a root key, which the check
+ * does not use, so a placeholder is given. NODE_ENV is left out, because production refuses the placeholder.
  */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

@@ -69,7 +69,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     isReady = true;
     counters.start();
     recorder.processStarted('web');
-    // An error is ignored. If Redis fails right now, the next start will warn.
+    // If Redis fails right now, the warning about short tokens is left out. The next start will warn.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
   // Even without Redis the process listens. Its answers then say that the storage is unavailable.

@@ -26,7 +26,7 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // This fails if the policy is invalid. Otherwise every thread would fail later.
+  // The constructor throws if the policy is invalid. The process then ends at once, and not each thread later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);

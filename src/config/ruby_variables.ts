@@ -1,6 +1,6 @@
 /**
- * Settings that had another variable in the Ruby Routemaster, each with that old variable. The old variable is used if
- * the new one is not set.
+ * Environment variables that had another name in the Ruby Routemaster, each with its old name. The old variable is used
+ * if the new one is not set.
  */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
@@ -73,7 +73,7 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
 
 /**
  * Returns notes for operators who move from the Ruby Routemaster: one for each set variable that means something else
- * here, and one if METRIC_COLLECTION_SERVICE is unset, because that too means something else here.
+ * here. An unset METRIC_COLLECTION_SERVICE gets a note too, because that also means something else here.
  */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>

@@ -9,7 +9,7 @@ ID=…                          # of a delivery, a dead letter, a job or an even
 
 const IN_PATH: Record<string, string> = { token: '$TOKEN', id: '$ID' };
 
-/** Returns a curl command that makes a call of the API, for a shell in which these variables are set. */
+/** Returns a curl command that makes a call of the API. The command uses the shell variables that VARIABLES sets. */
 export function curlOf(method: string, path: string, operation: Operation): string {
   const roles = operation['x-roles'];
   const filled = path.replaceAll(

@@ -5,7 +5,7 @@ import type { JsonSchema } from './openapi.ts';
 /** Marks a named schema until it is moved to the components of the document. */
 const MARK = 'x-name';
 
-/** Makes JSON Schemas from schemas of zod. Collects the schemas that have a name in `components`. */
+/** Makes JSON Schemas from schemas of zod. Those that have a name are collected in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 
