@@ -11,7 +11,8 @@ local digest_keys = include('digest_keys')
 
 local KEPT_HOURS = 24
 
--- `key_of_this_hour` and `key_of_next_hour` are random keys. Each is stored only if its hour has no key yet.
+-- `key_of_this_hour` and `key_of_next_hour` are random keys. A key is stored only if its hour has none yet, so all
+-- processes sign with the key that was stored first.
 return function(call, args)
   local stored = call.keys.digest_keys()
   local this_hour = math.floor(call.now_ms / digest_keys.HOUR_MS)

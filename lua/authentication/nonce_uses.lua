@@ -18,9 +18,9 @@ local digest_keys = include('digest_keys')
 -- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce takes at most 20 KB of
 -- Redis.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce's uses grows at a time. A use whose `nc` is more than this number
--- beyond the end of the set is refused. If a client uses one nonce on many connections, its uses arrive out of order,
--- but each connection can be ahead by one use only.
+-- The bit set of a nonce's uses grows by this number of bits at a time. A use whose `nc` is further beyond the end of
+-- the set is refused. The number leaves room for uses that arrive out of order: a client that sends one nonce on many
+-- connections is ahead by at most one use on each of them.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger. Returns the reason if the use must be refused, and nothing if the set has

@@ -60,9 +60,9 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns more than 0 if a worker is new to Redis. Then all these workers are added to the set of workers of
-  -- their queue. The size of the set of `main` determines how many workers each kind of subscriber may hold (the shares
-  -- of lanes.lua).
+  -- HSET returns more than 0 if a worker is new to Redis. These workers are then added to the set of the workers of
+  -- their queue. The size of the set of `main` limits how many workers deliver to slow subscribers, to failing ones,
+  -- and for joins (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -77,8 +77,8 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply: an entry for each finished job. `removed` has, for each of these jobs, the
--- number of events of its batch, or false if the worker did not hold the job.
+-- Returns the field `acks` of the reply. It has two numbers for each finished job: held (1 or 0), and the number of
+-- events removed. `removed` has the number of events of each job's batch, or false if the worker did not hold the job.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
@@ -101,8 +101,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- Other workers are woken if the finished jobs made jobs ready that had waited for room in a lane or share, and the
-  -- workers of this call did not take all ready jobs.
+  -- The finished deliveries may have made waiting jobs ready. Other workers are woken if the workers of this call did
+  -- not take all of these jobs. The quarantine worker takes none of them, because it gets only the jobs of suspects.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

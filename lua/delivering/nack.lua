@@ -45,7 +45,7 @@ local function put_back(call, token, args, pauses)
     -- The batch was dropped during its delivery, so there is nothing to try again.
     redis.call('SREM', call.keys.jobs_index(q), job)
   elseif pauses then
-    -- The waiting jobs are sorted by score, so the score 0 puts this job before all others.
+    -- The score 0 puts this job before all other waiting jobs. So its batch is tried first when the pause ends.
     redis.call('ZADD', call.keys.jobs_waiting(token), 0, job)
     return pausing.pause(call, token, 'callback_gone')
   elseif args.delay_ms > 0 then

@@ -20,9 +20,9 @@ local function is_of(clients, token)
   return #clients == 0
 end
 
--- If the subscriber is held back after failures, ends the hold and makes this job its trial job. The trial job is the
--- single job by which a failing subscriber is tried again. A previous trial job that is scheduled for later is moved to
--- the waiting jobs. But a previous trial job that is about to run stays the trial job.
+-- Lets a subscriber that is held back after failures be tried now, and makes this job its trial job: the single job by
+-- which a failing subscriber is tried again. A previous trial job joins the waiting jobs if it is scheduled for later.
+-- If it is about to run, it stays the trial job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -87,10 +87,11 @@ local function judge_room(held, later, args)
   if held.bytes + later.bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Decides whether the events in `later` may wait in Redis. Returns the reason for a refusal, with the index of the
--- event if one event is the reason. Returns nothing if they may wait. If there is no room for them, only the event that
--- is due last is compared with the delayed events. That is cheap, and it still detects a repeated publication: while
--- any event of that publication waits, its last event waits too.
+-- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
+-- for the refusal, with the index of the event if one event is the reason.
+--
+-- If there is no room for the events, only the one that is due last is compared with the delayed events, which is
+-- cheap. It shows a repeated publication, because it waits as long as any other event of its publication.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
@@ -141,8 +142,8 @@ return function(call, args)
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- If storing failed, the publisher may send the publications again. Their delayed events and idempotency keys are not
-  -- stored in this case, because the script would then refuse the repeat.
+  -- If storing failed, the publisher may send the publications again. So their delayed events and idempotency keys are
+  -- not stored: with them, the script would refuse the repeated publications.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

@@ -13,8 +13,9 @@ local triggers = include('triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_BYTES = 1000000
--- Maximum due triggers that a script call looks at; those due first come first. It is twice the number that one
--- client may have by default. Looking at 2,000 takes Redis 1 ms.
+-- Maximum due triggers that a script call looks at. Those with the earliest due times are chosen. The maximum is twice
+-- the number of triggers that one client may have by default, so that triggers of other clients are also seen. Looking
+-- at 2,000 takes Redis 1 ms.
 local MAX_LOOKED = 2000
 
 -- Reads a trigger. Returns three values: its definition, the time at which it is due next, and the bytes of the
@@ -28,8 +29,9 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition
 end
 
--- Returns the positions in `entries` of at most `limit` triggers. They are chosen by taking one trigger of each client
--- in turn. `turn` is a number that chooses the client that begins.
+-- Chooses at most `limit` of the due triggers in `entries`, one of each client in turn. So a client with many due
+-- triggers does not keep others waiting. The number `turn` determines which client begins. Returns the positions of the
+-- chosen triggers in `entries`.
 local function in_turns(entries, turn, limit)
   local clients, places = {}, {}
   for i = 1, #entries, 2 do

@@ -13,7 +13,8 @@ the events about the closed join keys could not be published.
 local join_work = include('join_work')
 local open_keys = include('open_keys')
 
--- Pause before expired join keys are looked at again, if older events of the join are not counted yet.
+-- Pause before expired join keys are looked at again because the join has older events that it has not counted yet.
+-- Such an event may still complete a join key.
 local LOOK_AGAIN_MS = 250
 
 -- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.

@@ -68,8 +68,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
 end
 
--- Publishes an event of a trigger for each due time of a firing, oldest first. Stops when the work of the script call
--- is used up, but publishes at least one. Returns the number of published events.
+-- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops when the work of the
+-- script call is used up, but publishes at least one. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -89,7 +89,7 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores the result of a firing in its trigger: the counts, the next due time and the error.
+-- Stores in a trigger what became of its due times: the counts, the next due time and the error.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
@@ -104,8 +104,8 @@ local function settle(call, settlement)
   redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
 end
 
--- Checks whether a trigger may publish, and publishes its events. Returns the outcome and the number of due times
--- that fired. The changes to the trigger itself are added to `progress.settlements`, and stored after the events.
+-- Checks whether a trigger may publish, and publishes its events. Returns the outcome and the number of published
+-- events. The changes to the trigger itself are collected in `progress.settlements`, and stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)

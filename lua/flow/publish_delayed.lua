@@ -48,10 +48,11 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Adds the work of a topic to the work done, the first time that a script call takes events of this topic. Returns
--- false if the work would exceed the maximum. The first topic of a call is always accepted, even one with very many
--- subscribers: the maximum is then raised to twice the work of that topic, so that the call publishes more than one
--- event.
+-- Adds the work of a topic to the work done, when a script call first takes events of this topic. Returns false if the
+-- work would exceed the maximum.
+--
+-- The first topic of a call is always accepted, even one with very many subscribers. The maximum is then at least twice
+-- the work of that topic, so that the call publishes more than one event.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -67,8 +68,9 @@ local function begin_work(call, progress, client, topic)
   return true
 end
 
--- Takes events, due by `until_ms`, of the topic that a client publishes to next. Stops when the script call has done
--- its maximum of work, or when the client has used its part of that work. Returns false if the maximum is reached.
+-- Takes the events that are due by `until_ms` from the topic `client.first`, whose next event is the client's next one.
+-- Stops when the script call has done its maximum of work, or when the client has used its part of that work. Returns
+-- false if the maximum is reached.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -87,9 +89,9 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client whose next event is due first, and the time before which no other client has an event. Skips
--- clients that have used their part of the work. If all clients have used their parts, each gets another part. Returns
--- nothing if no event is due.
+-- Returns the client whose next event is due first, and the time (ms) until which its events come before those of all
+-- other clients. Skips clients that have used their part of the work. If all clients have used their parts, each gets
+-- another part. Returns nothing if no event is due.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()
@@ -112,9 +114,9 @@ local function first_client(progress, clients)
   return first_of_round()
 end
 
--- Takes due events until the script call has done its maximum of work. Returns true if due events are left. The
--- clients take turns to begin, even if others have earlier events. Otherwise a client whose events have many
--- subscribers could use every call alone.
+-- Takes due events until the script call has done its maximum of work. Returns true if due events are left. Each call
+-- begins with another client (`turn`), even if others have earlier events. Otherwise a client whose events have many
+-- subscribers could use up every call alone.
 local function take_all(call, progress, turn)
   local all, is_left = due_topics.clients(call, progress.taken)
   local clients = {}

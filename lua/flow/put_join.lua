@@ -23,8 +23,8 @@ local open_keys = include('open_keys')
 local topics = include('topics')
 
 -- Settings of the subscriber that stands for a join. It is `ordered`, so that its events are counted in the order of
--- acceptance. Its timeout is 0, so that batches are ready at once. Its batches are small enough for one script call
--- to count one.
+-- acceptance. Its timeout is 0, so that batches are ready at once. Its limits for events and bytes are low, so that one
+-- script call can count a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.
@@ -72,8 +72,8 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- A join of another client does not count. It can no longer publish to this topic, because the topic was deleted
-    -- since then.
+    -- A join of another client does not matter. The topic was deleted after that join had claimed it, so that join can
+    -- no longer publish to it.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)

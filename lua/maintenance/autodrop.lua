@@ -19,8 +19,8 @@ local drop_records = include('drop_records')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- The work of beginning a cut (a request to drop data of one subscriber or of all), of deleting a dead letter, and of
--- deleting a batch. The unit is about 1 µs of Redis, as for MAX_WORK in drop_records.lua.
+-- The work of a request in `cuts`, of deleting a dead letter, and of deleting a batch. The unit is about 1 µs of Redis,
+-- as for MAX_WORK in drop_records.lua.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)
@@ -54,8 +54,8 @@ local function drop_batches(call, run, cut)
   end
 end
 
--- Carries out a cut: drops the oldest dead letters and then the oldest batches, of one subscriber or of all. Stops when
--- the script call has done its maximum of work. Returns what was dropped, for the reply.
+-- Carries out one request of `cuts`: drops the oldest dead letters, and then the oldest batches, of one subscriber or
+-- of all. Stops when the script call has done its maximum of work. Returns the record of the request for the reply.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local cut = {

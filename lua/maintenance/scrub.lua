@@ -42,9 +42,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's job was given back, so the subscriber has room for one more delivery, which normally is that same
-  -- job. But if the subscriber is `ordered`, that job may have to wait for the job of the subscriber's oldest batch. So
-  -- the job of the oldest batch becomes instant here.
+  -- The dead worker's delivery has left the lane, so the subscriber may have another one. Usually the returned job
+  -- becomes that delivery, so no other job is made instant (0). But an `ordered` subscriber must get its oldest batch
+  -- first. If the job of that batch waits, `bring_back` makes it instant even with 0.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -137,8 +137,8 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch if it is damaged. An open batch is in order if it is in the set of current
--- batches, may be open, and has an entry that fits the subscriber's max_events and max_bytes.
+-- Closes the subscriber's open batch if it is damaged. A sound open batch is in the set of current batches, and
+-- `may_be_open` is true for it. Its entry in `batches:open` fits the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -14,18 +14,18 @@ local batches = include('batches')
 local findings = include('findings')
 local open_batches = include('open_batches')
 
--- Number of batches after which a script call begins no further slice. This limit bounds the time for which a call
--- blocks Redis.
+-- Number of batches after which a script call stops counting, so that it does not block Redis for too long. The next
+-- script call continues.
 local MAX_LISTS = 2000
--- Number of batches in a slice of an index. A slice has more batches only if several have the same score as the last
--- one of the slice.
+-- Number of batches in a slice, the part of an index that is counted at a time. Batches with the same score are in the
+-- same slice, so a slice can have more.
 local SLICE = 200
--- Stands for the number of members of a slice that contains an open batch. It equals no real number, so the next call
--- counts the slice again.
+-- Recorded in place of the number of batches of a slice that contains an open batch. It equals no real number, so the
+-- next script call counts the slice again. By then the open batch may have more events.
 local UNSETTLED = -1
 
--- Returns a description of what is counted. The description has the index of the batches or dead letters, a function
--- `list_of` that returns the Redis key of each, and the batches that may still get events (`open`). `read` is the
+-- Returns what is counted: either the batches or the dead letters of a subscriber. `index` is the key of their sorted
+-- set, `list_of` returns the Redis key of each, and `open` has the batch that may still get events. `read` is the
 -- number of lists counted so far.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
@@ -36,8 +36,8 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the batches between two scores, and their events. Returns both numbers. If one of the batches is open, the
--- first result is UNSETTLED instead.
+-- Counts the batches between two scores, and their events. Returns both numbers. If one of the batches is open, returns
+-- UNSETTLED in place of the number of batches.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
@@ -50,9 +50,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the batches of an index in slices (parts of about SLICE batches). A slice that was counted before is counted
--- again only if its number of batches has changed. Returns all slices, the sum of their events, and the score of the
--- last member. The sum is false if the script call reached MAX_LISTS before the end of the index.
+-- Counts the events of an index in slices (parts of about SLICE batches). A slice that was counted before is counted
+-- again only if its number of batches has changed. Returns the slices, the sum of their events, and the lower bound of
+-- the scores after the last slice. The sum is false if the script call stopped at MAX_LISTS.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

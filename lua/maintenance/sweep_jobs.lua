@@ -15,8 +15,8 @@ local findings = include('findings')
 local jobs = include('jobs')
 local lanes = include('lanes')
 
--- Returns a table that has an entry for each job that workers hold. The entry maps each of these workers to the number
--- of times that the job is in the worker's list.
+-- Returns which workers hold each job, and how often. A damaged list of a worker can have a job more than once, so the
+-- result maps each job to its workers, and each worker to the number of copies in its list.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -47,9 +47,9 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list. `times` is the number of copies of the job in this list, and `places`
--- the number of copies found elsewhere so far. One copy stays if `places` is 0, otherwise none. Returns the sum of both
--- numbers.
+-- Removes surplus copies of a job from a list. `times` is the number of copies in this list. `places` is the number of
+-- copies that were found before in other lists and sets. One copy stays if `places` is 0, otherwise none. Returns the
+-- sum of both numbers.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -63,7 +63,7 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Another worker keeps the job. The worker that loses it learns of the loss when its ack or nack is refused.
+      -- Another worker keeps the job. The worker that loses the job here is refused when it acks or nacks.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -89,9 +89,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a job that was in no state instant. While Ruby workers run, delivery jobs wait in the list of a share instead.
--- A share is the part of the workers that one kind of subscriber may hold. Ruby workers would take an instant job and
--- lose it, but they do not know the lists of the shares.
+-- Gives a state to a job that has none: makes it instant. But Ruby workers would take an instant delivery job and lose
+-- it. So while they run, the job goes to a list that they do not know: the jobs that wait until a worker may deliver to
+-- slow subscribers.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)
@@ -108,8 +108,8 @@ local function check(call, args, suspect, holders, found)
   local indexed = redis.call('SISMEMBER', call.keys.jobs_index(q), job) == 1
   local places = keep_one(call, q, suspect, holders)
   if places > 1 then findings.add(found, 'job_in_two_states', name) end
-  -- A job that delivers no batch, and is in neither the index nor any list or sorted set of jobs, has run since the
-  -- caller saw it.
+  -- The job delivers no batch, and is neither in the index nor in any list or sorted set of jobs. So it has run since
+  -- the caller saw it, and there is nothing to repair.
   if places == 0 and not indexed and not bid then return end
   if places == 0 then give_state(call, q, job, args.ruby_workers) end
   if not indexed then

@@ -76,7 +76,8 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time since when a join key is open, as its record tells. Returns nothing if there is no readable record.
+-- Returns the time (ms) from which a join key has been open, according to its record. Returns nothing if there is no
+-- readable record.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

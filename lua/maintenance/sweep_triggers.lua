@@ -10,7 +10,8 @@ unreadable trigger is left alone, without an entry, until its client replaces or
 local findings = include('findings')
 local triggers = include('triggers')
 
--- Returns the score that a trigger must have in `triggers:due`, and a word for the fault of the trigger, if it has one.
+-- Returns the score that a trigger must have in `triggers:due`. If something is wrong with the trigger itself, also
+-- returns the kind of finding to report.
 local function judge(call, client, name)
   local keys = call.keys
   local definition = redis.pcall('HGET', keys.triggers_of(client), name)
@@ -36,7 +37,7 @@ local function check(call, found, member)
   elseif fault and score then
     redis.call('ZREM', due, member)
   elseif fault == 'entry_without_trigger' then
-    -- The trigger was deleted since the sweep saw it.
+    -- The trigger was deleted since the sweep saw it, so nothing is wrong.
     fault = nil
   end
   if fault then findings.add(found, fault, member) end

@@ -15,8 +15,8 @@ A subject that no longer exists gets no entry, so that a late sample does not br
 ]]
 local counters = include('counters')
 
--- Time after its last entry at which Redis deletes a history of figures. The history of a removed topic or subscriber
--- is deleted at once.
+-- Redis deletes a history of figures this long after its last entry. The history of a removed topic or subscriber is
+-- deleted at once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)
@@ -26,9 +26,10 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends the figures to one history of a subject, which keeps `kept` entries. `slot` is the number of the present step
--- of time since the Unix epoch. Returns 1 if it appended the figures, and 0 if not. With `may_skip`, it does not append
--- figures that equal the last ones.
+-- Appends the figures to one of the two histories (fine and coarse) of a topic, a subscriber or the bus. The history
+-- keeps `kept` entries, at most one for each interval of time. `slot` is the number of the present interval since the
+-- Unix epoch. With `may_skip`, figures that equal the last ones are not appended. Returns the number of appended
+-- entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

@@ -22,8 +22,8 @@ local function slice_of(events)
   return { list = events, first = 1, last = #events }
 end
 
--- Stores events for the subscribers that a topic has in this partition. The topic lives in the other partition, which
--- has accepted these events.
+-- Stores events of a topic whose home is another partition. They go to the subscribers that the topic has in this
+-- partition. The home has already accepted the events.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(call, state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
@@ -37,7 +37,7 @@ local function end_subscriptions(call, state, name)
   state.unused[name] = true
 end
 
--- Publishes the events of a join, which lives in the other partition, to a topic that lives in this partition.
+-- Publishes the events of a join to a topic. The home of the topic is this partition; the join lives in another one.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client, events = slice_of(events) }
@@ -65,7 +65,8 @@ local function published(taken)
   return found
 end
 
--- Sets the clock of the script call to the time of an outbox entry. The number of an entry is its time in µs.
+-- Sets the time of the script call back to the time of an outbox entry, when its events were accepted. So deadlines and
+-- ages count from then. The number of an entry is its time in µs.
 local function go_back_to(call, number)
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)
@@ -77,8 +78,8 @@ local function names_in(set)
   return names
 end
 
--- Does the work of the outbox entries of one other partition, but leaves out entries that were done before. Returns the
--- number of the last entry that is done.
+-- Applies the outbox entries of one other partition. Ignores entries up to the number `last`, which were applied
+-- before. Returns the number of the last applied entry.
 local function apply(call, state, entries, last)
   for _, entry in ipairs(entries) do
     local number = outboxes.number_of(entry)
@@ -99,7 +100,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- A call may name the same partition twice, with the same entries.
+    -- A call may name the same partition twice, with the same entries. The second time, the entries that the first time
+    -- has applied are ignored.
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end
