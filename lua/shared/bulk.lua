@@ -9,7 +9,7 @@ local bulk = {}
 bulk.MAX_VALUES = 4000
 
 -- A value of more than 64 bytes. Setting it makes Redis store a hash as a table, until the hash is empty or Redis
--- restarts. Otherwise a hash of up to 512 fields is a list that Redis searches from the start: a look-up in a hash of
+-- restarts. A hash of up to 512 short fields is otherwise a list that Redis searches from the start: a look-up among
 -- 500 fields takes 3 µs instead of 0.1 µs.
 bulk.LONG_VALUE = ('-'):rep(65)
 
@@ -42,7 +42,7 @@ end
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- A hash that does not exist yet, and gets a single field, may stay a list.
+  -- A new hash that gets a single field may be stored as a list, because there is nothing to search.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', bulk.LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)
@@ -55,7 +55,8 @@ function bulk.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end
   local before, after = bulk.get_fields(gauge, tokens), {}
-  -- Many subscribers have the same sum, so each sum is formatted once: formatting costs more than a look-up.
+  -- The sums are texts. Many subscribers have the same sum, so each sum is formatted only once: formatting takes longer
+  -- than a look-up.
   local sums_by_count = {}
   for i = 1, #counts do
     local count, old = counts[i], before[i] or '0'

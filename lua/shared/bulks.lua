@@ -9,11 +9,11 @@ The record has the time and the UID of the last letter that was looked at, so th
 local jobs = include('jobs')
 local bulks = {}
 
--- Time after which Redis deletes the record of a bulk that has not changed.
+-- Redis deletes the record of a bulk (the retry or purge of many dead letters) this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the record of a bulk (the retry or purge of many dead letters). Returns nothing if the bulk is not in the
--- state `state`, or if another caller has already gone on to a later queue than `args.queue`.
+-- Returns the record of a bulk (the retry or purge of many dead letters, one queue after the other). Returns nothing if
+-- the bulk is not in the state `state`, or if another caller has already gone on to a later queue than `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -51,7 +51,8 @@ local function next_letters(call, args, record)
 end
 
 -- Looks at the next dead letters of a bulk. Returns the UIDs of the letters that match, the number looked at, and the
--- new state: `going` if this queue has further letters, `next` if another queue follows, `over` after the last queue.
+-- new state. The state is `going` if the present queue has further letters, `next` if another queue follows, and `over`
+-- after the last queue.
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)
@@ -75,7 +76,7 @@ function bulks.walk(call, args, record)
   return bids, #letters, is_over and 'over' or 'next'
 end
 
--- Queues the job of a bulk in `aux`.
+-- Adds the job of a bulk (the retry or purge of many dead letters) to the queue `aux`, unless the job is already there.
 function bulks.put_job(call, job)
   if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end

@@ -13,19 +13,17 @@ local choosing = {}
 -- blocks Redis.
 local MAX_PASSED_OVER = 500
 
--- Number of items of a batch's list that are read to see its header. If the list is short, these are all of its
--- items.
+-- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list is read
+-- as a whole.
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried.
+-- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind`
+-- is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
 --
--- `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine'. Workers of a quarantine take only the jobs of
--- suspects, which are batches that may have killed their workers.
---
--- A share is the part of the workers that all slow subscribers, all failing ones, or all joins may hold. `sharing`
--- has, for each share, the number of jobs that waited for room in it when the call began. Each job taken reduces that
--- number. Jobs that begin to wait during the call are not in it, so the call does not take them.
+-- `sharing` has the numbers of jobs that waited for room in each share when the call began. A share is the part of the
+-- workers that all slow subscribers, all failing ones, or all joins may hold. Each job taken reduces its number. So the
+-- call does not take jobs that begin to wait during the call.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -45,9 +43,9 @@ local function start_of_stray(call, bid)
   return choosing.start_of(call, bid)
 end
 
--- Returns the next job to try, or nothing if none is left. A share is the part of the workers that one kind of
--- subscriber may hold. Jobs that wait for room in a share come first if the share has room now, and are not tried
--- otherwise.
+-- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, but only if
+-- the share has room now. A share is the part of the workers that all slow subscribers, all failing ones, or all joins
+-- may hold.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -64,10 +62,9 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- Makes the job of a suspect wait for the quarantine. A suspect is a batch that two workers held when they died. The
--- quarantine is the process that delivers suspects one at a time. Returns true if the job must wait. Returns false if
--- the batch is no suspect, or if the quarantine itself asks. The history of a batch without an attempt (`begun` is '0')
--- is not read.
+-- If the batch of a job is a suspect, makes the job wait for the quarantine, and returns true. A suspect is a batch
+-- that two workers held when they died. The quarantine is a process that delivers nothing but suspects, one at a time,
+-- so its own jobs need no check. A batch without an attempt (`begun` is '0') is no suspect, so its history is not read.
 local function set_aside(call, choice, job, bid, begun)
   if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)

@@ -8,17 +8,17 @@ full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. A key in this file is something that the bus remembers for a client: an
--- idempotency key or a nonce. Each client has a bucket, which limits how many keys it may use. `key_of` is the function
--- that returns the Redis key of a client's bucket.
+-- Creates the working state of one script call. A key here is something that the bus remembers for a client, an
+-- idempotency key or a nonce. Each client has a bucket of `max` keys, and `key_of` returns the Redis key of this
+-- bucket. `window_ms` is the time for which a key is remembered.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time in which a client may use one more key.
+  -- Time in which the bucket of a client gains one key.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- True if the client may make no key now.
+-- True if the client's bucket is empty, so that the client may not use a new key now.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then

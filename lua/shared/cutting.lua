@@ -17,9 +17,9 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A batch of the default size is read at once.
 local CHUNK = 100
--- Maximum bytes of a batch that was attempted before. Such a batch is normally not cut, so that the next attempt has
--- the same UID and the same body. Only a larger one is cut, because its size may have killed the workers that attempted
--- it.
+-- Maximum bytes of a delivery of a batch that was attempted before. Such a batch is split only if it is larger, so that
+-- the next attempt normally has the same UID and the same body. A larger batch is split because its size may have
+-- killed the workers that attempted it.
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
@@ -29,8 +29,8 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns items of a batch's list, up to one chunk more than one delivery may have. Also returns true if they are
--- certainly too many events or bytes for one delivery.
+-- Returns items of a batch's list. Stops reading when the items are too many events or bytes for one delivery. Then
+-- also returns true. If the second result is false, the caller must still compare the bytes with the limit.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -58,8 +58,8 @@ local function last_that_fits(list, limits)
   return last
 end
 
--- Adds as many events of a batch to the reply as one delivery may have. Returns the items that were read, the
--- position of the last one that was added, the number of pieces, and whether the batch has more events.
+-- Adds as many events of a batch to the reply as one delivery may have. Returns the items that were read, the position
+-- of the last one that was added, the number of added reply items (pieces.lua), and whether the batch has more events.
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
   local list, is_cut = read_items(call, bid, start, limits)
@@ -76,10 +76,10 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score of a new batch that is cut off the batch `bid`, for the subscriber's index. The new score is the
--- score of `bid` less `events_left` (the number of events that stay in `bid`), but more than the scores of all older
--- batches. So the parts of a batch stay in order, even if several workers cut it. In an ordered lane there is no older
--- batch.
+-- Returns the score of a new batch that takes the first events of the batch `bid`, for the subscriber's index. The
+-- score is less than that of `bid` by `events_left` (the number of events that stay in `bid`), but more than the scores
+-- of all older batches. So if several workers take parts of `bid`, each part comes after the earlier ones. An `ordered`
+-- subscriber has no older batch then.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
@@ -87,8 +87,9 @@ local function place_of_part(index, bid, created_ms, events_left)
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Moves the items of a batch up to `last` to a new batch without attempts. The worker gets the job of the new batch.
--- The job of the old batch becomes instant again. Returns the UID and the job of the new batch.
+-- Splits a batch: moves its items up to the position `last` to a new batch, which has no attempts yet. The worker gets
+-- the job of the new batch. The job of the old batch becomes instant again. Returns the UID and the job of the new
+-- batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
@@ -104,8 +105,8 @@ function cutting.cut(call, given, worker, bid, list, last)
   local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
   redis.call('ZADD', keys.batches_queued(token), place, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  -- The number `cuts` changes with each cut. A sweep that is counting the batches of this subscriber notices the
-  -- change, and counts again.
+  -- The number `cuts` changes each time a batch is split. A sweep that is counting the batches of this subscriber
+  -- notices the change, and counts again.
   redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
   redis.call('SADD', keys.jobs_index(q), job)
   redis.call('LSET', keys.jobs_pending(q, worker), 0, job)

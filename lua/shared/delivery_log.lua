@@ -25,8 +25,8 @@ local open_batches = include('open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
--- When all logs together are full, the longest log loses LUMP records at a time. One script call removes at most
--- MAX_REMOVED records. Many must go after an operator has lowered the limit.
+-- When all logs together are full, LUMP records of the longest log are removed at a time, and at most MAX_REMOVED in
+-- one script call. Many records must be removed after an operator has lowered the limit.
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
@@ -36,8 +36,9 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of records in a log, rounded down to whole UNITs. Returns nil for an empty log, because
--- `deliveries:logs` does not list empty logs.
+-- Returns the number of records in a log in the form in which it is stored: rounded down to whole UNITs, so that it
+-- need not be written for each record. Returns nil for an empty log, because `deliveries:logs` does not list empty
+-- logs.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -95,8 +96,8 @@ function delivery_log.cut(call, name, counted, removed)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs together have at most `max` records. The stored
--- number of each log is rounded down, by up to UNIT - 1 records, so the sum is corrected by that much for each log.
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records. The stored number
+-- of each log is rounded down, so it may be up to UNIT - 1 too low. The total is corrected by as much for each log.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -120,9 +121,9 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Adds an entry to the trail of an ending ('taken' or 'dropped'). A trail is a list that tells which logs were written
--- when. The entry says that this script call has appended records to the logs of these subscribers. A trail keeps as
--- many entries as there may be records.
+-- Adds an entry to the trail of an ending ('taken' or 'dropped'). The entry says that this script call has appended
+-- records to the logs of these subscribers. From the trail, a listing of all subscribers learns which logs it must
+-- read. The trail keeps the last `max` entries, because there are at most as many records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail = call.keys.deliveries_trail(ending)
@@ -130,8 +131,8 @@ function delivery_log.follow(call, ending, tokens, max)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than `place` (ms). A trail is the list that tells which logs
--- were written when. Its entries are sorted by time, so the search halves the range at each step.
+-- Returns the number of entries of a trail that are older than the time `place` (ms). A trail is the list that tells
+-- which logs were written when. Its entries are sorted by time, so the search halves the range at each step.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -165,8 +166,9 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record: puts the present time in front of it, and `closed_ms` (text), if given. Records that one script
--- call completes get times 1 µs apart. Making a record takes longer than 1 µs, so no two records have the same time.
+-- Completes a record: puts the present time in front of it, and then `closed_ms` (text; 0 if it is missing). The
+-- records of one script call get times 1 µs apart. Making a record takes longer than 1 µs, so the times of the next
+-- script call are later. So no two records have the same time.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record

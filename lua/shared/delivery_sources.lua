@@ -18,10 +18,9 @@ local delivery_sources = {}
 -- no more than that from most sources.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, since most of them
--- may be in another state than the wanted one. After that many batches, an iterator returns `{ place, id, stopped =
--- true }`. `sources` is the number of sources (indexes and logs) that the caller asked for, even if they have no
--- entries.
+-- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because it may have
+-- to look at many that are not in the wanted state. After that number, an iterator returns `{ place, id, stopped = true
+-- }`. `sources` counts the sources (indexes and logs) that the caller asked for, even those without entries.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -80,8 +79,8 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source: the entries of an index. A listing may have a source for each subscriber, so sources share their
--- functions.
+-- Returns a source of a listing: the entries of an index. Returns nothing if the listing wants none of them. A listing
+-- may have a source for each subscriber, so all sources share one function, `open_index`.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -101,8 +100,7 @@ local function batch_reader(call, listing, state)
   return listing.readers[name]
 end
 
--- Returns a source of a listing that reads the batches in an index. If `state` is given, only batches in that state are
--- listed.
+-- Returns a source of a listing: the batches in an index. If `state` is given, only batches in that state are listed.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
@@ -111,8 +109,8 @@ function delivery_sources.dead_letters(call, listing, index)
   return index_source(listing, index, 1, function(bid) return delivery_states.dead_letter(call, bid) end)
 end
 
--- Returns an iterator over the single batch of a source, or over nothing if the batch is not in the state that the
--- source wants.
+-- Returns an iterator over the single batch of a source that `add_singles` made. The iterator returns nothing if the
+-- batch is not in the wanted state.
 local function read_single(source)
   local is_read = false
   return function()
@@ -125,8 +123,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source for each of these batches that is queued. The source has that batch alone, and lists it only if it is
--- in the state `state`.
+-- Adds each of these batches that is queued to the listing, as a source of its own. A batch is listed only if it is in
+-- the state `state` when the listing comes to it.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -142,13 +140,15 @@ function delivery_sources.add_singles(call, listing, sources, bids, state)
   end
 end
 
--- The index of the last item of a list, as text. Redis takes longer to convert a Lua number.
+-- The position of the last item of a list. It is a text, because Redis takes longer to convert a Lua number.
 local LAST = '-1'
 
--- Searches a log for the newest record that is not newer than the time `place`. Returns the position of the record in
--- the log, and its time. Returns nothing if all records are newer. Each step of the search reads two records. The first
--- step looks near the part of the log (`listing.part`) where the record of the previous log was found, because
--- subscribers of the same topics have similar logs. Each further step halves the range.
+-- Searches a log for the newest record that is not newer than the time `place` (ms). Returns the position of the record
+-- in the log, and its time. Returns nothing if all records are newer.
+--
+-- Each step of the search halves the range, except the first. The first step looks near the part of the log
+-- (`listing.part`) where the record of the previous log was found, because subscribers of the same topics have similar
+-- logs.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -169,8 +169,8 @@ local function position_at(listing, list, place)
   if low > 0 then return low, low_place end
 end
 
--- Returns an iterator over the records of the log of a source, newest first. It starts at `source.position`, or at the
--- end of the log. It returns only records within the bounds of the listing.
+-- Returns an iterator over the records of one delivery log, newest first. It starts at `source.position`, or at the end
+-- of the log. It returns only records within the bounds of the listing.
 local function read_log(source)
   local listing, list, items, at, size = source.listing, source.list, {}, 0, MIN_CHUNK
   local bounds, position = listing.bounds, source.position or redis.call('LLEN', list) / 2
@@ -193,7 +193,7 @@ local function read_log(source)
   end
 end
 
--- Returns a source of a listing that reads the records of a log. It begins at the bounds of the listing, or at the time
+-- Returns a source of a listing: the records of a delivery log. It begins at the bounds of the listing, or at the time
 -- `newest` (ms) if that is given. The log is read only when needed, because a bus can have thousands of logs, and a
 -- listing never reaches most of them.
 function delivery_sources.log(call, listing, ending, token, newest)

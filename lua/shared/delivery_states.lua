@@ -32,7 +32,7 @@ local function workers_by_token(call, seen)
   return seen.workers
 end
 
--- Returns a table that maps each job of a subscriber that a worker holds to this worker.
+-- Returns the jobs of a subscriber that are in flight: a table that maps each job to the worker that holds it.
 local function held_of(call, seen, token)
   local held = seen.held[token]
   if held then return held end

@@ -13,13 +13,14 @@ local merging = include('merging')
 local delivery_trail = {}
 
 -- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
--- that tells which delivery logs were written when.
+-- that tells when which delivery logs were written.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- Stands for an id if a listing stops between two records. No id is less than this text.
+-- The id with which a listing stops between two records. No id is less than this text, so the next page begins with the
+-- next older record.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the entries of a trail (the list that tells which logs were written when), the newest first.
--- The first entry is the last one that is older than `place` (ms).
+-- Returns an iterator over the entries of a trail (the list that tells when which logs were written) that are older
+-- than `place` (ms), the newest first.
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)
@@ -48,8 +49,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that a script call has written, as its `entry` in the trail tells. Records that no longer exist,
--- or are outside the bounds of the listing, are left out. The newest record is the last.
+-- Returns the records that one script call has written, the newest last. `entry` is the entry of the trail that names
+-- the logs of these records, and `place` its time (ms). Records that no longer exist, or are outside the bounds of the
+-- listing, are left out.
 local function records_of(reader, entry, place)
   local records = {}
   for token in entry:gmatch('\n([^\n]+)') do
@@ -100,8 +102,8 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of a listing that reads the records of all logs with this ending. The listing opens this source at
--- once, because the place (the time) of its first entry is not known.
+-- Returns a source of a listing: the records of all logs with this ending. Its `place`, the time of its first record,
+-- is not known before it is read. So it is infinite, which makes the listing read this source at once.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

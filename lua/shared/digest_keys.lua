@@ -8,9 +8,9 @@ is the hour, with the time of the replacement as the fraction.
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- Replaces all keys that sign nonces if the nonce uses were stored by another Redis, or by an earlier run of this one,
--- because then some of these uses may be lost. The check takes 6 µs. Keys of an earlier release stay, because that
--- release did not store the run.
+-- Replaces all keys that sign nonces if Redis was restarted or replaced since they were made, because some nonce uses
+-- may then be lost. Each run of Redis has its own id. The check takes 6 µs. Keys of an earlier release stay, because
+-- that release did not store the id.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   local run = redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

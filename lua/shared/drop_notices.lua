@@ -14,8 +14,8 @@ local function sum_of(field, value, before)
   return value + before
 end
 
--- Adds drops to a hash. The hash then has as `from` the earlier of the two first times, and as `to` the later of the
--- two last times.
+-- Adds drops (field, value, …) to a hash. Numbers of batches and events are added up. `from` becomes the earlier of the
+-- two times, and `to` the later one.
 local function add_drops(hash, drops)
   local fields, sums = {}, {}
   for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
@@ -47,8 +47,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried a notice was dropped or buried before the subscriber accepted it. So the notice is added
-    -- to the drops that are not reported yet.
+    -- The batch that carried a notice was dropped, or became a dead letter, before the subscriber accepted it. So the
+    -- notice is added to the drops that are not reported yet.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

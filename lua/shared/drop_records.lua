@@ -10,8 +10,8 @@ local batches = include('batches')
 local drop_notices = include('drop_notices')
 local drop_records = {}
 
--- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2
--- ms. Counting one chunk of events of the largest size takes as much.
+-- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
+-- Counting a single chunk of the largest events is as much work.
 local MAX_WORK = 1900
 -- The work of making a record, of counting an event, and of each byte of that event, in the units of MAX_WORK.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
@@ -43,8 +43,8 @@ local function record_of(records, token)
   return sum
 end
 
--- Returns the topic of an event, or an empty text if the event cannot be read. Legacy events (of the Ruby
--- Routemaster, or of layout 1) are MessagePack ["e", {o = topic, …}].
+-- Returns the topic of an event, or an empty text if the event cannot be read. An event in an older form (of the Ruby
+-- Routemaster, or of version 1 of our layout) is MessagePack ["e", {o = topic, …}].
 local function topic_of(event)
   local topic = event:match('^{"id":"[^"]*","topic":"([a-z0-9_]+)"')
   if topic then return topic end
@@ -55,7 +55,7 @@ local function topic_of(event)
   return topic
 end
 
--- Adds items of a list, which are events, to the counts by topic. `first` is the position of the first of them.
+-- Counts events by topic: adds them to `counts`. The events are the items of a list from position `first` on.
 local function count_events(records, items, first, counts)
   local bytes = 0
   for i = first, #items do
@@ -90,9 +90,9 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to the drops of its subscriber. Returns three values: true, the subscriber's token, and
--- what the delivery log keeps of the batch. The caller then deletes the batch. If the list is gone, returns only
--- true. If the next script call must continue counting the events, returns false; the batch must then stay.
+-- Adds a batch or dead letter to the drops of its subscriber. Returns true, the subscriber's token, and what the
+-- delivery log keeps of the batch; the caller then deletes the batch. If the list is gone, returns only true. If its
+-- events are not all counted yet, returns false. The batch must then stay, and the next script call continues to count.
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]

@@ -50,10 +50,11 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from its field for the trial job (the
--- single job by which a failing subscriber is tried again). When a job ends, a waiting job normally becomes instant.
--- Dropped jobs never end, so this function makes a waiting job instant for each dropped job that was not waiting. For
--- an `ordered` subscriber this is the job of the batch that is now the oldest.
+-- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field for its trial job (the
+-- single job by which a failing subscriber is tried again).
+--
+-- Normally, a waiting job becomes instant when a delivery of the subscriber ends. A dropped job never runs, so a
+-- waiting job becomes instant here for each dropped job that was not waiting itself.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

@@ -14,8 +14,9 @@ local due_topics = {}
 
 -- Number of entries of a topic that one command reads.
 local CHUNK = 20
--- Maximum topics that a script call looks at; those due first come first. It is twice the number that one client may
--- own by default. Looking at 2,000 takes Redis 4 ms.
+-- Maximum topics that a script call looks at. Those with the earliest due events are chosen. The maximum is twice the
+-- number of topics that one client may own by default, so that topics of other clients are also seen. Looking at 2,000
+-- takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
 -- Moves a topic to its next delayed event: sets the fields `entry` and `due_ms`. After the last event, `due_ms` is
@@ -57,8 +58,9 @@ local function read_next(call, client)
   end
 end
 
--- Finds the topic of a client whose next event is due first: sets the client's fields `first` and `until_ms`. Reads
--- further topics only while they may have an earlier event.
+-- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Events of this topic that
+-- are due by `client.until_ms` come before those of the client's other topics. Reads further topics only while they may
+-- have an earlier event.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms
