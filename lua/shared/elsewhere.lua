@@ -7,8 +7,8 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Reads the field `elsewhere` of a topic. The field has a mark for each other partition that has subscribers of the
--- topic. Returns a list of these marks, which is empty if the topic has no such field.
+-- Reads the field `elsewhere` of a topic. Returns a list of marks, which is empty if the topic has no such field. A
+-- mark is an entry for another partition that has subscribers of the topic.
 function elsewhere.read(text)
   local marks = {}
   for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
@@ -17,7 +17,7 @@ function elsewhere.read(text)
   return marks
 end
 
--- Stores the marks of a topic. A mark names another partition that has subscribers of the topic.
+-- Stores the marks of a topic: an entry for each other partition that has subscribers of the topic.
 function elsewhere.store(call, topic, marks)
   local texts = {}
   for i, mark in ipairs(marks) do
@@ -30,7 +30,7 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns the number of subscribers of a topic in other partitions. Each of the `marks` has the number of one
+-- Returns the number of subscribers that a topic has in other partitions. Each of its `marks` has the number of one
 -- partition.
 function elsewhere.count(marks)
   local count = 0
@@ -38,7 +38,8 @@ function elsewhere.count(marks)
   return count
 end
 
--- Returns the numbers of the partitions that the marks name, as one text, separated by commas.
+-- Returns the numbers of the partitions that have subscribers of a topic. They are one text, separated by commas. Each
+-- of the topic's `marks` has one of them.
 function elsewhere.partitions(marks)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = mark.partition end

@@ -16,11 +16,12 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
 
--- Returns an empty collection of finished jobs. For each subscriber, `taken` has the accepted batches, their number of
--- events, the health points gained, the duration of the last delivery (ms), and the records of the batches for the
--- delivery log. `undelivered` has the records of batches whose subscriber had left when a worker acquired them.
--- `closed` maps the UID of a batch to the time (ms, as text) at which it was closed. It lacks batches that were never
--- open, because their first events filled them.
+-- Creates an empty collection of finished jobs. `taken` has, for each subscriber, the accepted batches, their number of
+-- events, the health points gained, the duration of the last delivery (ms), and the records for the delivery log.
+-- `undelivered` has the records of batches whose subscriber had left before a worker acquired them.
+--
+-- `closed` has the time (ms, as text) at which each batch was closed. A batch that was filled by its first events was
+-- never open, and is not in it.
 local function collection(args, closed)
   return {
     workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
@@ -73,8 +74,8 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Stores the effects of one subscriber's accepted batches. Returns a true value if they ended the subscriber's trial,
--- during which it could have one delivery in flight at most.
+-- Stores the effects of one subscriber's accepted batches. Returns a true value if they ended the subscriber's trial. A
+-- subscriber that fails, or has never accepted a batch, is on trial: it may have only one delivery in flight.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -135,9 +136,11 @@ local function settle(call, collected, args)
 end
 
 -- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the script: q,
--- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log. Returns a list with the number of events of each job's
--- batch, or false if the worker does not hold the job. Also returns whether waiting jobs became instant. No worker is
--- told of such jobs, so the caller must assign them or report how many jobs are ready.
+-- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log.
+--
+-- Returns a list with the number of events of each job's batch, or false if the worker does not hold the job. Also
+-- returns whether waiting jobs became instant. They are not announced to other workers, so the caller must assign them
+-- to workers or announce them.
 function finishing.finish_all(call, args, finished)
   local workers, bids, removed = {}, {}, {}
   if #finished == 0 then return removed, false end

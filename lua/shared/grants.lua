@@ -20,17 +20,17 @@ local grants = {}
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
--- Makes the table to which the grants of one call are added:
---   uids         makes the UIDs of batches that are cut off larger ones
+-- Makes the table to which the grants (the jobs that one script call assigns to workers) are added:
+--   uids         makes the UIDs of batches that are split off larger ones
 --   list         the grants
---   pieces       the reply of acquire. The first piece is set last, by acquire: it describes the grants. The
---                others are the jobs and events of the grants.
+--   pieces       the items of acquire's reply. Acquire sets the first one last: it describes the grants. The others
+--                are the packed jobs of the grants, each followed by the texts of its events.
 --   events       how many events the reply has; `bytes`: their size
 --   unleased     the grants that `settle` gives a new lease
 --   holders      the workers that got a new job
 --   lane_of      for each worker that entered a lane: the subscriber whose lane it is
---   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if a job is only
---                given once more
+--   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets
+--                the same job once more
 --   open_of      the open batch of a subscriber, or false if it has none; only for those looked up so far
 function grants.begin(choice, reader, uid_seed)
   return {
@@ -43,8 +43,8 @@ local function is_full(given)
   return given.choice.is_exhausted or given.events >= MAX_EVENTS or given.bytes >= MAX_BYTES
 end
 
--- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, number
--- of pieces.
+-- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
+-- number of reply items that have these events.
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
@@ -68,9 +68,9 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one
--- delivery, a part of it is cut off and granted instead. If the subscriber has left, the batch is not read, because
--- the worker will only delete it.
+-- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one delivery,
+-- its first events become a new batch, which is granted instead. If the subscriber has left, the batch is not read,
+-- because the worker will only delete it.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
   if lane.callback then

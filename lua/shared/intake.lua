@@ -10,11 +10,11 @@ local elsewhere = include('elsewhere')
 local outboxes = include('outboxes')
 local intake = {}
 
--- Creates the working state of one script call, without limits on topics and idempotency keys. `topics` has the
--- topics read so far, by name, and `accepted` lists the topics that got events. `run` is a slice with the events of
--- successive publications to one topic. `tokens` lists the subscribers that get events, and `slices` has a slice of
--- events for each. `fingerprints` has the fingerprint of each accepted publication, by the digest of its idempotency
--- key. `outgoing` has the work for other partitions.
+-- Creates the working state of a script call without limits on topics and idempotency keys. `topics` has the topics
+-- read so far, by name, and `accepted` lists the topics that got events. `run` collects the events of successive
+-- publications to one topic. `tokens` lists the subscribers that get events, and `slices` has the events of each.
+-- `fingerprints` has the fingerprint of each accepted publication, by the digest of its idempotency key. `outgoing` has
+-- the work for other partitions.
 function intake.begin_unlimited()
   return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
 end
@@ -91,9 +91,9 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the current run, which has the events of successive publications to one topic. Gives its events to every
--- subscriber of the topic, and to the other partitions that have subscribers of it. Subscribers that had no events in
--- this script call share one slice of the list of events; each of the others gets a copy.
+-- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to every subscriber of
+-- the topic, and to the other partitions that have subscribers of it. All subscribers that had no events in this script
+-- call share one list of events. For each of the others, the events are appended to a list of its own.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -176,8 +176,8 @@ function intake.accept(call, taken, publication)
   return topic
 end
 
--- Accepts or refuses a publication as a whole. Returns the outcome, and the number of the topic's subscribers in all
--- partitions, each of which gets the events (0 if the publication is refused).
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events,
+-- in all partitions. The number is 0 if the publication is refused.
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end

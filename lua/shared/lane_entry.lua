@@ -60,15 +60,16 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- While this job was the trial job, the job of the oldest batch may have waited for the trial job to end.
+  -- While a subscriber has a trial job, its other jobs wait. One of them may be the job of the oldest batch. That job
+  -- becomes instant now, because the subscriber has no trial job any more.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- Enters a worker into a share, which is the part of the workers that one kind of subscriber may hold, such as all slow
--- subscribers. Returns true if the share has room. Otherwise returns false and makes the job wait. If the subscriber
--- has deliveries in flight, the job waits in the lane of the subscriber. Otherwise it waits for the share, as the trial
--- job of the subscriber.
+-- Enters a worker into a share, which is the part of the workers that all slow subscribers, all failing ones, or all
+-- joins may hold. Returns true if the share has room. Otherwise returns false and makes the job wait. If the subscriber
+-- has deliveries in flight, the job waits in its lane. Otherwise the job waits for room in the share, and becomes the
+-- trial job of the subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -83,15 +84,15 @@ local function enter_share(call, reader, lane, share, worker, job)
 end
 
 -- Returns true if the lane of a subscriber that is not on trial has room for another delivery. There is always room for
--- a quarantine, the process that delivers suspects. Its only worker delivers nothing else, and a suspect that had to
--- wait would need another quarantine.
+-- a quarantine, a process with one worker that delivers only suspects (batches that may have killed workers). A suspect
+-- that waited in the lane would have to be given to a quarantine once more.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
   return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
 end
 
--- Counts a delivery that begins. Returns true.
+-- Counts a delivery that begins, for the decisions that follow in this script call. Returns true.
 local function begin(reader, lane)
   lane.in_flight = lane.in_flight + 1
   reader.entered = reader.entered + 1

@@ -23,8 +23,8 @@ local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns the Redis keys that `key` makes for all shares, as several results. A share is the part of the workers that
--- one kind of subscriber may hold.
+-- Returns the Redis keys that the function `key` makes for all shares, as several results. A share is the part of the
+-- workers that all slow subscribers, all failing ones, or all joins may hold.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
@@ -32,8 +32,8 @@ local function of_all(key)
 end
 
 -- Returns the number of lanes that have exactly one worker in the slow share, the part of the workers that all slow
--- subscribers may hold together. Workers that entered the share earlier in this script call are in no lane yet, so each
--- counts as a lane of its own. The number is read once in a script call, and lane_entry adds workers that enter later.
+-- subscribers may hold together. A worker that entered the share in this script call is in no lane yet, so it counts as
+-- a lane of its own. The lanes are counted once in a script call, and lane_entry adds those that come later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -51,10 +51,11 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share, the part of the workers that one kind of subscriber may hold; 0
--- or less means none. A quarter of the slow share is kept for lanes without deliveries in flight, and `holds_some` is
--- true for all other lanes. Late deliveries enter the slow share even without room. If they have filled all of it, the
--- lanes without deliveries may still use that quarter.
+-- Returns how many more deliveries may enter a share; 0 or less means none. A share is the part of the workers that all
+-- slow subscribers, all failing ones, or all joins may hold.
+--
+-- A quarter of the slow share is kept for lanes without deliveries in flight; for other lanes `holds_some` is true.
+-- Late deliveries enter the slow share even if it is full. Lanes without deliveries may still use their quarter then.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -78,9 +79,9 @@ function lanes.width(call, own_limit, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries in flight that a lane may have after a spare worker has begun one. Spare
--- workers deliver only while all other workers of their thread hang. `in_flight` is the present number of deliveries in
--- the lane. `entered` is the number of deliveries, in all lanes, that this script call has begun but not stored yet.
+-- Returns how many deliveries in flight a lane may have when a spare worker begins one of them. Spare workers deliver
+-- only while all other workers of their thread hang. `in_flight` is the present number of deliveries in the lane.
+-- `entered` is the number of deliveries, in all lanes, that this script call has begun but not stored yet.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -92,8 +93,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait for room in it. A share is the part of the workers that one
--- kind of subscriber may hold, such as all slow subscribers. Usually no job waits, and a single command finds that out.
+-- Returns, for each share, the number of jobs that wait for room in it. A share is the part of the workers that all
+-- slow subscribers, all failing ones, or all joins may hold. Usually no job waits, and a single command finds that out.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -122,8 +123,8 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares, the parts of the workers that each kind of subscriber may hold. Returns the number
--- of workers that were in a share.
+-- Removes workers from their shares, the parts of the workers that all slow subscribers, all failing ones, or all joins
+-- may hold. Returns the number of workers that were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no worker is in a share, and a single command finds out whether one is.
@@ -142,8 +143,9 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares (a share limits the workers of one kind of subscriber). `tokens` has the
--- lane of each worker, or false. Returns, for each lane, the number of workers that have left it.
+-- Removes workers from their lanes and shares (a share limits the workers of all slow subscribers, all failing ones, or
+-- all joins). `tokens` has the lane of each worker, or false. Returns, for each lane, the number of workers that have
+-- left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -161,8 +163,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes the worker from its lane and from its share, which limits the workers of one kind of subscriber. Returns the
--- lane (the subscriber's token), or nothing if the worker was in none.
+-- Removes the worker from its lane and from its share, which limits the workers of all slow subscribers, all failing
+-- ones, or all joins. Returns the lane (the subscriber's token), or nothing if the worker was in none.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

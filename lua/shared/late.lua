@@ -24,9 +24,9 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Finds late deliveries. The worker of each enters the slow share (the part of the workers that all slow subscribers
--- may hold together), unless it is in a share already. The subscriber counts as slow from then on. Does nothing if a
--- lease was given in the current interval of LOOK_EVERY_US, because the call that gave the lease has searched.
+-- Finds late deliveries. Their subscribers count as slow from then on. Their workers enter the slow share (the part of
+-- the workers that all slow subscribers may hold together), unless they are in a share already. Does nothing if a lease
+-- was given in the current interval of LOOK_EVERY_US, because the call that gave it has searched.
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do

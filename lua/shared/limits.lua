@@ -42,12 +42,13 @@ local function end_joins(call, client, patterns_of)
   return ended
 end
 
--- Limits a client. `entries` has its topic patterns, separated by spaces: one entry for `publish` and one for
--- `subscribe`. A missing entry means no limit. Subscriptions that the patterns do not permit end. So do joins with a
--- source topic, or a topic to publish to, that the patterns do not permit. Triggers of topics that are not permitted
--- pause. The client still owns its topics, so that nobody else can take their names. But it may not delete a topic that
--- it may no longer publish to. Returns the tokens of the joins that ended; the caller deletes their batches and dead
--- letters next.
+-- Limits the topics of a client. `entries` has its topic patterns, separated by spaces: one entry for `publish` and one
+-- for `subscribe`. A missing entry means no limit. The client still owns its topics, so that nobody else can take their
+-- names. But it may not delete a topic that it may no longer publish to.
+--
+-- Subscriptions to topics that the patterns do not permit end. Joins end if the patterns do not permit a source topic,
+-- or a topic to which the join publishes. Triggers pause if the patterns do not permit their topic. Returns the tokens
+-- of the joins that ended; the caller deletes their batches and dead letters next.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')

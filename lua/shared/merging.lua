@@ -19,8 +19,8 @@ local function is_larger(id, other)
   return false
 end
 
--- True if an entry comes before another one. Each entry is given by its place (the time in ms by which it is listed)
--- and its id.
+-- True if one entry comes before another one in a listing. `place` is the time (ms) by which an entry is listed. The
+-- newer entry comes first. At the same time, the larger id comes first.
 function merging.is_before(place, id, other_place, other_id)
   if place ~= other_place then return place > other_place end
   return is_larger(id, other_id)
@@ -72,8 +72,9 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources, newest first. The places of the sources (the times of their
--- first entries) are sorted as numbers. Sorting the sources themselves, which are tables, takes Lua ten times as long.
+-- Returns an iterator over the entries of all sources, newest first. The sources are sorted by their `place`, the time
+-- of their first entry. The times are sorted as numbers: sorting the sources themselves, which are tables, takes Lua
+-- ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

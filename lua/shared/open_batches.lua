@@ -47,15 +47,16 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the bytes of these events must be counted, because they could fill the batch. They must always be
--- counted for a subscriber that has set limits of its own. Such a subscriber has a longer entry in `batches:open`.
+-- Returns true if the bytes of these events must be counted: always if the subscriber has set limits of its own,
+-- otherwise only if the events are large enough to fill the batch. An entry of `batches:open` that is longer than a UID
+-- belongs to a subscriber with limits of its own.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Returns two values for a new batch with these events: the text to store in `batches:room`, and the number of bytes
--- that still fit into the batch.
+-- Returns two values for a new batch that has `bytes` bytes of events: the text to store in `batches:room`, and the
+-- number of bytes that still fit into the batch.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
@@ -106,7 +107,7 @@ function open_batches.close_open(call, token, bid)
   redis.call('SREM', call.keys.batches_current(token), bid)
 end
 
--- Stores that a batch that was open is closed now.
+-- Stores the present time as the time at which the batch was closed. The batch must have been open.
 function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
@@ -124,9 +125,9 @@ function open_batches.has_no_closed(call)
   return fields == 0 or fields == 1 and redis.call('HEXISTS', hash, '') == 1
 end
 
--- Returns a table that maps each of these batches that was open and is closed now to the time (ms, as text) at which it
--- was closed. Batches that were filled by their first events were never open, and are not in the table. If all batches
--- of the bus are like that, the function finds it out in a fifth of the time that HMGET takes.
+-- Returns the times (ms, as text) at which these batches were closed, by UID. A batch that is still open is not in the
+-- table. Nor is one that was never open, because its first events filled it. If no batch has a stored time, finding
+-- that out takes a fifth of the time that HMGET takes.
 function open_batches.closed_times(call, bids)
   local hash, closed = call.keys.batches_closed(), {}
   if #bids == 0 or open_batches.has_no_closed(call) then return closed end

@@ -39,7 +39,7 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key, from now on. Returns its record.
+-- Opens a join key that is not open. Its time to expire counts from now. Returns its new record.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -57,8 +57,8 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Deducts from a complete join key the events that completed it. If the join key has further events, it stays open,
--- from now on. Otherwise it is closed. Returns the ids of the deducted events.
+-- Deducts from a complete join key the events that completed it. If the join key has further events, it stays open, and
+-- its time to expire counts from now. Otherwise it is closed. Returns the ids of the deducted events.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then

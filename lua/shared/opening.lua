@@ -16,8 +16,8 @@ local opening = {}
 
 -- Maximum batches that one script call opens for subscribers whose events fill several batches. Opening a batch takes
 -- Redis 13 µs: 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond the maximum, all
--- further events of a subscriber go into one long batch, which costs no more than its events. Acquire then cuts
--- deliveries off that batch (cutting.lua).
+-- further events of a subscriber go into one long batch, which costs no more than its events. Acquire then delivers
+-- that batch in parts (cutting.lua).
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. `uid_seed` is the text with which all UIDs of the call begin: 16
@@ -26,8 +26,8 @@ function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed) }
 end
 
--- Begins to collect references to new batches. Scores and times are formatted once, because Redis takes 0.5 µs to
--- convert each Lua number.
+-- Begins to collect what is written to indexes and queues about new batches. Scores and times are formatted once,
+-- because Redis takes 0.5 µs to convert each Lua number.
 local function begin_collection(call, opened)
   opened.now = string.format('%d', call.now_ms)
   opened.queue_score = string.format('%d', call.now_us)
@@ -76,8 +76,8 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
   return true
 end
 
--- Collects the references to a new batch. Its job is instant if the batch is full already, or if the subscriber's
--- timeout is 0. Otherwise it is scheduled.
+-- Collects what is written to indexes and queues about a new batch. The job of the batch is instant if the batch is
+-- full already, or if the subscriber's timeout is 0. Otherwise it is scheduled.
 local function collect(call, opened, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = opened.index, opened.scheduled
@@ -120,7 +120,7 @@ function opening.open(call, opened, token, slice, first)
   if #opened.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Writes the collected references of all batches that were opened since `enter` was last called.
+-- Writes to indexes and queues what was collected about the batches that were opened since `enter` was last called.
 function opening.enter(call, opened)
   if not opened.index then return end
   local keys = call.keys

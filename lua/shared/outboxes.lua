@@ -124,8 +124,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- True if `max_bytes` or more wait for one of the partitions that have subscribers of a topic. Each of the `marks` of
--- the topic names such a partition.
+-- True if outbox entries of `max_bytes` or more wait for one of the partitions that have subscribers of a topic. Each
+-- of the topic's `marks` names such a partition.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

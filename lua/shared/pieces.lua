@@ -3,9 +3,9 @@ Pieces: the items of acquire's reply that hold jobs and events. `given` is the t
 ]]
 local pieces = {}
 
--- Maximum bytes of a piece of the reply, except for a longer single event. It is the size of Lua's buffer for joining
--- texts. Longer texts are copied several times: batches in one piece took up to three times as long, and one of 260
--- MB blocked Redis for 5 s.
+-- Maximum bytes of a piece, an item of acquire's reply that has events. Only a single longer event makes a longer
+-- piece. The maximum is the size of Lua's buffer for joining texts. Longer texts are copied several times: batches in
+-- one piece took up to three times as long, and one of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
@@ -14,9 +14,10 @@ local function add_piece(given, list, first, last, size)
   given.bytes = given.bytes + size
 end
 
--- Adds the events from position `first` to `last` of a list to the reply. JSON events that follow each other are joined
--- with commas, as one piece. An event in an older form (of the Ruby Routemaster, or of version 1 of our layout) is a
--- piece of its own, which the worker recognizes by its first byte. Returns the number of added pieces.
+-- Adds the events from position `first` to `last` of a list to the reply, as pieces (items of the reply). JSON events
+-- that follow each other are joined with commas into one piece. An event in an older form (of the Ruby Routemaster, or
+-- of version 1 of our layout) is a piece of its own, which the worker recognizes by its first byte. Returns the number
+-- of added pieces.
 function pieces.add_events(given, list, first, last)
   local before, from, size, is_open = #given.pieces, first, 0, false
   for i = first, last do
@@ -33,7 +34,7 @@ function pieces.add_events(given, list, first, last)
   return #given.pieces - before
 end
 
--- Removes the last `count` pieces from the reply. Together these have `bytes` bytes.
+-- Removes the last `count` pieces (items with events) from the reply. Together these have `bytes` bytes.
 function pieces.take_back(given, count, bytes)
   for _ = 1, count do given.pieces[#given.pieces] = nil end
   given.bytes = given.bytes - bytes

@@ -40,11 +40,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Puts a header before a list of events that has none. A Ruby web process creates such a list if it mistakes an open
--- batch of this bus for one of the Ruby Routemaster: it appends events under the UID of that batch, but under the Ruby
--- kind of key, so Redis creates a second list, without a header. The second list becomes a separate batch. Returns the
--- UID of this new batch, its subscriber's token and its time of creation. Returns nothing if the batch of this bus no
--- longer exists, because only that batch names the subscriber.
+-- Puts a header before a list of events that has none, and makes the list a batch of its own. A Ruby web process
+-- creates such a list if it mistakes an open batch of this bus for one of the Ruby Routemaster. It then appends events
+-- under the UID of that batch, but under the Ruby kind of key.
+--
+-- Returns the UID of the new batch, its subscriber's token and its time of creation. Returns nothing if the batch of
+-- this bus no longer exists, because only that batch names the subscriber.
 local function add_header(call, bid)
   local keys = call.keys
   local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))

@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum keys of a subscriber that sign at the same time. A client that gets no answer repeats its call, and each
--- repeat makes a key.
+-- Maximum keys of a subscriber that sign at the same time. Without this limit, a client that repeats its call because
+-- it got no answer would add a key each time.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber after a change: `newest`, then the keys of `before`. Each replaced key

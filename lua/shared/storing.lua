@@ -88,7 +88,7 @@ function storing.store(call, uid_seed, taken)
     calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)
     if #counts < #taken.tokens then counts[#counts + 1] = 0 end
   end
-  -- The batches that were opened so far are entered even after an error.
+  -- The batches that were opened so far need their jobs even after an error.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end

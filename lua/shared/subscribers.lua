@@ -31,9 +31,11 @@ function subscribers.fail(call, token, failure)
 end
 
 -- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all, and the last
--- delivery took `took_ms`. The subscriber counts as slow if that is more than `slow_ms`. Otherwise it counts as quick,
--- unless another of its deliveries is late. Returns whether the subscriber still exists, and a true value if the
--- accepted batches ended its trial.
+-- delivery took `took_ms`. If it took longer than `slow_ms`, the subscriber counts as slow. Otherwise it no longer
+-- counts as slow, unless another of its deliveries is late.
+--
+-- Returns whether the subscriber still exists, and a true value if the accepted batches ended its trial. During its
+-- trial it could have only one delivery in flight.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -51,10 +53,10 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Ends the trial of a subscriber, so that its jobs can run normally. A trial job that is scheduled for later becomes
--- instant. A trial job may also wait for room in a share, the part of the workers that one kind of subscriber may hold.
--- Such a job keeps its place there. That happens only in the scripts subscribe and resume, because a subscriber with
--- such a job has no delivery in flight.
+-- Ends the trial of a subscriber, so that all its jobs can run. A trial job that is scheduled for later becomes
+-- instant. A trial job that waits for room in a share (the part of the workers that all slow subscribers, all failing
+-- ones, or all joins may hold) stays there. Only subscribe and resume can meet such a job, because its subscriber has
+-- no delivery in flight.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -37,8 +37,9 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells other partitions to end their subscriptions to a topic. Each of the `marks` of the topic names a partition that
--- has subscribers of it. The marks stay until these subscriptions have ended. Returns false if there are no marks.
+-- Tells the other partitions that have subscribers of a topic to end these subscriptions. Each of the topic's `marks`
+-- names one of these partitions, and stays until the subscriptions there have ended. Returns false if there are no
+-- marks.
 local function end_elsewhere(call, topic, marks)
   if #marks == 0 then return false end
   local outgoing = outboxes.begin()
@@ -77,7 +78,8 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if creating those of these topics that do not exist would bring the number of all topics above `max`.
+-- True if there is no room for all of these topics: adding those that do not exist would bring the number of all topics
+-- above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end

@@ -4,10 +4,12 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber. They are a sorted set, with the time (µs) at which each job was
--- added. In a list, dropping the jobs of the oldest batches would be slow, because jobs that are tried again stand near
--- the end. Jobs that one script call adds get times 1 µs apart. Adding a job takes longer than 1 µs, so jobs that later
--- script calls add come after these.
+-- Adds a job to the waiting jobs of a subscriber, which are a sorted set with the time (µs) at which each job was
+-- added. They are not a list, because dropping the jobs of the oldest batches would be slow: jobs that are tried again
+-- stand near the end.
+--
+-- Jobs that one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so
+-- jobs that later script calls add come after these.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
@@ -21,9 +23,9 @@ function waiting.oldest_job(call, token)
 end
 
 -- Makes up to `max` waiting jobs of a subscriber instant, beginning with the one that has waited longest. They come
--- after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber, only the job of the oldest
--- batch becomes instant, even if `max` is 0. While the subscriber is paused or has a trial job, no job becomes instant.
--- When the trial job has ended, the others follow.
+-- after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber `max` does not matter: only
+-- the job of the oldest batch becomes instant. Does nothing while the subscriber is paused or has a trial job, because
+-- its other jobs must then wait.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
