@@ -123,8 +123,8 @@ local function read_single(source)
   end
 end
 
--- Adds each of these batches that is queued to the listing, as a source of its own. A batch is listed only if it is in
--- the state `state` when the listing comes to it.
+-- Adds a source to the listing for each of these batches that is queued. The batch is listed only if it is in the state
+-- `state` when the listing comes to it.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
