@@ -131,6 +131,23 @@ test('sub, topic and secret do as the API', async (t) => {
   assert.equal((await terminal.rtm(`sub list ${options}`)).status, 0);
 });
 
+test('token limit replaces the topics that a client may use', async () => {
+  const { token, options } = await client('limited');
+  const limited = async () => {
+    const [line = ''] = (await terminal.rtm(`token list --json ${asRoot()}`)).stdout.split('\n');
+    const { publish, subscribe } = JSON.parse(line).find((each: { token: string }) => each.token === token);
+    return { publish, subscribe };
+  };
+  const limit = `token limit ${token} ${asRoot()}`;
+  assert.deepEqual(await terminal.rtm(`${limit} --publish orders,shop_* --subscribe=`), silent);
+  assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
+  const refused = await terminal.rtm(`pub created widgets https://shop.example.com/1 ${options}`);
+  assert.match(refused.stderr, /^forbidden: /);
+  assert.deepEqual(await terminal.rtm(limit), silent);
+  assert.deepEqual(await limited(), { publish: undefined, subscribe: undefined });
+  assert.match((await terminal.rtm(`token limit nobody ${asRoot()}`)).stderr, /^client_not_found: /);
+});
+
 test('trigger lists and fires', async (t) => {
   const { topic, publisher, receiver } = await bus.scene(t);
   const { token, secret } = publisher;
@@ -162,6 +179,9 @@ test('trigger lists and fires', async (t) => {
   assert.deepEqual(fired, { ...silent, stdout: `${receiver.events[0]?.id}\n` });
   assert.equal(receiver.urls[0], event.url);
   assert.match((await terminal.rtm(`trigger fire nothing ${options}`)).stderr, /^trigger_not_found: /);
+  const byRoot = await terminal.rtm(`trigger fire daily --client ${token} ${asRoot()}`);
+  await until(() => receiver.events.length === 2);
+  assert.deepEqual(byRoot, { ...silent, stdout: `${receiver.events[1]?.id}\n` });
 });
 
 test('dead lists, shows, retries and purges', async (t) => {
