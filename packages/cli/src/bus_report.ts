@@ -1,6 +1,9 @@
 import { type Figures, sumOf } from './figures.ts';
 
-/** The figures of a bus, and the time at which they were read, by the monotonic clock of this machine. */
+/**
+ * The metrics of a bus at one moment. `atMs` is by the monotonic clock of this machine, so that setting the clock does
+ * not distort rates.
+ */
 export interface Reading {
   atMs: number;
   figures: Figures;
@@ -12,14 +15,16 @@ export interface SubscriberLine {
   oldest_seconds: number;
   delivered: number;
   failed: number;
-  /** The health of the subscriber, 0 to 100. Null if the subscriber has left, but some of its data is still stored. */
+  /**
+   * The health of the subscriber, 0 to 100. Null if the bus shows no health: the subscriber has left, but some of its
+   * data is still stored.
+   */
   health: number | null;
   dead_letters: number;
 }
 
 /**
- * The report that `rtm top` shows. Rates are per second. A rate is null if there is no earlier reading to compare
- * with.
+ * The report that `rtm top` shows. Rates are per second. They are null if there is no earlier reading to compare with.
  */
 export interface BusReport {
   published: number;
@@ -40,11 +45,14 @@ export interface BusReport {
   subscribers: (SubscriberLine & { delivered_rate: number | null; failed_rate: number | null })[];
 }
 
-/** Returns a report of the bus. Subscribers that fail come first, and then those whose events have waited longest. */
+/**
+ * Returns a report of the bus. Rates compare `now` with `earlier`. Subscribers whose deliveries fail come first, and
+ * then those whose events have waited longest.
+ */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // The bus shows a counter only after it has counted something.
+  // A counter that is missing in `earlier` was 0, because the bus shows a counter only after it has counted something.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -97,7 +105,8 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // A subscriber that has only totals has left the bus, so it gets no line.
+  // The subscribers in `known` have a queue, a health or dead letters. A subscriber that has only counters has left the
+  // bus, so it gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

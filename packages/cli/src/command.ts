@@ -3,7 +3,7 @@ import type { Routemaster } from '@routemaster/client';
 export interface Option {
   type: 'string' | 'boolean';
   short?: string;
-  /** The name of the value in help texts, such as URL. */
+  /** The placeholder of the value in help texts, such as URL. A `boolean` option has no value. */
   value?: string;
   help: string;
 }
@@ -12,7 +12,9 @@ export interface Option {
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
-  /** Returns a client for the bus that `--bus` names. `timeoutMs` is the maximum duration of its calls. */
+  /**
+   * Returns a client for the bus that `--bus` names. `timeoutMs` is the time limit of each call that the client makes.
+   */
   connect(options?: { timeoutMs?: number }): Routemaster;
   /** The URL and the credentials that `connect` uses. */
   target(): Target;
@@ -40,7 +42,7 @@ export interface Streams {
 export interface Command {
   /** One word, or two, such as `token add`. */
   name: string;
-  /** The arguments as help shows them. There are several forms if the command can be called in several ways. */
+  /** The arguments as help shows them: one text for each way to call the command. */
   args: readonly string[];
   options?: Readonly<Record<string, Option>>;
   help: string;
@@ -50,7 +52,7 @@ export interface Command {
 /** Thrown if the command line is wrong. The exit status is then 1. */
 export class UsageError extends Error {}
 
-/** A failure whose message tells the user everything, so that no stack is shown. The exit status is then 2. */
+/** A failure that its code and its message explain to the user. The exit status is then 2. */
 export class Failure extends Error {
   readonly code: string;
 
@@ -65,7 +67,7 @@ export function textOption({ options }: Call, name: string): string | undefined 
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Returns an option as a number. Throws UsageError if it is not a whole number. */
+/** Returns an option as a number, or undefined if it is not given. Throws UsageError if it is not a whole number. */
 export function numberOption(call: Call, name: string): number | undefined {
   const text = textOption(call, name);
   if (text === undefined) return undefined;
@@ -73,7 +75,7 @@ export function numberOption(call: Call, name: string): number | undefined {
   return Number(text);
 }
 
-/** Reads all entries of a listing. (Node 20 has no Array.fromAsync.) */
+/** Returns all entries of a listing, like Array.fromAsync, which Node 20 does not have. */
 export async function collect<Entry>(listing: AsyncIterable<Entry>): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const entry of listing) entries.push(entry);

@@ -2,7 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/** Prints a script for a shell, which completes the names of `commands` and their options. */
+/** Prints a script by which a shell completes commands and their options. `common` has the options of every command. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };
@@ -12,7 +12,7 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** Returns the words that a user may type next, for each beginning of a command. */
+/** Returns the words that may follow each beginning of a command. For example, `add` and `list` may follow `token`. */
 function followers(commands: Commands): Map<string, Set<string>> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {

@@ -7,14 +7,14 @@ import { textOf } from './tables.ts';
 
 const TIMEOUT_MS = 10_000;
 /**
- * Maximum difference between two clocks that counts as fine. The header Date has only whole seconds, and an answer
- * takes some time.
+ * Maximum clock difference that is reported as fine. The measurement itself can be wrong by seconds: the header Date
+ * has only whole seconds, and an answer takes some time.
  */
 const MAX_SKEW_MS = 10_000;
 
 /**
- * Checks, from this machine and with these credentials, whether the bus works. Prints each finding. Throws Failure if a
- * finding is bad.
+ * Checks from this machine, with the given credentials, whether the bus works. Prints the finding of each check. Throws
+ * Failure if a finding is bad.
  */
 export async function examine(call: Call): Promise<void> {
   const findings: Finding[] = [];
@@ -96,7 +96,7 @@ function clockFinding({ date }: Reached): Finding {
     const advice = 'A router in front of the bus removes the header Date.';
     return { check, isWell: false, detail: 'the bus does not say its time', advice };
   }
-  // The header Date is cut to whole seconds, so on average the true time of the bus is half a second later.
+  // The header Date has no fractions of a second, so on average the true time of the bus is half a second later.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
     return { check, isWell: true, detail: 'this machine and the bus agree about the time' };
@@ -111,8 +111,8 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     await bus.pulse();
     return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
   } catch (error) {
-    // After an error that may pass, the client repeats the call until its time limit, and then throws TimeLimitError.
-    // The cause of that error is the last failure, which says what is wrong.
+    // After a transient error, the client repeats the call until its time limit, and then throws TimeLimitError. The
+    // cause of the TimeLimitError is the last failure, which says what is wrong.
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;
@@ -131,9 +131,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/**
- * Returns the name of the client, or the role, to which the credentials belong. Only root and viewers may list jobs.
- */
+/** Returns a text that says to whom the credentials belong. Only root and viewers may list jobs. */
 async function whoIs(bus: Routemaster): Promise<string> {
   const isWatcher = await bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => true,

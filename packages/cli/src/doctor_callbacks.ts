@@ -3,8 +3,8 @@ import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * A subscription that the bus shows with its health. In compatibility mode the bus also shows a client the
- * subscriptions of others, but without their health.
+ * A subscription that the bus shows with its health. In compatibility mode (the bus answers like the Ruby Routemaster),
+ * a client also gets the subscriptions of other clients, without their health.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
@@ -63,7 +63,8 @@ async function findingOf(subscription: Subscription): Promise<Finding> {
   }
   if (last_attempted_at !== null)
     return { check, isWell: true, detail: `${detail}; no delivery failed lately` };
-  // Nothing was delivered yet, so the bus cannot know whether the callback works.
+  // The bus has not tried this callback yet. Only the attempt from this machine shows whether the callback can be
+  // reached.
   if (unreached === undefined) return { check, isWell: true, detail: `${detail}; nothing was delivered yet` };
   const advice =
     'Start the receiver. If it is in a network of the bus alone, publish something, and look again.';

@@ -44,8 +44,8 @@ export async function certificateFinding(url: string): Promise<Finding> {
 }
 
 /**
- * Opens a connection, with TLS if the URL is https, but sends nothing. Resolves with what went wrong, or with
- * undefined if nothing did.
+ * Connects to the server of a URL, with TLS if the URL is https, but sends nothing. Resolves with undefined if the
+ * connection succeeds, and otherwise with a text that says what went wrong.
  */
 export async function reach(url: string): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
@@ -66,7 +66,10 @@ function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
   return connectTls({ ...to, rejectUnauthorized: false, ...(isName && { servername: host }) });
 }
 
-/** Waits for an event of a socket. Resolves with undefined when the event comes, and otherwise with what went wrong. */
+/**
+ * Waits for an event of a socket. Resolves with undefined when the event comes. Resolves with a text that says what
+ * went wrong if the socket fails or the event does not come in time.
+ */
 async function connected(socket: Socket, event: string): Promise<string | undefined> {
   try {
     await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });

@@ -1,12 +1,12 @@
-/** The figures of `GET /metrics`, by name: a value for each set of labels. */
+/** The figures (metrics) of `GET /metrics`. Each name has a list of values, one for each set of labels. */
 export type Figures = Map<string, { labels: Record<string, string>; value: number }[]>;
 
 const LINE = /^routemaster_(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
 /**
- * Reads the figures `routemaster_…` from Prometheus's text format. Returns them under their names without this
- * prefix.
+ * Reads the metrics of the bus from Prometheus's text format. Returns them under their names without the prefix
+ * `routemaster_`.
  */
 export function readFigures(text: string): Figures {
   const figures: Figures = new Map();
@@ -27,7 +27,7 @@ function readLabels(text: string): Record<string, string> {
   return Object.fromEntries(labels);
 }
 
-/** Returns the sum of the values of a figure that have these labels; 0 if there is no such value. */
+/** Returns the sum of a metric's values that have these labels. The sum is 0 if no value has them. */
 export function sumOf(figures: Figures, name: string, labels: Record<string, string> = {}): number {
   const wanted = Object.entries(labels);
   return (figures.get(name) ?? [])

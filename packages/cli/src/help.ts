@@ -1,7 +1,7 @@
 import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
-/** Returns a usage line for each form of a command. Options that all commands have are left out. */
+/** Returns a usage line for each way to call the command. The options that every command has are left out. */
 export function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
   return args.map((form) => {

@@ -6,13 +6,16 @@ import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/re
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
 import { textOf, timeOf } from './tables.ts';
 
-/** The default port for deliveries. `bin/receive` has the same port, and `bin/start` allows callbacks there. */
+/**
+ * The default port on which `rtm listen` receives deliveries. `bin/receive` has the same port, and a bus that
+ * `bin/start` runs may deliver to it.
+ */
 const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;
 
 /**
  * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client already
- * has a subscription, because the end of listening would end that subscription too.
+ * has a subscription, because `listen` ends the client's subscription when it stops.
  */
 export async function listen(call: Call): Promise<void> {
   const bus = call.connect();

@@ -4,7 +4,7 @@ import { number } from './tables.ts';
 const BAR_WIDTH = 30;
 const REDRAW_MS = 100;
 
-/** Counts the stored events. If stderr is a terminal, also shows them as a bar. */
+/** Counts the stored events. If stderr is a terminal, also shows the number and a progress bar there. */
 export class Progress {
   stored = 0;
   readonly #beganMs = performance.now();

@@ -3,7 +3,10 @@ import { text } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 
-/** The words of the Ruby tool for types of events, each with the name that the type has in the API. */
+/**
+ * The event types of the API, each under the word that the command line has for it. The Ruby tool `rtm` has the same
+ * words.
+ */
 const TYPES = {
   created: 'create',
   updated: 'update',

@@ -1,6 +1,6 @@
 import { Failure } from './command.ts';
 
-/** The entry of one bus in the file `.rtmrc`. */
+/** One entry of the file `.rtmrc`: the address of a bus, and credentials for it. */
 export interface BusEntry {
   bus?: string;
   token?: string;
@@ -8,8 +8,8 @@ export interface BusEntry {
 }
 
 /**
- * Reads the file `.rtmrc`, which is YAML: names, each with the indented keys `bus`, `token` and `secret`. Other keys
- * are ignored. Throws Failure for a line that is neither a name nor an indented key.
+ * Reads the file `.rtmrc`, which is YAML: names of buses, each with the indented keys `bus`, `token` and `secret`.
+ * Other keys are ignored. Throws Failure for a line that is neither a name nor an indented key.
  */
 export function readRtmrc(text: string): Map<string, BusEntry> {
   const entries = new Map<string, BusEntry>();

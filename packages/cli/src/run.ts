@@ -60,7 +60,7 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** Returns true if a form of the command takes as many arguments as were given. */
+/** Returns true if one of the ways to call the command takes as many arguments as were given. */
 function fits({ args }: Command, given: number): boolean {
   return args.some((form) => {
     const words = form.replace(/--\S+( \S+)?/g, '').match(/\S+/g) ?? [];

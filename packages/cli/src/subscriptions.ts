@@ -1,7 +1,10 @@
 import { type Call, collect, numberOption } from './command.ts';
 import { rubyYaml } from './yaml.ts';
 
-/** Subscribes the client. Deliveries carry the `uuid`, which is the client's token, as with the Ruby tool. */
+/**
+ * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` (the user name in the credentials of deliveries) is
+ * the client's token.
+ */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
   const { token } = call.target();

@@ -1,6 +1,9 @@
 import { type Call, collect } from './command.ts';
 
-/** Prints only the token on stdout, because scripts for the Ruby tool expect that. */
+/**
+ * Creates a client. Without --json, prints only its token on stdout, because scripts for the Ruby tool `rtm` expect
+ * that. The secret goes to stderr.
+ */
 export async function addToken(call: Call): Promise<void> {
   const [name = '', token] = call.args;
   const client = await call.connect().createClient({ name, token });

@@ -9,8 +9,8 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const TIMEOUT_MS = 5000;
 /**
- * Time over which rates are computed, once there are readings of that age. It is longer than the 5 seconds by which
- * counters can lag.
+ * Time over which rates are computed, once earlier readings of that age exist. It is longer than 5 seconds, the default
+ * interval at which the bus stores its counters. In a shorter time, a counter might not change at all.
  */
 const RATES_OVER_MS = 10_000;
 
@@ -20,8 +20,8 @@ const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows the bus until Ctrl-C: on a screen or, with --json, as a line every two seconds. With --once, or without a
- * terminal and without --json, shows it only once.
+ * Shows a report of the bus every two seconds until Ctrl-C: on a screen or, with --json, as a line. With --once, or
+ * without a terminal and without --json, shows one report.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
@@ -51,8 +51,8 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Yields a report every two seconds until the signal is aborted. If a report after the first one fails, the failure is
- * passed to `complain`, and the next attempt follows.
+ * Yields a report every two seconds until the signal is aborted. An error of the first report is thrown. A later error
+ * of the client is passed to `complain`, if that is given, and the next report follows.
  */
 async function* reportsOf(
   call: Call,

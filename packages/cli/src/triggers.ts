@@ -29,8 +29,8 @@ function scheduleOf({ cron, timezone, every, at }: Trigger['schedule']): string 
 }
 
 /**
- * Returns the time at which a trigger fires next, or `paused` for a paused trigger. A paused trigger has a next time
- * too, but does not fire then.
+ * Returns the time at which a trigger fires next, `paused` for a paused trigger, or null for one that never fires
+ * again. `next_at` of a paused trigger is ignored, because it does not fire then.
  */
 function nextOf({ paused, next_at }: Trigger): string | null {
   if (paused) return 'paused';

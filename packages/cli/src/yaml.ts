@@ -1,20 +1,20 @@
 /** A value that can be written as YAML: any value that JSON can have. */
 export type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-// Matches texts that must be quoted, because YAML would read them as something else, such as yes, 12 and 12:30.
+// Matches texts that YAML would read as something other than a text, such as yes, 12 and 12:30. They must be quoted.
 const NOT_TEXT =
   /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
 const PLAIN = /^[\w/.][\w/.:@%?&=+~,;()$*!-]*$/;
 
-/** Returns a value as Ruby's `YAML.dump` writes it, with symbols as keys. */
+/** Returns a value as Ruby's `YAML.dump` writes it, with Ruby symbols (such as `:name`) as keys. */
 export function rubyYaml(value: Yaml): string {
   const body = block(value, '');
   return body.startsWith('\n') ? `---${body}` : `--- ${body}`;
 }
 
 /**
- * Returns the text of a value. The text is on the line of the key if the value has no parts, and otherwise on the lines
- * below the key.
+ * Returns the text of a value, to be written after its key. A scalar, or an empty list or object, stays on the line of
+ * the key. Any other value begins on the next line.
  */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);

@@ -8,12 +8,15 @@ export interface Answer {
   text: string;
 }
 
-/** Maximum characters of an answer that an error quotes, if the answer is not a problem document. */
+/**
+ * Maximum number of characters that an error quotes from an answer. Only answers that are not problem documents are
+ * quoted.
+ */
 const MAX_QUOTED = 200;
 
 /**
- * Returns the error for an answer with a status other than 2xx. The class of the error depends on the code of the
- * problem.
+ * Returns the error for an answer with a status other than 2xx. The class of the error depends on the `code` in the
+ * problem document.
  */
 export function problemOf({ status, headers, text }: Answer): ProblemError {
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
@@ -49,8 +52,8 @@ function withoutDocument(status: number, headers: Headers, text: string): string
 }
 
 /**
- * Returns the ms for which a header Retry-After asks to wait. The header has seconds or a date (RFC 9110). Returns
- * undefined for anything else.
+ * Returns the ms to wait according to a header Retry-After, which has seconds or a date (RFC 9110). Returns undefined
+ * if the header is missing or has neither.
  */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;

@@ -39,8 +39,8 @@ export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 
   CallOptions;
 
 /**
- * Selects dead letters. A client reaches only its own dead letters. Root names a `subscriber`. With `join`, only the
- * dead letters of that join are selected.
+ * Selects the dead letters to retry or purge. Root must name a `subscriber`; a client reaches only its own dead
+ * letters. With `join`, only the dead letters of that join are selected.
  */
 interface Whose {
   subscriber?: string | undefined;
@@ -159,7 +159,10 @@ export abstract class Api {
     return this.list('GET /joins', options);
   }
 
-  /** Resolves with a join and up to `limit` of its open join keys (by default 100): those that were opened first. */
+  /**
+   * Resolves with a join and its open keys, oldest first. A key is open while events of some of the join's topics are
+   * still missing for it. `limit` is the maximum number of keys, by default 100.
+   */
   join(
     name: string,
     { client, limit, ...options }: Owner & { limit?: number | undefined } & CallOptions = {},
@@ -184,7 +187,7 @@ export abstract class Api {
     return this.call('DELETE /topics/:name/delayed/:id', { params: { name: topic, id } }, options);
   }
 
-  /** Resolves with a topic. The answer includes the subscribers of the topic that the caller may see. */
+  /** Resolves with a topic, including those of its subscribers that the caller may see. */
   topic(name: string, options?: CallOptions) {
     return this.call('GET /topics/:name', { params: { name } }, options);
   }
@@ -198,7 +201,9 @@ export abstract class Api {
     return this.list('GET /triggers', options);
   }
 
-  /** Resolves with a trigger. `preview` is the number of its next times that the answer lists. */
+  /**
+   * Resolves with a trigger. With `preview`, the answer lists that many of the times at which the trigger fires next.
+   */
   trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
     return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
   }
@@ -231,7 +236,7 @@ export abstract class Api {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Tries at once a batch that waits for its deadline or for its next attempt. */
+  /** Delivers a batch at once that waits for more events or for its next attempt. */
   retryDelivery(id: string, options?: CallOptions) {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
@@ -274,7 +279,10 @@ export abstract class Api {
     return this.call('POST /api_tokens', { body: client }, options);
   }
 
-  /** Limits a client to these topics from now on. If one of the limits is left out, it ends. */
+  /**
+   * Limits the topics to which a client may publish and subscribe. The new limits replace both old ones: a limit that
+   * is left out ends.
+   */
   limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
   }
@@ -306,8 +314,8 @@ export abstract class Api {
   }
 
   /**
-   * Resolves with some of the events that were accepted in the last seconds, newest first. Call it again every few
-   * seconds.
+   * Resolves with some of the events that were accepted in the last seconds, newest first. The first answer is empty,
+   * because the bus notes events only while somebody asks. Call it every few seconds.
    */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);

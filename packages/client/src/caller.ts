@@ -15,9 +15,9 @@ export class Caller {
   }
 
   /**
-   * Makes a call. Resolves with the answer if its status is 2xx. After a failure, the call is repeated if the bus has
-   * certainly not done it, or if the call `isRepeatable`. If a repeated DELETE is answered 404, the call resolves,
-   * because an earlier attempt has probably deleted what the call names.
+   * Makes a call. Resolves with the answer if its status is 2xx. After a transient failure, the call is repeated if the
+   * bus has certainly not done it, or if it `isRepeatable`. If a repeated DELETE is answered 404, the call resolves,
+   * because an earlier attempt has probably deleted the thing already.
    */
   async call(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;

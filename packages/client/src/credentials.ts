@@ -5,8 +5,8 @@ export interface Credentials {
   /** Returns the value of the Authorization header. Returns undefined if the bus must first send a challenge. */
   authorization(method: string, target: string): string | undefined;
   /**
-   * Uses the challenge in an answer 401. `answered` is the Authorization header that this answer has refused. Returns
-   * true if the request should be sent again.
+   * Takes the challenge of an answer 401 for the next requests. `answered` is the Authorization header of the refused
+   * request. Returns true if that request should be sent again.
    */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }
@@ -24,8 +24,8 @@ interface Challenge {
 }
 
 /**
- * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request with the same nonce has an `nc` that is one
- * higher than that of the request before.
+ * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request with the same nonce has a higher `nc` than
+ * the request before, because the bus accepts each `nc` of a nonce only once.
  */
 export class Digest implements Credentials {
   readonly #token: string;
@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Uses the challenge in an answer 401. If `answered` used an older nonce than the present one, keeps the present one,
-   * because another request has already got a newer nonce.
+   * Takes the challenge of an answer 401 for the next requests. If the refused request did not use the latest nonce,
+   * the latest nonce is kept, because another request has got it meanwhile.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

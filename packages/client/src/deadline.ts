@@ -18,7 +18,7 @@ export interface CallOptions {
 const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * The two ways in which a deadline ends a call. One of these methods is called, once, unless the deadline is cleared
+ * What happens when a deadline ends a call. One of these methods is called, once, unless the deadline is cleared
  * before.
  */
 interface Ending {
@@ -27,9 +27,9 @@ interface Ending {
 }
 
 /**
- * The deadlines of running calls, by signal. A signal has a single listener for all of its deadlines. With a listener
- * for each call, adding listeners would take time that grows with the square of their number, and Node 20 warns of more
- * than ten.
+ * The deadlines of running calls, by the signal of their callers. A signal has one listener for all of its deadlines.
+ * With a listener for each call, adding listeners would take time that grows with the square of their number, and Node
+ * 20 warns of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -4,9 +4,9 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. However often the request is sent, its idempotency key and its body
- * stay the same, so that a repeat stores nothing twice. For the same reason, events that the caller gives up meanwhile
- * stay in the request.
+ * Events of one topic that are sent in one request. Every attempt has the same idempotency key and the same body, so
+ * that a repeat stores nothing twice. Therefore an event stays in the request when its caller gives it up (at its time
+ * limit, or by its signal).
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -29,7 +29,7 @@ export class Group {
   }
 
   /**
-   * Must be called for each event that its caller gives up. When the callers have given up all events, the request is
+   * Must be called for each event that its caller gives up. When all events of the group are given up, the request is
    * aborted.
    */
   leave(): void {

@@ -28,7 +28,10 @@ export interface NewEvent<Data = unknown> {
   data?: Data | undefined;
 }
 
-/** The state of the request in which an event is sent, or for which the event waits. */
+/**
+ * What is known about an event when its caller gives it up: whether the bus may have stored it, and the last failure of
+ * a request for its topic.
+ */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
 export interface PendingParts {
@@ -52,8 +55,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * Begins a publish. When the time limit or the signal ends it, calls `giveUp`, which returns the state of the
-   * request. Throws the reason of a signal that is already aborted.
+   * Begins a publish. When the time limit or the signal ends it, calls `giveUp`, which returns what is known about the
+   * event. Throws the reason of a signal that is already aborted.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
@@ -76,7 +79,7 @@ export class Pending {
     this.#reject(new TimeLimitError(timeoutMs, { mayBeDone, cause }));
   }
 
-  /** True if the event has a time of its own, `at` or `delay`. */
+  /** True if the event is delayed: it has `at` or `delay`, so the bus publishes it later. */
   get isTimed(): boolean {
     return this.#event.at !== undefined || this.#event.delay !== undefined;
   }

@@ -12,7 +12,10 @@ export class RoutemasterError extends Error {
   }
 }
 
-/** A problem document (RFC 9457) of the bus. For an answer without one, a substitute made from the answer. */
+/**
+ * A problem document (RFC 9457) of the bus. If an answer has none, the client makes one from the status and text of the
+ * answer.
+ */
 export interface Problem {
   code: string;
   status: number;
@@ -57,7 +60,7 @@ interface ConnectionFailure {
  * in time.
  */
 export class ConnectionError extends RoutemasterError {
-  /** False if another attempt would fail too, because the certificate is not trusted for example. */
+  /** False if another attempt would fail too, for example because the certificate is not trusted. */
   readonly isTransient: boolean;
   /** False if the request cannot have reached the bus. */
   readonly mayBeDone: boolean;

@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that were read from the source, but are neither stored nor refused yet. It is enough for several full
- * requests of 1,000 events at any time.
+ * Maximum events that were read from the source, but are neither stored nor refused yet. It is several times the 1,000
+ * events of a request, so that the next full request can be collected while one is running.
  */
 const MAX_UNDER_WAY = 4000;
 
@@ -32,7 +32,7 @@ export class PublishAllError extends RoutemasterError {
   }
 }
 
-/** Publishes each event of the source, thousands at a time. Resolves with their number when all are stored. */
+/** Publishes each event of the source, thousands at a time. Resolves with the number of events when all are stored. */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
   publish: (event: Event) => Promise<void>,

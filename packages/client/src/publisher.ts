@@ -12,13 +12,13 @@ interface Flush {
 }
 
 /**
- * Publishes events in groups. While a request for a topic is running, further events of that topic are collected, and
- * share the next request. A limited number of events is held as JSON. The other events wait as the objects that the
- * caller has given.
+ * Publishes events in groups. While a request for a topic is running, further events of that topic are collected for
+ * its next request. Only a limited number of events is written as JSON in advance, which bounds memory. The other
+ * events wait as the objects that the caller has given.
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not held as JSON yet, because too many other events are. */
+  /** Events that are not written as JSON yet, because MAX_BUFFERED is reached. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
@@ -77,8 +77,7 @@ export class Publisher {
   }
 
   /**
-   * Starts requests after the present code of the caller has run, so that all events that it publishes can share a
-   * request.
+   * Starts requests after the caller's running code, so that all events that this code publishes can share a request.
    */
   #startSoon(): void {
     if (this.#starts) return;
@@ -115,7 +114,10 @@ export class Publisher {
     return progress;
   };
 
-  /** Forgets a publish that has ended. Returns undefined if its caller gave it up before. */
+  /**
+   * Removes a publish that has ended, and resolves each `flush` that waited only for this publish. Returns undefined if
+   * the caller gave the publish up before.
+   */
   #settle(pending: Pending): Pending | undefined {
     if (!this.#unsettled.delete(pending)) return undefined;
     if (!this.#outside.delete(pending)) {

@@ -6,22 +6,22 @@ export type Failure = ProblemError | ConnectionError;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
 /**
- * Maximum part by which the wait that Retry-After asks for is lengthened. Otherwise all clients that got the same time
- * would return together.
+ * The wait that Retry-After asks for is lengthened at random by up to this part of it. Otherwise all clients that got
+ * the same wait would return together.
  */
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum pause before an attempt, longer than any call lasts. A pause of more than 24 days would overflow a timer, and
- * the timer would end at once.
+ * Maximum pause before an attempt. It is longer than any call lasts. The limit is necessary, because a timer of more
+ * than 24 days overflows and ends at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);
-/** Codes of errors by which the bus says that it has done nothing. */
+/** Codes of errors that mean that the bus has done nothing, so that any request may be repeated. */
 const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 
-/** Makes the attempts at one request, and remembers how they have ended. */
+/** Makes attempts at a request until one succeeds, and remembers how the others have ended. */
 export class Attempts {
   lastFailure: Failure | undefined;
   /** True if an attempt failed in a way that does not show whether the bus has done the request. */
@@ -34,9 +34,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws the
-   * failure if the request is not `isRepeatable`, and another attempt could make the bus do it twice. Throws the reason
-   * of the signal if it is aborted during a pause.
+   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws it if
+   * another attempt could make the bus do the request twice, unless the request `isRepeatable`. Throws the reason of
+   * the signal if that is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
@@ -90,7 +90,7 @@ function delayAfter(failure: Failure, failures: number): number {
   return Math.min(ms, MAX_DELAY_MS);
 }
 
-/** Waits. Throws the reason of the signal if it is aborted. */
+/** Waits for `ms`. Throws the reason of the signal if it is aborted meanwhile. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     const wake = () => {

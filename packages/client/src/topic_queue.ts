@@ -14,19 +14,20 @@ const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request, unless a single event is longer. The bus accepts 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * After a refused request, the next requests have few events. Each success multiplies the maximum number of events by
- * this.
+ * After a refused request, the next requests have fewer events. Each success multiplies the maximum number of events by
+ * this factor.
  */
 const GROWTH = 1.25;
 
 /**
- * Error codes that mean that one event of a request is at fault. The bus stores either all events of a request or none.
+ * Error codes that mean that one event of a request is at fault. The bus then stores none of the events, so the others
+ * must be sent again.
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
 /**
- * The result of a refused request: the events that the bus refused, and the error. The other events of the request wait
- * again.
+ * The result of a refused request: the events that the bus refused, and the error. The other events of the request are
+ * put back into the queue.
  */
 interface Refusal {
   refused: readonly Pending[];
@@ -62,7 +63,10 @@ export class TopicQueue {
     return this.#underWay?.attempts.lastFailure;
   }
 
-  /** Forgets an event that its caller has given up. Returns the state of its request. */
+  /**
+   * Removes an event that its caller has given up. Returns whether the bus may have stored it, and the last failure of
+   * the running request.
+   */
   giveUp(event: Pending): Progress {
     const { lastFailure } = this;
     if (this.#waiting.delete(event) || !this.#underWay) return { mayBeDone: false, lastFailure };
@@ -72,8 +76,8 @@ export class TopicQueue {
   }
 
   /**
-   * Sends the next request. Resolves with its events if they are stored, and otherwise with the refused ones. The
-   * other events of a refused request wait again, before all later events.
+   * Sends the next request. Resolves with its events if they are stored, and otherwise with the refused events and the
+   * error. The other events of a refused request go back to the front of the queue.
    */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();
@@ -108,9 +112,9 @@ export class TopicQueue {
   }
 
   /**
-   * Handles a refused request. If the bus does not say which event is at fault, smaller requests find it out. The size
-   * of requests then grows only slowly, because good events between many bad ones would otherwise be sent again and
-   * again.
+   * Handles a refused request. If the bus does not say which event is at fault, requests with half as many events find
+   * it. Requests become larger again only slowly, by GROWTH. Otherwise good events between many bad ones would be sent
+   * again and again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
@@ -123,7 +127,9 @@ export class TopicQueue {
   }
 }
 
-/** Returns the error without the position of the event in the request, which the caller does not know. */
+/**
+ * Returns the error without the event's position in the request. The caller of `publish` knows nothing of this request.
+ */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;
   if (index === undefined) return error;

@@ -12,8 +12,9 @@ export interface Request {
 }
 
 /**
- * Maximum Digest challenges that one attempt answers. The first challenge brings a nonce. Another one follows if the
- * nonce is too old, or unknown because Redis was emptied. A third challenge means that the secret is wrong.
+ * Maximum number of Digest challenges to which one attempt responds. The first challenge brings a nonce. Another one
+ * follows if the nonce is too old, or unknown because Redis was emptied. A third challenge means that the secret is
+ * wrong.
  */
 const MAX_CHALLENGES = 2;
 
@@ -89,7 +90,8 @@ export class Transport {
     const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
     if (!cause) return error;
     const { code, message } = cause;
-    // An error without a code means that `fetch` itself refuses the request, because of the port for example.
+    // An error without a code means that `fetch` itself refuses the request, because of the port for example. It would
+    // refuse another attempt too.
     const isTransient = code !== undefined && !CERTIFICATE.test(code);
     const mayBeDone = isTransient && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

@@ -1,7 +1,7 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// The interfaces below describe what is used of Node and of the frameworks, so that a program need not install their
-// types.
+// The interfaces below describe only the parts of Node and the frameworks that are used here. So a program that uses
+// this package need not install their types.
 
 /** The part of a request of `node:http` or Express that is used here. A framework may have read the body already. */
 interface NodeRequest {
@@ -60,7 +60,8 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // The connection must close. Otherwise the unread part of a refused body would be taken for the next request.
+  // If the body was not read to its end, the connection must close. Otherwise the unread part would be taken for the
+  // next request.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);

@@ -16,8 +16,8 @@ export interface DeliveryStore {
 
 export interface DeliveryStoreOptions {
   /**
-   * Time for which a confirmed delivery is remembered. The default is two days, because by default the bus repeats a
-   * delivery for a day.
+   * Time for which a handled delivery is remembered. The default is two days. That is enough by default, because the
+   * bus then repeats a delivery for a day.
    */
   rememberMs?: number;
 }

@@ -3,8 +3,8 @@ import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
 /**
- * Stores dirty URLs. A URL is dirty if copies of what it leads to are out of date. Each URL has the time of the newest
- * event about it.
+ * Stores dirty URLs, each with the time of the newest event about it. A URL is dirty if copies of what it leads to are
+ * out of date.
  */
 export interface DirtyStore {
   /** Adds URLs with their times. A URL that is already stored gets the later of the two times. */

@@ -23,8 +23,8 @@ export interface Delivery {
 }
 
 /**
- * A notice about the batches and events that the bus dropped because its memory was full. `batches` and `events` are
- * their numbers.
+ * A notice that the bus dropped batches because its memory was full. `batches` and `events` say how many batches, and
+ * how many events in them.
  */
 export interface DropNotice {
   batches: number;
@@ -38,7 +38,7 @@ export interface DropNotice {
   more: number;
 }
 
-/** Reads the header `routemaster-gap`, a dictionary of structured fields (RFC 9651). */
+/** Reads a drop notice from the header `routemaster-gap`, a dictionary of structured fields (RFC 9651). */
 export function readDropNotice(header: string): DropNotice {
   const number = (name: string) => Number(new RegExp(`(?:^|[ ,])${name}=(\\d+)`).exec(header)?.[1] ?? 0);
   const list = /(?:^|[ ,])topics=\(([^)]*)\)/.exec(header)?.[1] ?? '';

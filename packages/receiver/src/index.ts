@@ -35,7 +35,8 @@ export interface Receiver {
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // The cast is necessary, because nothing checks that the data of events has the types in `Topics`.
+  // The cast is necessary: the handlers expect data of the types in `Topics`, but nothing checks the data of received
+  // events.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   return {

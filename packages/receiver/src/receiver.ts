@@ -24,11 +24,14 @@ export type Handlers<Topics> = string extends keyof Topics
   : { [Topic in keyof Topics]?: Handler<Topics[Topic]> } & { '*'?: Handler };
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
-  /** The `uuid` of the subscription. Several may be given while the uuid is being changed. */
+  /**
+   * The `uuid` of the subscription, which its deliveries must carry as their user name. Several may be given while the
+   * uuid is being changed.
+   */
   uuid?: string | readonly string[];
   /**
-   * The secret (`whsec_…`) or public key (`whpk_…`) by which deliveries are checked. If it is given, deliveries must be
-   * signed. Several may be given while the key is being changed.
+   * The secret (`whsec_…`) or public key (`whpk_…`) by which signatures are checked. If it is given, deliveries without
+   * a valid signature are refused. Several may be given while the key is being changed.
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
@@ -49,11 +52,13 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
   onError?: (error: unknown, delivery: Delivery) => void;
-  /** Maximum age of a signature; 300 by default. */
+  /**
+   * Maximum difference in seconds between the time of a signature and the clock of this machine. The default is 300.
+   */
   toleranceSeconds?: number;
   /**
-   * Maximum size of a body; 33 MiB by default. The bus sends up to the subscription's `max_bytes`, which is 1 MiB by
-   * default.
+   * Maximum size of a body; 33 MiB by default. The bus sends at most the subscription's `max_bytes` (1 MiB by default,
+   * 16 MiB at most), or else a single longer event.
    */
   maxBytes?: number;
 }
@@ -215,7 +220,7 @@ function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
   return undefined;
 }
 
-/** Returns the events by topic. Events of topics that have no handler are stored under `*`. */
+/** Groups the events by topic. Events of topics that have no handler are grouped under `*`. */
 function byTopic(events: readonly ReceivedEvent[], on: object): Map<string, ReceivedEvent[]> {
   const groups = new Map<string, ReceivedEvent[]>();
   for (const event of events) {

@@ -7,14 +7,17 @@ import {
   verify,
 } from 'node:crypto';
 
-// Standard Webhooks 1.0: https://www.standardwebhooks.com
+// Deliveries are signed as Standard Webhooks 1.0 prescribes: https://www.standardwebhooks.com
 
 const SECRET = 'whsec_';
 const PUBLIC_KEY = 'whpk_';
 const ED25519_BYTES = 32;
 /** The bytes that come before an ed25519 public key in the format SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
-/** Maximum signatures of a delivery that are compared. The bus sends at most four. */
+/**
+ * Maximum number of signatures of a delivery that are compared, so that a header with thousands costs little time. The
+ * bus sends at most four.
+ */
 const MAX_SIGNATURES = 16;
 
 export interface SignedHeaders {
@@ -23,7 +26,7 @@ export interface SignedHeaders {
   signature: string | undefined;
 }
 
-/** Returns true if `signature`, without its version, signs `content`. */
+/** Returns true if `signature`, which is decoded and has no version prefix, is valid for `content`. */
 type Check = (content: Buffer, signature: Buffer) => boolean;
 
 interface Verifier {
