@@ -1,5 +1,5 @@
 import { sleep } from '../clock.ts';
-import { StorageUnavailable } from '../errors.ts';
+import { StorageFull, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
 import { Batcher } from '../store/batcher.ts';
@@ -37,13 +37,20 @@ interface Work {
   entries: readonly Buffer[];
 }
 
+interface Applied {
+  /** The number of the last entry that the partition has applied. */
+  last: number;
+  /** Resolves when the marks of topics that have no subscriber in the partition are removed. */
+  refreshed: Promise<void>;
+}
+
 /**
  * Sends outbox entries to the partitions that must apply them. If several outboxes have entries for the same partition,
  * these are sent in one script call.
  */
 export class Applying {
   readonly #parts: ApplyingParts;
-  readonly #batchers: readonly Batcher<Work, number>[];
+  readonly #batchers: readonly Batcher<Work, Applied>[];
   /** Indexes of the partitions that exceeded PATIENCE_MS and still have not answered. */
   readonly #hanging = new Set<number>();
 
@@ -60,7 +67,8 @@ export class Applying {
 
   /**
    * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
-   * `to` has applied. Throws the errors of Partition.
+   * `to` has applied. Throws the errors of Partition. Without `inTime`, it also resolves only when the marks of topics
+   * that have no subscriber in `to` are removed.
    *
    * `alone`: the entries are sent in a script call of their own, so that an entry that cannot be applied does not
    * affect other outboxes. `inTime`: if `to` does not answer within PATIENCE_MS, throws StorageUnavailable. Until `to`
@@ -74,18 +82,21 @@ export class Applying {
   ): Promise<number> {
     if (inTime && this.#hanging.has(to)) throw hangs(to);
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
-    return inTime ? this.#inTime(to, applying) : applying;
+    if (inTime) return (await this.#inTime(to, applying)).last;
+    const { last, refreshed } = await applying;
+    await refreshed;
+    return last;
   }
 
-  async #send(to: number, work: Work, alone: boolean): Promise<number> {
+  async #send(to: number, work: Work, alone: boolean): Promise<Applied> {
     const batcher = this.#batchers[to];
     if (!batcher) throw new Error(`there is no partition ${to}`);
     if (!alone) return batcher.add(work);
     const [applied] = await this.#apply(to, [work]);
-    return applied as number;
+    return applied as Applied;
   }
 
-  async #inTime(to: number, applying: Promise<number>): Promise<number> {
+  async #inTime(to: number, applying: Promise<Applied>): Promise<Applied> {
     const answered = new AbortController();
     const late = sleep(PATIENCE_MS, answered.signal);
     const applied = await Promise.race([applying, late]).finally(() => answered.abort());
@@ -96,7 +107,7 @@ export class Applying {
     throw hangs(to);
   }
 
-  async #apply(to: number, sources: readonly Work[]): Promise<number[]> {
+  async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
     const { applying, figures, marks, limits } = this.#parts;
     const { maxTopics, maxClientTopics } = limits;
     const partition = applying.all[to] as Partition;
@@ -107,8 +118,16 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    if (reply.unused.length > 0) await marks.refresh(partition, reply.unused);
-    return reply.applied;
+    // Not awaited here, because the home of such a topic may hang, and would hold up the entries of other homes.
+    const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
+    refreshed.catch((error) => this.#reportMarks(error));
+    return reply.applied.map((last) => ({ last, refreshed }));
+  }
+
+  /** The next entry for the topic finds no subscriber either, so removing its mark is tried again then. */
+  #reportMarks(error: unknown): void {
+    if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
+    this.#parts.log.error({ err: error }, 'the mark of a topic without subscribers cannot be removed');
   }
 
   #report({ topic, reason, events }: Reply<'apply_outbox'>['refused'][number]): void {

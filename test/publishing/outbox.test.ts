@@ -13,8 +13,10 @@ import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
+import type { ApplyingParts } from '../../src/publishing/applying.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
+import type { ScriptName } from '../../src/store/contracts.ts';
 import { packJob } from '../../src/store/job.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -114,13 +116,27 @@ class Bus {
 /** Returns an outbox for which the second partition answers as `run` does. */
 function outboxWith(run: () => Promise<never>): Outbox {
   const [home, , ...others] = bus.partitions.all as [Partition, Partition, Partition, Partition];
-  return new Outbox({
-    applying: new Partitions(home, { run, index: 1 } as unknown as Partition, ...others),
-    figures: { published: () => {}, added: () => {} },
-    marks: { refresh: async () => {} },
-    limits: PUBLISH_LIMITS,
-    log: capturedLog().log,
-  });
+  const applying = new Partitions(home, { run, index: 1 } as unknown as Partition, ...others);
+  return outboxOf({ applying, marks: { refresh: async () => {} } });
+}
+
+function outboxOf(parts: Pick<ApplyingParts, 'applying' | 'marks'>): Outbox {
+  const figures = { published: () => {}, added: () => {} };
+  return new Outbox({ ...parts, figures, limits: PUBLISH_LIMITS, log: capturedLog().log });
+}
+
+/** Returns the partition, which calls `first` before it runs the script `name` for the first time. */
+function beforeScript(partition: Partition, name: ScriptName, first: () => Promise<void>): Partition {
+  let isFirst = true;
+  const run: Partition['run'] = async (script, args) => {
+    if (script === name && isFirst) {
+      isFirst = false;
+      await first();
+    }
+    return partition.run(script, args);
+  };
+  const { index, keys } = partition;
+  return { run, index, keys, command: partition.command.bind(partition) } as unknown as Partition;
 }
 
 let bus: Bus;
@@ -209,6 +225,46 @@ describe('an outbox', () => {
     await bus.runJobs();
     for (const token of [late, well]) assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3']);
     await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is flushed only when entries are applied that a job has set aside meanwhile', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const failing = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    const [home, to] = bus.partitions.all as [Partition, Partition];
+    const interposed = beforeScript(home, 'read_outbox', async () => {
+      const { grants } = await new Queue(home, 'aux', SETTINGS).acquire(['w']);
+      const holder = { worker: 'w', lease: grants[0]?.lease ?? 0, leaseMs: LEASE_MS };
+      assert.equal(await failing.empty(home, holder, new AbortController().signal), 'ended');
+      assert.deepEqual([(await bus.entries()).length, (await bus.entries(1)).length], [0, 1]);
+    });
+    await bus.outbox.flush(interposed, to);
+    assert.deepEqual(await bus.queued(token), ['e1']);
+    await bus.runJobs();
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('is applied while the mark of another topic cannot be removed, because its home hangs', async () => {
+    const other = nameIn(bus.partitions, 2, 'gadgets');
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic, other);
+    const hanging = Promise.withResolvers<void>();
+    const asked: string[] = [];
+    const refresh = (_: Partition, topics: readonly string[]) => {
+      asked.push(...topics);
+      return hanging.promise;
+    };
+    const outbox = outboxOf({ applying: bus.partitions, marks: { refresh } });
+    const { redis, keys } = bus.partitions.ofSubscriber(token);
+    await redis.srem(keys.topic_subscribers(other), token);
+    await bus.publisher.publish({ topic: other, client: 'shop', events: ['f1'] });
+    await bus.runJobs(outbox);
+    assert.deepEqual(asked, [other]);
+    await bus.publish('e1');
+    await bus.runJobs(outbox);
+    assert.deepEqual(await bus.queued(token), ['e1']);
+    hanging.resolve();
   });
 
   test('sets entries aside again while earlier ones are set aside', async () => {
