@@ -18,6 +18,9 @@ local delivery_sources = {}
 -- no more than that from most sources.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
+-- An id with this suffix comes just before that id in a listing, because the larger id comes first.
+local JUST_BEFORE = '-'
+
 -- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because it may have
 -- to look at many that are not in the wanted state. After that number, an iterator returns `{ place, id, stopped = true
 -- }`. `sources` counts the sources (indexes and logs) that the caller asked for, even those without entries.
@@ -63,7 +66,9 @@ local function read_index(listing, index, scale, read)
       local id, place = chunk[at], chunk[at + 1] / scale
       at = at + 2
       if is_after(listing.bounds, place, id) then
-        if listing.looked >= listing.max_looked then return { place = place, id = id, stopped = true } end
+        if listing.looked >= listing.max_looked then
+          return { place = place, id = id .. JUST_BEFORE, stopped = true }
+        end
         listing.looked = listing.looked + 1
         local entry = read(id)
         if entry then

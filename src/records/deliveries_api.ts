@@ -51,7 +51,7 @@ const pageQuery = z.strictObject({
   limit: LIMIT,
   before: z
     .string(PLACE_RULE)
-    .regex(/^\d{1,15}\.\d{3}-[\w-]{20}$/, PLACE_RULE)
+    .regex(/^\d{1,15}\.\d{3}-[\w-]{20}-?$/, PLACE_RULE)
     .transform(readPlace)
     .optional()
     .describe(PLACE_MEANING),
