@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before } from 'node:test';
+import { after, afterEach, before } from 'node:test';
 import axe from 'axe-core';
-import { type Browser, launch, type Page } from 'puppeteer-core';
+import { type Browser, type BrowserContext, launch, type Page } from 'puppeteer-core';
 import { chromium } from './chromium.ts';
 
 interface PageOptions {
@@ -13,10 +13,12 @@ interface PageOptions {
 /** A headless browser for the tests of a file. */
 export class TestBrowser {
   #browser: Browser | undefined;
+  #contexts: BrowserContext[] = [];
 
   static forTests(): TestBrowser {
     const browser = new TestBrowser();
     before(() => browser.#open());
+    afterEach(() => browser.#closePages());
     after(() => browser.#browser?.close());
     return browser;
   }
@@ -28,14 +30,24 @@ export class TestBrowser {
     this.#browser = await launch({
       executablePath,
       // Chromium refuses to run as root with its sandbox. It needs none here, as it shows only pages of the bus.
-      args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+      args: [
+        ...['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+        // A spare renderer is started for every page, and hardly ever used.
+        '--disable-features=SpareRendererForSitePerProcess',
+      ],
     });
   }
 
-  /** Opens a page with cookies of its own. */
+  /** Open pages refresh themselves: those of past tests would take more CPU than the test. */
+  async #closePages(): Promise<void> {
+    await Promise.all(this.#contexts.splice(0).map((each) => each.close()));
+  }
+
+  /** Opens a page with cookies of its own. The page is closed after the test. */
   async page({ width = 1280, scheme = 'light', javascript = true }: PageOptions = {}): Promise<TestPage> {
     if (!this.#browser) throw new Error('the tests have not begun');
     const context = await this.#browser.createBrowserContext();
+    this.#contexts.push(context);
     const page = await context.newPage();
     await page.setViewport({ width, height: 900 });
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);

@@ -3,15 +3,10 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { TestBrowser } from '../../harness/browser/browser.ts';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-
-const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
-const bus = RunningBus.forTests({ env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY } });
-const browser = TestBrowser.forTests();
-const root = { user: 'root', password: ROOT_KEY };
+import { browser, bus, root, VIEWER_KEY } from './visits.ts';
 
 /** Sends a request as a browser would, with a session. */
 function send(path: string, { cookie, fields, headers = {} }: Sent) {
@@ -188,7 +183,7 @@ test('a link on another site leads to the login, and a script there gets nothing
 
 test('every later page takes 20 KB, also of a hundred rows', async () => {
   const [publisher, subscriber] = [await bus.client('publisher'), await bus.client('subscriber')];
-  const topics = Array.from({ length: 100 }, (_, n) => `topic_${n}`);
+  const topics = Array.from({ length: 100 }, (_, n) => `row_${n}`);
   const callback = 'https://127.0.0.1:9/events';
   await subscriber.call('POST', '/subscription', { topics, callback, uuid: 'me', max: 1 });
   await subscriber.call('POST', '/subscriber/pause');
