@@ -23,20 +23,20 @@ const MAX_SLICE = 300;
  */
 const FREEING_MS = 5;
 
-/** Minimum time between two log lines that say that dropping does not help. */
+/** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped from one subscriber. `queued` is the number of events that were in the subscriber's
- * queue. Events of dead letters do not count in it.
+ * What one script call has dropped from one subscriber. `events` is the number of all dropped events, and `queued` the
+ * number of those that were in batches, not in dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * The batch whose events a script call began to count, and how far the script call came. The next script call continues
- * there.
+ * The batch that the last script call left half counted. A batch is dropped only after its events are counted by topic,
+ * and a large batch takes several script calls. The next call continues where the last one stopped.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
@@ -47,12 +47,12 @@ type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job. When Redis stores more than the high mark (a limit of bytes), the job drops the oldest data until
- * Redis stores no more than the low mark. It drops first records of past deliveries, then dead letters, then batches.
- * The policy `fair`, the default, takes dead letters and batches only from clients that hold more than a certain number
- * of bytes (fair_share.ts). The policy `oldest` takes the oldest of all subscribers. If other data fills Redis,
- * dropping would not help. The job then drops nothing and logs an error. If a Redis has several partitions, the job of
- * each partition compares what all of them hold, and drops only from its own partition.
+ * The `autodrop` job: frees memory when Redis stores more than the high mark (a limit of bytes), until Redis stores no
+ * more than the low mark. It drops records of past deliveries first, then dead letters and batches, and delayed events
+ * last. The policy `fair`, the default, takes dead letters and batches only from the clients that hold most
+ * (fair_share.ts). The policy `oldest` takes the oldest ones, whichever client holds them. If data that cannot be
+ * dropped exceeds the high mark, the job only drops records, and logs an error. If a Redis has several
+ * partitions, the job of each partition drops its own data only, but takes into account what the others hold.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -109,8 +109,8 @@ export class Autodrop {
   }
 
   /**
-   * Measures Redis's memory, and drops records of past deliveries if it is short. Returns the shortage that remains, or
-   * undefined if memory is not short, or no longer.
+   * If Redis is short of memory, drops records of past deliveries. Returns the shortage that is left after that, or
+   * undefined if there is none.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const found = await lastingShortage(this.#partition, this.#limits, signal, mark);
@@ -121,9 +121,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, but stops as soon as Redis uses no more than the target. It never drops more than the
-   * plan says, because for a second the buffer of a client can look like stored data. Only a new measurement shows
-   * whether more must be dropped.
+   * Drops what the plan says, or less if Redis reaches the target earlier. It never drops more, even if Redis still
+   * seems to use too much: Redis measures the buffers of its clients once a second, and until then a large buffer looks
+   * like stored data. The caller measures again, and makes a new plan if necessary.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -146,10 +146,7 @@ export class Autodrop {
     }
   }
 
-  /**
-   * Returns what this partition must drop. The plan is made for all partitions in the same Redis, which together must
-   * free `freeBytes`.
-   */
+  /** Returns what this partition must drop, so that all partitions of the same Redis together free `freeBytes`. */
   #plan({ holdings, own }: Shortage, freeBytes: number): Cut[] {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
@@ -191,8 +188,8 @@ export class Autodrop {
 }
 
 /**
- * Returns the part of the plan to carry out next: half of the plan, but at most MAX_SLICE batches. It is only half, so
- * that Redis's memory is read again before the rest is dropped.
+ * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches. The memory
+ * is measured after each call, because the plan is an estimate, and half of it may already be enough.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -206,9 +203,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 }
 
 /**
- * Returns the part of the plan that is left after some of it was dropped. A `spent` cut (a request to drop data of one
- * subscriber or of all) is removed from the plan, even if it was not carried out in full: all batches that are left are
- * being delivered.
+ * Returns what is left of the plan after a script call. A cut is a request to drop data of one subscriber or of all. A
+ * spent cut leaves the plan: nothing else can be dropped for it, because workers are delivering the remaining batches.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

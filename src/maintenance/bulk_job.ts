@@ -15,11 +15,11 @@ import type { Partition } from '../store/partition.ts';
  */
 const TURN_MS = 200;
 const REST_MS = 20;
-/** Pause of the job while memory is short, because retried letters would take more memory. */
+/** Pause of a bulk job while Redis is short of memory, because retrying dead letters would take more memory. */
 const SHORT_MS = 5000;
 /**
- * COUNTED is the maximum number of dead letters that one script call counts, and CHANGED the maximum number that one
- * script call retries or purges. Each of these script calls takes Redis a few milliseconds.
+ * COUNTED is the maximum number of dead letters that one script call counts. CHANGED is the maximum number that one
+ * script call retries or purges. A call of either kind takes Redis a few milliseconds.
  */
 const COUNTED = 1000;
 const CHANGED = 100;
@@ -55,8 +55,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The record of the bulk is read again, because another worker may have done the same work meanwhile, or the
-        // next queue may follow.
+        // The record of the bulk is read again. Either all dead letters of one subscriber are done, and the record now
+        // names the next subscriber, or another worker has meanwhile done the same work.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -79,8 +79,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns the part of a bulk that concerns this partition, if the bulk is counting or running. Otherwise returns
- * undefined.
+ * Returns this partition's record of a bulk, with the position of the subscriber whose dead letters come next. Returns
+ * undefined if the bulk is neither counting nor running.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

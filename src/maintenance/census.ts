@@ -6,8 +6,8 @@ import type { Partitions } from '../store/partitions.ts';
 export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
- * The figures of all subscribers that can be reached, the time when they were read, and the standings (the figures and
- * rates of each subscriber at the last sample) that were stored then.
+ * The figures of all subscribers in the partitions that can be reached, and the time when they were read. `standings`
+ * are the figures and rates of each subscriber that the last sample stored. `missing` has the other partitions.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -17,8 +17,8 @@ interface Census {
 }
 
 /**
- * Reads the figures of all subscribers that can be reached. Throws if the control partition cannot be reached, because
- * the control partition stores the standings (the figures of the last sample) and the history of the bus.
+ * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition cannot be
+ * reached, because it stores the standings (the figures of the last sample) and the history of the bus.
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);
@@ -29,8 +29,8 @@ export async function census(partitions: Partitions): Promise<Census> {
 }
 
 /**
- * Reads the figures of the subscribers in a partition. Each call reads about 500 subscribers, so that an idle bus gets
- * few commands.
+ * Reads the figures of the subscribers in a partition. Each script call reads about 500 subscribers, so that an idle
+ * bus sends few commands.
  */
 async function censusOf(partition: Partition): Promise<Omit<Census, 'missing'>> {
   const found = new Map<string, CensusSubscriber>();

@@ -41,9 +41,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many delayed events of each topic must be dropped to free `freeBytes`. Only clients that hold more than a
- * certain number of bytes (the share, see fair_share.ts) lose events, and only as many as exceed the share. All topics
- * of such a client lose the same percentage of their events.
+ * Returns how many delayed events of each topic must be dropped to free `freeBytes`. Each client is reduced to the same
+ * number of bytes (the share, see fair_share.ts); clients that hold less lose nothing. All topics of a client lose the
+ * same percentage of their events.
  */
 export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);

@@ -20,8 +20,9 @@ export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets one sweep of this process run at a time. A sweep of one partition rests for as long as it works. If 16 sweeps
-   * ran at once, some would always work, and Redis would have no rest.
+   * Lets one sweep of this process run at a time. A sweep pauses after each command for as long as the command took. If
+   * the sweeps of 16 partitions ran at once, commands of one would run in the pauses of another, and Redis would always
+   * be busy.
    */
   sweeps: Turns;
   /**

@@ -34,7 +34,7 @@ const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
-  /** The announcements of the partition's scripts. The maintenance stops listening to them when it stops. */
+  /** Tells when a script has announced work, such as a new job in `aux`. It is closed when the maintenance stops. */
   wakeups: Wakeups;
 }
 
@@ -62,7 +62,8 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // If a Redis is full, each partition in it drops a part of its own data.
+    // A full Redis may have several partitions. Each of them gets an autodrop job, because a job drops only data of its
+    // own partition.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {

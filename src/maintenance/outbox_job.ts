@@ -8,13 +8,14 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of a job moves entries that are set aside for a partition. Then the job is given back,
- * even if entries are left, so that the worker can run other jobs.
+ * Maximum time for which one run of a job moves entries that are set aside (entries that another partition did not
+ * apply in time). Then the job is given back, even if entries are left, so that the worker can run other jobs.
  */
 const TURN_MS = 500;
 /**
- * The settlement of an outbox job after an error of the bus itself: a pause of ten seconds. Such an error may last, and
- * each attempt logs it. But the job must be tried again, because the entries must not be lost.
+ * What happens to an outbox job after an error of the bus itself: the job runs again after ten seconds. It is never
+ * given up, because its entries must not be lost. The pause is long, because the error may last, and each attempt logs
+ * it.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -29,9 +30,9 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries in the outbox of its partition to the other partitions. With an argument, the job
- * moves the entries that are set aside for one other partition. The argument is the position of that partition in
- * `Partitions.all`.
+ * The job `outbox`: moves the entries in the outbox of its partition to the other partitions. If another partition does
+ * not apply its entries in time, they are set aside in a list for that partition. To move such a list, the job has an
+ * argument: the position of the other partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

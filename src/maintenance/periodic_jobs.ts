@@ -57,8 +57,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects the copies of clients that this partition has. A correction may end joins that a client is no longer
- * permitted to have. The dead letters of these joins are deleted, as when somebody removes a join.
+ * Corrects this partition's copies of clients, so that they agree with the clients in the control partition. A join
+ * ends if the corrected client may no longer have it. The dead letters of such a join are deleted, as when somebody
+ * removes a join.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

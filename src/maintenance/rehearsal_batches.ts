@@ -14,8 +14,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that the takeover would convert. The function that `progressOf` makes is called with the number of
- * batches read so far.
+ * Reads the batches that the takeover would convert. `progressOf` gets the number of batches in the index. It returns a
+ * function that is called again and again with the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,

@@ -53,8 +53,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const totalsOf = totalsIn(counts);
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // A history has one entry for each step of time (ten seconds or more). The sample of the bus is stored first,
-    // because its entry tells readers that samples were taken in this step. Later script calls may already fall into
+    // The sample of the bus is stored first, because a history shows only the steps of time (ten seconds or more) in
+    // which the bus has an entry. Storing all samples can take several script calls, and the later ones may fall into
     // the next step.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
@@ -95,8 +95,8 @@ class MissingPartitions {
 
 /**
  * Returns the totals of each partition, if there are several. For a partition that cannot be reached, returns its
- * totals from before. Otherwise the totals of the bus would fall while a partition is missing, and the history of the
- * bus would show a jump when the partition is back.
+ * totals at the previous sample. Otherwise the totals of the bus would fall while a partition is missing, and the
+ * history of the bus would show a jump when the partition is back.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -115,8 +115,8 @@ function totalsByPartition(
 }
 
 /**
- * Adds the value of a counter to the total that it belongs to, in each of the given samples. Undefined samples are
- * skipped.
+ * Adds the value of a counter of published, delivered or failed events to the totals of the bus, and to those of the
+ * given topic or subscriber. Ignores all other counters.
  */
 function addTotal(
   { name, tags, value }: Count,
@@ -204,7 +204,10 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/** Adds a value to the figure `name` in each of the given samples. Undefined samples are skipped. */
+/**
+ * Adds a value to the figure `name` of several samples. A sample may be undefined, because not every counter has a
+ * topic or a subscriber.
+ */
 function add<Name extends string>(
   name: Name,
   value: number,

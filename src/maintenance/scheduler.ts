@@ -6,9 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes some of the due entries of one kind in the agenda: delayed events, events of triggers, or events about open
- * join keys. The scheduler calls it again while more are due, and after a pause if it throws. Several processes may run
- * it at the same time.
+ * A function that publishes some of the due entries of one kind of the agenda: delayed events, events of triggers, or
+ * events of joins whose open join keys expire. The scheduler calls the function again while more entries are due, and
+ * after a pause if it throws. Several processes may run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -16,7 +16,10 @@ interface SchedulerParts {
   partition: Partition;
   wakeups: Wakeups;
   agenda: Partial<Record<AgendaKind, PublishDue>>;
-  /** Maximum time between two searches for due jobs. It is needed because an announcement may be lost. */
+  /**
+   * Maximum time between two searches for due jobs. Scripts announce new deadlines, but an announcement can be lost.
+   * The new deadline is then noticed after this time.
+   */
   maxSleepMs: number;
   log: Log;
 }
@@ -76,14 +79,13 @@ export class Scheduler {
   }
 
   /**
-   * If entries of a kind are due, starts to publish them. Returns the ms after which the scheduler must look at this
-   * kind again. Infinity means that no entry of this kind waits, or that the scheduler will be woken when the
-   * publishing under way has ended.
+   * If entries of a kind are due, starts to publish them. Returns the ms until the next entry of this kind is due.
+   * Returns Infinity if there is none, and while entries are being published, because the scheduler is woken when that
+   * has ended.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
     const { signal } = this.#stopping;
-    // If entries of this kind are being published already, the scheduler is woken when the publishing has ended.
     if (!publishDue || dueMs === undefined || this.#publishing.has(kind) || signal.aborted) return Infinity;
     if (dueMs > 0) return dueMs;
     const done = this.#publish(kind, publishDue).finally(() => {

@@ -55,8 +55,8 @@ export async function takenOverAtMs(partition: Partition): Promise<number | unde
 }
 
 /**
- * Throws if a worker of the Ruby Routemaster is alive. Such a worker would take jobs of this bus, not find their
- * batches, and forget the jobs.
+ * Throws if a worker of the Ruby Routemaster is alive. Such a worker would take jobs of this bus, find no batches for
+ * them, and lose the jobs.
  */
 async function refuseBesideRubyWorkers(partition: Partition, leaseMs: number): Promise<void> {
   const { workers, silentMs = 0 } = await partition.run('ruby_workers', { leaseMs });
@@ -73,8 +73,8 @@ function seconds(ms: number): number {
 }
 
 /**
- * Upgrades the data from the layout `from`. Queued events stay as they are, even though layout 1 stores them in
- * another form, because workers can decode that form.
+ * Upgrades the data from the layout `from`. Queued events are not converted: layout 1 stored them in another form, but
+ * workers can still decode it. Waits until the workers of the previous release are gone.
  */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });

@@ -48,7 +48,10 @@ export async function lastingShortage(
   return memory.used <= (mark ?? memory.highMark) ? undefined : memory;
 }
 
-/** Estimates what autodrop can drop in the Redis that has a partition. Throws the errors of Partition. */
+/**
+ * Estimates what autodrop can drop from all partitions of one Redis, the one that `partition` is in. Throws the errors
+ * of Partition.
+ */
 export async function measureShortage(
   partitions: Partitions,
   partition: Partition,
@@ -66,8 +69,8 @@ export async function measureShortage(
 }
 
 /**
- * Returns the total bytes of two kinds of entries: those in a partition's outbox, and those that the partition has set
- * aside for these other partitions.
+ * Returns the total bytes of the entries that a partition has yet to move to other partitions: those in its outbox, and
+ * those that it has set aside because one of the `others` did not apply them in time.
  */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
@@ -83,10 +86,10 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the size to which autodrop should reduce the stored data: usually the low mark. If data that cannot be
- * dropped exceeds the low mark, the result is halfway between the size of that data and the high mark. If that data
- * exceeds even the high mark, but only because of outboxes between partitions of this Redis, the result is halfway
- * between the high mark and the memory limit: the entries of outboxes only need some room to be moved, and then become
- * batches.
+ * dropped exceeds the low mark, the result is halfway between the size of that data and the high mark. Entries in
+ * outboxes cannot be dropped, but become batches as soon as they are moved. Moving them needs free memory. So if only
+ * outboxes between partitions of this Redis raise the other data above the high mark, the result is halfway between the
+ * high mark and the memory limit.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
@@ -99,9 +102,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures as a sample. Measuring 500 takes Redis about
- * 1 ms. If 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true
- * value. With a sample of 100, the deviation would be more than half of the true value.
+ * Maximum batches, and maximum dead letters, that one script call measures to estimate the bytes of all. Measuring 500
+ * takes Redis about 1 ms. Suppose 1 % of the batches have 90 % of the bytes: with a sample of 500, the standard
+ * deviation of the estimate is a quarter of the true value, and with 100 it is more than half.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

@@ -11,10 +11,10 @@ interface CrossingParts {
 }
 
 /**
- * Repairs the data that must agree between partitions. In its own partition, a topic must have a mark for each other
- * partition that has subscribers of it (lua/shared/elsewhere.lua), and no other marks. An outbox with entries must have
- * a job. Surplus marks are not reported as findings, because a change of subscriptions that is cut off may leave some.
- * The other faults arise only if a Redis loses writes.
+ * Repairs the data that must agree between partitions. A topic has marks in its home: one for each other partition that
+ * has subscribers of the topic, and none for any other. An outbox with entries has a job. Nothing is reported as a
+ * finding, because none of these faults shows a bug: a surplus mark may come from a change of subscriptions that was
+ * cut off, and the other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -24,8 +24,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks of the topics of this partition, by counting their subscribers in other partitions. A mark of a
- * topic names another partition that has subscribers of it.
+ * Corrects the marks of the topics whose home is this partition, by counting subscribers in the partitions that are
+ * marked. A mark names another partition that has subscribers of the topic.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -46,8 +46,8 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
 }
 
 /**
- * Sets missing marks of topics that live in other partitions and have subscribers in this partition. A mark of a topic
- * names a partition that has subscribers of it.
+ * Sets missing marks of topics that have subscribers in this partition, and their home in another. A mark is stored in
+ * the home of a topic, and names another partition that has subscribers of it.
  */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);

@@ -42,8 +42,8 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
 }
 
 /**
- * Returns a value as text that may be a text or bytes. Ruby packs a string of unknown encoding as bytes. Throws
- * TypeError for other values.
+ * Returns text as it is, and decodes bytes to text: Ruby packs a string of unknown encoding as bytes. Throws TypeError
+ * for other values.
  */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
@@ -89,8 +89,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // A counter can have several fields: Ruby packs the same name or tag as text or as bytes, depending on its
-  // encoding.
+  // A counter can have several fields, whose counts are added up: Ruby packs the same name or tag as text or as bytes,
+  // depending on its encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   for (const [packed, value] of await readPacked(partition, 'counters')) {

@@ -159,8 +159,8 @@ export class Counters {
   }
 
   /**
-   * Makes flushes of the new counts. Returns all partitions' queues of flushes that are not empty. New counts wait
-   * while their partition has not accepted its last flush.
+   * Makes flushes of the counts in memory. Returns the queues of the partitions that have new flushes. If a partition
+   * has not accepted its last flush yet, its counts stay in memory.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];

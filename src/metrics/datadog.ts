@@ -19,8 +19,8 @@ const SLICE = 1000;
 export type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Returns a function that tells the total of a counter that any worker has last sent, or 0. The packed field of the
- * counter names it. Throws the errors of Partition.
+ * Reads the total of each counter that a worker last sent to Datadog. The returned function finds a total by the packed
+ * field of its counter. It returns 0 if no total was sent. Throws the errors of Partition.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -45,7 +45,7 @@ export async function noteReported(partition: Partition, reports: readonly Repor
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
-  /** Reports that were sent to Datadog, but whose totals are perhaps not stored in their partition. */
+  /** Reports that were sent to Datadog, but whose totals may not be stored in their partition yet. */
   readonly #sent = new Map<Partition, Report[]>();
 
   constructor(agent: { host: string; port: number }) {
@@ -82,7 +82,10 @@ export class Datadog {
   }
 }
 
-/** Returns the line and the report of each counter that has changed since it was last sent to Datadog. */
+/**
+ * Returns, for each counter that has changed since it was last sent to Datadog, the line to send and the report to
+ * store (the total that was sent before, and the total now).
+ */
 function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);

@@ -1,4 +1,4 @@
-/** A metric of Prometheus, which shows the figures of one name. */
+/** A metric of Prometheus. It shows all figures that have one name, and their tags as labels. */
 export interface Family {
   name: string;
   help: string;
@@ -82,8 +82,8 @@ const COUNTERS = {
 };
 
 /**
- * The counters of histograms. They have the tag `status` (deliveries only). Counters of buckets also have `le`, the
- * upper bound in seconds. Each bucket counts only values above the bound before it.
+ * The counters of histograms. Those of `delivery.duration` have the tag `status`. Those of buckets have the tag `le`,
+ * the upper bound of the bucket in seconds. A bucket counts only values above the upper bound of the bucket before it.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

@@ -54,8 +54,9 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // While a partition is missing, the sum of a counter over the partitions would be too low. It would look as if the
-  // counter had begun again.
+  // While a partition cannot be reached, the counters of removed topics and subscribers are left out. Each partition
+  // has its own part of such a counter. Without one of the parts the sum would be too low, as if the counter had begun
+  // again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = [
@@ -74,8 +75,8 @@ export async function collectFigures({
 }
 
 /**
- * Only the control partition has the key with which public names are made. Without it, figures about subscribers are
- * left out, because their tokens may be credentials.
+ * Returns undefined if the control partition cannot be reached: only this partition has the key with which public names
+ * are made. Figures about subscribers are then left out, because their tokens may be credentials.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;

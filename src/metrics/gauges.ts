@@ -91,9 +91,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait in outboxes. The entry `any` has the bytes in the outboxes themselves. The entry with the
- * position of a partition has the bytes that other partitions have set aside for that partition. Returns nothing if
- * there is only one partition.
+ * Returns how many bytes wait to be moved to other partitions, or nothing if there is only one partition. The entry
+ * `any` has the bytes in the outboxes. The other entries have the position of a partition as their name, and the bytes
+ * that are set aside for it, because it did not apply them in time.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -107,8 +107,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. A trigger counts as idle if it is paused or has no further time. The sorted set
- * of due times has infinity for an idle trigger.
+ * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. Its due time is then
+ * infinity.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -193,9 +193,10 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // The index has all jobs of the queue. A job that is not instant, scheduled or pending waits outside the queue. It
-    // waits for another delivery of its subscriber to end, for room in a share (the number of workers that one kind of
-    // subscriber may hold), or for a quarantine (the process that delivers batches which may have killed workers).
+    // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting. It waits until
+    // another delivery to its subscriber ends, until its paused subscriber is resumed, until fewer workers deliver to
+    // subscribers of the same kind (see SHARES), or until the quarantine process takes it. The quarantine process
+    // delivers batches that may have killed a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -178,9 +178,9 @@ interface Change {
 }
 
 /**
- * Returns how the figures of a subject (the bus, a topic or a subscriber) have changed up to each of the steps of time
- * in `sampled`, in which the bus was sampled. `slot` is the number of a step. A step without an entry of the subject
- * counts as unchanged, although the subject may only have been less busy than others.
+ * Returns the change of a subject's figures from each sample of the bus to the next. A subject is the bus, a topic or a
+ * subscriber. `sampled` has the numbers of the steps of time in which the bus was sampled. A subject without an entry
+ * in such a step counts as unchanged, although it may only have been less busy than the others.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -52,8 +52,8 @@ const HISTORY = z.object({
 export type HistoryReport = z.infer<typeof HISTORY>;
 
 /**
- * Number of calls by which reading a history counts in the rate limit. Reading a history takes ten times as long as
- * most calls.
+ * A request for a history counts as this many calls in the rate limit, because it takes several times as long as most
+ * calls.
  */
 const CALLS = 5;
 
@@ -74,8 +74,8 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Resolves with the token of a subscriber, and with the number of calls by which the search for it counts in the
-   * rate limit. Throws if there is no such subscriber.
+   * Resolves with the token of a subscriber, given by its token or its public name. Looking up a public name counts in
+   * the rate limit; `calls` says as how many calls. Throws if there is no such subscriber.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

@@ -14,9 +14,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The values of the tags that counters about a topic or a subscriber have besides the name of that topic or subscriber.
- * With these values, all counters of a removed topic or subscriber can be named without a search. Counters with other
- * values are left to a sweep.
+ * The values that the tags `status` and `reason` of a counter can have. With them, all counters of a removed topic or
+ * subscriber can be listed without reading the hash `counters`. A sweep finds counters with other values.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -24,8 +23,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns whether there is a counter with this name for each topic or for each subscriber. Returns undefined if the
- * counter is about the whole bus.
+ * Returns the kind of the counters with this name: one for each topic, one for each subscriber, or undefined if there
+ * is a single one for the whole bus.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -35,8 +34,8 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
 }
 
 /**
- * Returns the topic or the subscriber that a counter counts for. Returns undefined if it counts for the whole bus, or
- * for what was removed.
+ * Returns the topic or the subscriber that a counter counts for. Returns undefined for a counter of the whole bus, and
+ * for one that collects the counts of removed topics or subscribers.
  */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
@@ -46,8 +45,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a total of removed topics or subscribers. When one of them is removed, its count is added to that total, so
- * that sums never fall. Each partition has totals of its own.
+ * True for a counter that collects the counts of removed topics or subscribers. When a topic or subscriber is removed,
+ * its count is added there, so that sums never fall. Each partition has such counters of its own.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -80,8 +79,8 @@ export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: B
 }
 
 /**
- * Returns all combinations of values that the tags of a counter can have, apart from the tag with its topic or
- * subscriber.
+ * Returns all combinations of values that the tags of a counter can have. The tag `subjectTag`, which names the topic
+ * or subscriber, is left out.
  */
 function tagsBesides(name: string, subjectTag: string): Tags[] {
   const others = Object.keys(FAMILIES[name]?.labels ?? {}).filter((tag) => tag !== subjectTag);

@@ -5,8 +5,8 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The result of counting the keys of a bus. `keys` is the number of all counted keys. For each name of the key layout
- * that COUNTED contains, `counts` has the number of keys with this name, and the number of elements in all of them.
+ * The result of counting the keys of a bus. `keys` is the number of all counted keys. For each key name in COUNTED,
+ * `counts` has the number of keys with this name, and the number of elements in all of them.
  */
 export interface Census {
   keys: number;
@@ -16,8 +16,9 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * The things that a move counts in the source and in the target, with the name of the Redis keys that have them. The
- * numbers must be equal in both. None of these things expires by itself.
+ * What a move counts in the source and in the target, to check that both numbers are equal. A row has the words for the
+ * report, the name of the counted keys in the layout, and the unit. None of this data expires by itself, which would
+ * make the numbers differ.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],

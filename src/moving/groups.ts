@@ -4,8 +4,8 @@ import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Keys are copied in groups. GROUP_BYTES is the maximum bytes of a group, all of which are in memory at the same time.
- * A key of more than PIECE_BYTES is read in pieces of about that size. Redis estimates the bytes of a key.
+ * Keys are copied in groups of up to GROUP_BYTES, because a whole group is in memory at a time. A key of more than
+ * PIECE_BYTES is read in pieces of about that size. The sizes of keys are estimates of Redis.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
@@ -38,7 +38,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
     // A key that has expired since the scan has no size.
     if (typeof bytes !== 'number') continue;
-    // Only one piece of a key is in memory at a time.
+    // A key larger than PIECE_BYTES counts as one piece, because only one piece of it is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;

@@ -4,7 +4,9 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/** Interval of progress lines if the output is not a terminal. There each report is a line of its own. */
+/**
+ * Interval of progress lines if the output is not a terminal. Such output cannot be overwritten, so each line stays.
+ */
 const TELL_EVERY_MS = 5000;
 
 /** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */

@@ -75,7 +75,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' belongs to no batch. It only makes Redis store the hash as a table, so all partitions get it.
+  // The field '' belongs to no batch. It makes Redis store the hash as a table, in which fields are found faster. Each
+  // partition needs this field.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -96,7 +97,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The name of the key has only a digest of the topic, so the partition of the topic is unknown.
+  // These keys have only a digest of the topic in their name, so the partition of the topic is unknown. All partitions
+  // get a copy.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

@@ -175,7 +175,7 @@ export class AuditedCall {
     try {
       const answer = await calling;
       const { token } = (answer.body ?? {}) as { token?: string };
-      // The answer to a call that creates a client has the token of that client.
+      // A new client gets its token during the call that creates it, so the token is taken from the answer.
       if (token !== undefined) this.#target = this.#nameOf(token);
       this.#write(this.#ended(answer.status));
       return answer;

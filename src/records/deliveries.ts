@@ -9,7 +9,7 @@ const SLICE = 100;
 
 /**
  * The place of a batch in a listing, which is sorted by `placeMs` and then by id. `placeMs` is the time when the batch
- * ended or, if it has not ended, the time when it was opened (with three decimals).
+ * ended or, if it has not ended, the time when it was opened: ms with three decimals, because Redis stores µs.
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -42,7 +42,7 @@ export class Deliveries {
     this.#partitions = partitions;
   }
 
-  /** Returns a page of batches, newest first. The page may be short, or even empty, although another one follows. */
+  /** Returns a page of batches, newest first. A short or empty page is not always the last one: see `next`. */
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
     for (;;) {
@@ -69,9 +69,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that was not read to its end may have further batches, which belong before some of the batches that
-    // other partitions returned. So the page ends at the place where the first of such partitions stopped, and the next
-    // page begins there.
+    // A partition that was not read to its end may have further batches. In the listing, these can come before batches
+    // that other partitions returned. So the page ends where the first of such partitions stopped, and the next page
+    // begins there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -110,7 +110,7 @@ export class Deliveries {
     return 'delivery_not_found';
   }
 
-  /** Yields the events of a batch, as `eventSlices` does. Ends early if the batch ends meanwhile. */
+  /** Yields the events of a batch as JSON texts, some at a time. Ends early if the batch is deleted meanwhile. */
   events({ id, subscriber, state, event_count }: Delivery): AsyncGenerator<string[]> {
     const partition = this.#partitions.ofSubscriber(subscriber);
     return eventSlices(
@@ -121,8 +121,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the partitions that have these subscribers, each with its own ones of them. Without `clients`, returns all
-   * partitions, each with an empty list, which scripts take for all subscribers.
+   * Groups subscribers by the partition that has them. Without `clients`, returns all partitions with an empty list
+   * each, which scripts read as "all subscribers".
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

@@ -10,13 +10,13 @@ import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
 /**
- * Number of batches that count as one call in the rate limit, if they are looked at for a page. Looking at 100 takes
- * Redis a quarter of a ms.
+ * Number of batches that Redis can look at for the price of one call in the rate limit. Looking at 100 takes Redis a
+ * quarter of a ms.
  */
 const LOOKED_PER_CALL = 100;
 /**
- * Number of records of the delivery log that count as one call in the rate limit, if they are searched for a batch.
- * Redis searches 100,000 in 3 ms.
+ * Number of records of the delivery log that Redis can search for the price of one call in the rate limit. Searching
+ * 100,000 takes Redis 3 ms.
  */
 const SEARCHED_PER_CALL = 10_000;
 
@@ -88,7 +88,7 @@ interface DeliveriesParts extends AskedQueuesParts {
 
 /**
  * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client can see and try
- * its own batches, and root all batches. Viewers see all batches, but cannot have them tried.
+ * its own batches. The caller `root` can see and try all batches, and viewers can only see them.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { list, read, retry } = handlers(parts);

@@ -75,9 +75,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The history gets an attempt when the attempt ends. While the first attempt is running, it began when the worker got
-  // the job. If the history lacks the first attempt, although others followed it, the time of the first attempt is
-  // unknown.
+  // The first attempt is recorded when it ends. While it is running, its beginning is the time when the worker got the
+  // job. If later attempts have followed, but the first has no record, its beginning is unknown.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

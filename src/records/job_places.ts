@@ -16,7 +16,7 @@ export interface FoundJob {
   /** When a scheduled job is due, in ms. */
   dueMs?: number;
   worker?: string;
-  /** When the lease of the job began, or since when the job has waited, in ms. */
+  /** The time since which a worker has held the job, or the job has waited, in ms. */
   sinceMs?: number;
 }
 
@@ -33,7 +33,7 @@ export type Position = readonly string[];
 export interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers or subscribers that were asked for their jobs. */
+  /** Number of workers or subscribers whose jobs were looked for. */
   looked?: number;
 }
 
@@ -154,8 +154,8 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by SSCAN. A whole set is read by several such steps. A position in the set has the cursor
- * of the last step, and the last name of that step whose jobs were read.
+ * Reads some names of a set by one SSCAN; several are needed for the whole set. A position in the set has the cursor of
+ * the last SSCAN, and the last name in its reply whose jobs were read.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);

@@ -2,7 +2,7 @@ import { packJob, QUEUES } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Names that a sweep collects while it scans all keys, for its later parts. */
+/** Names that a sweep collects while it scans all keys. The later parts of the sweep check what has these names. */
 export interface Seen {
   /** Subscribers with queued batches. */
   queued: Set<string>;
@@ -20,11 +20,13 @@ export interface Seen {
   delayed: Set<string>;
   /** Clients with delayed events. */
   delaying: Set<string>;
-  /** Triggers. Each is given as its member of `triggers:due`: its name and the token of its client. */
+  /** Triggers, in the form in which `triggers:due` has them: the name of the trigger and the token of its client. */
   triggers: Set<string>;
   /** Clients with triggers. */
   triggering: Set<string>;
-  /** Delivery logs. Each is given as its member of `deliveries:logs`: `taken` or `dropped`, and the subscriber. */
+  /**
+   * Delivery logs, in the form in which `deliveries:logs` has them: `taken` or `dropped`, and the subscriber's token.
+   */
   logs: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
@@ -82,8 +84,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // Keys of `dead_letter_about` begin like keys of `dead_letter`, but have a colon after the text that both begin with.
-  // No batch id contains a colon.
+  // A key `dead_letter:about:{bid}` also begins with `dead_letter:`, but is no dead letter. The rest of it,
+  // `about:{bid}`, contains a colon, which no batch id does.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }

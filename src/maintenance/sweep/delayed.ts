@@ -3,12 +3,12 @@ import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum delayed events that one script call checks by their ids. It is low, because the call reads the texts of these
- * events.
+ * Maximum delayed events for which one script call checks that the sorted set of due times has them. It is low, because
+ * the call reads the whole texts of the events.
  */
 const TEXTS = 50;
 
-/** Repairs the delayed events of all topics, and the stored sums that say how many of them each client has. */
+/** Repairs the delayed events of all topics, and the stored sums of each client's delayed events and of their bytes. */
 export async function sweepDelayed(
   walk: Walk,
   { delayed, delaying }: Pick<Seen, 'delayed' | 'delaying'>,

@@ -1,6 +1,6 @@
 /**
- * The kinds of findings of a sweep (inconsistencies that it has repaired), each with the kind of thing that its `name`
- * names. INTERNALS.md describes how each is repaired.
+ * The kinds of findings of a sweep (inconsistencies that it has repaired). The value of each kind says what the `name`
+ * of such a finding is: `bid`, for example, is the id of a batch. INTERNALS.md describes how each kind is repaired.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
@@ -56,8 +56,8 @@ export function isFindingKind(kind: string): kind is FindingKind {
 export interface Finding {
   kind: FindingKind;
   /**
-   * What is wrong. Depending on the kind, it is a batch's id, a job's name, a worker's id, a token, a topic, a topic
-   * and an event's id, a trigger's name and the token of its client, or a key.
+   * Names what was wrong. Depending on the kind, it is a batch's id, a job's name, a worker's id, a token, a topic, a
+   * topic and an event's id, a trigger's name and the token of its client, or a key.
    */
   name: string;
 }

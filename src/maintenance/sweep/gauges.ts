@@ -9,8 +9,8 @@ import type { Walk } from './walk.ts';
 const MAX_CALLS = 1000;
 
 /**
- * Corrects the gauges of each subscriber that has a gauge, batches or dead letters. A gauge is a number of batches or
- * of events.
+ * Corrects the gauges (stored numbers of batches and of events) of all subscribers that have gauges, batches or dead
+ * letters.
  */
 export async function sweepGauges(
   walk: Walk,

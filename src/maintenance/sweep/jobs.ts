@@ -4,8 +4,8 @@ import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } 
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum elements of lists that one script call compares. 500,000 take Redis about 10 ms. Many are compared, because
- * the script must search whole lists to find a job.
+ * Maximum comparisons of one script call; 500,000 take Redis about 10 ms. To find a job, the script compares it with
+ * each element of several lists, which can be long.
  */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
@@ -55,7 +55,10 @@ export class JobSweep {
     await this.#repairThose(strangers, { indexed: 0 });
   }
 
-  /** Returns the jobs of the index, each with the count 0. Jobs whose batch is gone are repaired at once. */
+  /**
+   * Returns the jobs of the index that this sweep checks. Each is mapped to 0, the number of places in which it has
+   * been found so far. Jobs whose batch is gone are repaired at once.
+   */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
     const index = this.#walk.partition.keys.jobs_index(this.#q);
@@ -72,9 +75,9 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is, and notes for which
-   * subscriber it waits. If `strangers` is given, adds to it all other jobs that belong to this part of the queue.
-   * Leftover jobs without a batch are not collected.
+   * Counts the places (lists or sorted sets of jobs) that contain each of the `known` jobs, and notes for which
+   * subscriber a job waits. If `strangers` is given, adds to it the other jobs that this sweep should check. Jobs of
+   * dropped batches are left out where `acquire` will remove them.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -100,8 +103,9 @@ export class JobSweep {
   }
 
   /**
-   * Lets the script repair some of the `suspects` (jobs that seem to be in no place or in several). With `indexed` 1,
-   * these are the suspects that are in the index, and with 0 those that are not.
+   * Has a script repair those `suspects` (jobs that seem to be in no place or in several) that are really in the index
+   * (`indexed` 1), or really not in it (`indexed` 0). The index is read again for this, because jobs may have been
+   * added to it or removed from it meanwhile.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

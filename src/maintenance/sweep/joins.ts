@@ -1,7 +1,7 @@
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Repairs joins, the entries that name them, and their open join keys. */
+/** Repairs joins, their open join keys, and their entries in other keys, such as the set of all joins. */
 export async function sweepJoins(
   walk: Walk,
   { joining, joins }: Pick<Seen, 'joining' | 'joins'>,

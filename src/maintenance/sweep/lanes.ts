@@ -2,8 +2,8 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs the lanes and leases of workers, and the shares, which limit the workers of each kind of subscriber.
- * `holding` has the ids of the workers that were seen with a job.
+ * Repairs the lanes, leases and shares of workers. A share limits how many workers deliver to slow subscribers, to
+ * failing ones, or for joins, at the same time. `holding` has the ids of the workers that were seen with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;

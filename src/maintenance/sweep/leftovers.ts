@@ -22,9 +22,9 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 }
 
 /**
- * Reads a field of the hash `counters`. Returns the field, the field to which its count is added when its topic or
- * subscriber is removed, and that topic or subscriber. Returns undefined if the counter is about neither a topic nor a
- * subscriber.
+ * Reads a field of the hash `counters`. Returns undefined if the counter is for the whole bus. Otherwise returns the
+ * topic or subscriber that the counter is for, the field itself, and `total`. The field `total` takes over the count
+ * when the topic or subscriber is removed.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

@@ -9,7 +9,8 @@ import { type Finding, isFindingKind } from './finding.ts';
 /** Maximum elements that one command reads or one script call checks; 300 take Redis about 1 ms. */
 const SLICE = 300;
 /**
- * Minimum duration of a rest, because timers are not precise. Shorter rests are added up until their sum reaches it.
+ * Minimum length of the pauses between commands (see Walk), because timers are not precise enough for shorter ones.
+ * Shorter pauses are added up until their sum reaches this length.
  */
 const MIN_REST_MS = 5;
 
