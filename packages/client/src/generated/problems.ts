@@ -132,7 +132,7 @@ export class RequestTimeoutError extends ProblemError {
   declare readonly code: 'request_timeout';
 }
 
-/** 409: The batch waits for nothing that could be cut short. */
+/** 409: The batch is not waiting for its next delivery. */
 export class DeliveryNotWaitingError extends ProblemError {
   declare readonly code: 'delivery_not_waiting';
 }
@@ -147,7 +147,7 @@ export class PausedByOperatorError extends ProblemError {
   declare readonly code: 'paused_by_operator';
 }
 
-/** 409: An event with this id waits already. */
+/** 409: An event with this id is already delayed. */
 export class AlreadyDelayedError extends ProblemError {
   declare readonly code: 'already_delayed';
 }
@@ -157,7 +157,7 @@ export class ClientHasSecretError extends ProblemError {
   declare readonly code: 'client_has_secret';
 }
 
-/** 409: There are as many as there may be. */
+/** 409: A limit on the number of these is reached. */
 export class LimitReachedError extends ProblemError {
   declare readonly code: 'limit_reached';
 }
@@ -172,7 +172,7 @@ export class UnsupportedEncodingError extends ProblemError {
   declare readonly code: 'unsupported_encoding';
 }
 
-/** 422: The idempotency key stands for something else. */
+/** 422: The idempotency key was used for another request. */
 export class IdempotencyKeyReusedError extends ProblemError {
   declare readonly code: 'idempotency_key_reused';
 }
