@@ -53,11 +53,15 @@ export class RedisProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Meddles with the first message that fits, and no other. Resolves when that is done. */
-  strike(fits: (message: Message) => boolean, meddling: Meddling): Promise<void> {
+  /** Meddles with the first message that fits, and by `meanwhile` with those before it. Resolves when that is done. */
+  strike(
+    fits: (message: Message) => boolean,
+    meddling: Meddling,
+    meanwhile: Meddle = () => undefined,
+  ): Promise<void> {
     return new Promise((done) => {
       this.meddle = (message) => {
-        if (!fits(message)) return undefined;
+        if (!fits(message)) return meanwhile(message);
         this.meddle = () => undefined;
         return {
           ...meddling,

@@ -1,15 +1,18 @@
 import type { Random } from '../../harness/random.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { until } from '../../harness/until.ts';
-import { sleep } from '../../src/clock.ts';
+import { clock, sleep } from '../../src/clock.ts';
 import { soon } from '../deaths.ts';
 import type { Lab, Proxied } from '../lab.ts';
-import type { Message } from '../redis_proxy.ts';
+import type { Meddle, Message } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
 const LEASE_MS = 2000;
 /** Time for which a late call is held back. It ends after the caller's lease, when another worker has taken over. */
 const LATE_MS = 2 * LEASE_MS;
+/** Time for which a call is held back so that its entries are set aside, and the interval at which that is done. */
+const HELD_MS = 700;
+const HELD_EVERY_MS = 3000;
 
 /**
  * A step of publishing, or of emptying an outbox (a list of events on their way to another partition), at which a process
@@ -22,6 +25,8 @@ interface Moment {
   what: 'killed' | 'late';
   /** True for the message at which the process is struck. If absent, the process is killed at a random time. */
   fits?: (message: Message) => boolean;
+  /** Returns what is done to the messages before that one, without which it would not come. */
+  meanwhile?: () => Meddle;
 }
 
 const is =
@@ -33,7 +38,35 @@ const is =
 const trims = ({ call: { args } }: Message) => Number(args[0]) > 0;
 const hasEvents = (message: Message) => message.at === 'reply' && message.reply.includes('https://');
 
-const AT_OUTBOX: readonly Pick<Required<Moment>, 'name' | 'fits'>[] = [
+/** True for a read_aside that also removes applied entries. */
+const trimsAside = ({ call: { args } }: Message) => Number(args[1]) > 0;
+
+/** Holds up the reply to an apply_outbox now and then, so that the entries of that partition are set aside. */
+function setsAside(): Meddle {
+  let heldAtMs = Number.NEGATIVE_INFINITY;
+  return (message) => {
+    if (!is('apply_outbox', 'reply')(message)) return undefined;
+    if (clock.monotonicMs() - heldAtMs < HELD_EVERY_MS) return undefined;
+    heldAtMs = clock.monotonicMs();
+    return { first: () => sleep(HELD_MS) };
+  };
+}
+
+const AT_ASIDE: readonly Pick<Required<Moment>, 'name' | 'fits'>[] = [
+  {
+    name: 'before read aside',
+    fits: (message) => is('read_aside', 'request')(message) && !trimsAside(message),
+  },
+  { name: 'after read aside', fits: (message) => is('read_aside', 'reply')(message) && hasEvents(message) },
+  {
+    name: 'before trim aside',
+    fits: (message) => is('read_aside', 'request')(message) && trimsAside(message),
+  },
+  { name: 'after trim aside', fits: (message) => is('read_aside', 'reply')(message) && trimsAside(message) },
+];
+
+const AT_OUTBOX: readonly Pick<Moment, 'name' | 'fits' | 'meanwhile'>[] = [
+  ...AT_ASIDE.map((step) => ({ ...step, meanwhile: setsAside })),
   { name: 'before read', fits: (message) => is('read_outbox', 'request')(message) && !trims(message) },
   { name: 'after read', fits: (message) => is('read_outbox', 'reply')(message) && hasEvents(message) },
   { name: 'before apply', fits: is('apply_outbox', 'request') },
@@ -130,9 +163,16 @@ async function strikeAll(
   }
 }
 
-async function strike({ process, proxy }: Proxied, { fits, what }: Moment, afterMs: number): Promise<void> {
+async function strike(
+  { process, proxy }: Proxied,
+  { fits, meanwhile, what }: Moment,
+  afterMs: number,
+): Promise<void> {
   await sleep(afterMs);
   if (!fits) return process.kill();
-  if (what === 'killed') return soon(proxy.strike(fits, { first: () => process.kill(), end: 'cut' }));
-  return soon(proxy.strike(fits, { first: () => sleep(LATE_MS) }));
+  const meddling =
+    what === 'killed'
+      ? { first: () => process.kill(), end: 'cut' as const }
+      : { first: () => sleep(LATE_MS) };
+  return soon(proxy.strike(fits, meddling, meanwhile?.()));
 }
