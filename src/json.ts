@@ -40,8 +40,9 @@ const CHARACTER = /[^ \t\r\n]/g;
 class Unfaithful extends Error {}
 
 /**
- * Matches text that may contain a number which a double cannot hold. With the lookbehind, each number is tried once,
- * at its first digit. Trying it at every digit or `e` would take three times as long.
+ * Matches text that may contain a number which a double cannot hold: 16 digits in a row, or an exponent of three digits
+ * or more. Because of the lookbehind, the 16 digits are looked for only at the first digit of a row. Looking at every
+ * digit would take three times as long.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];

@@ -60,9 +60,9 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns more than 0 if a worker is new to Redis. These workers are then added to the set of the workers of
-  -- their queue. The size of the set of `main` limits how many workers deliver to slow subscribers, to failing ones,
-  -- and for joins (lanes.lua).
+  -- HSET returns the number of workers that are new to Redis. If there are any, the workers of this call are added to
+  -- the set of all workers of the queue. The size of this set for `main` limits how many workers deliver to slow
+  -- subscribers, to failing ones, and for joins (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)

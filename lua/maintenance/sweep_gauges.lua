@@ -20,13 +20,14 @@ local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted at a time. Batches with the same score are in the
 -- same slice, so a slice can have more.
 local SLICE = 200
--- Recorded in place of the number of batches of a slice that contains an open batch. It equals no real number, so the
--- next script call counts the slice again. By then the open batch may have more events.
+-- This value stands in place of the number of batches of a slice (some 200 batches, counted together) that contains an
+-- open batch. It differs from every real number, so the next script call counts the slice again. By then the open batch
+-- may have more events.
 local UNSETTLED = -1
 
--- Returns what is counted: either the batches or the dead letters of a subscriber. `index` is the key of their sorted
--- set, `list_of` returns the Redis key of each, and `open` has the batch that may still get events. `read` is the
--- number of lists counted so far.
+-- Describes what is counted: either the batches or the dead letters of a subscriber. `index` is the key of their sorted
+-- set. `list_of` returns the Redis key of one of them. `open` has the batch that may still get events. `read` is the
+-- number of batches or dead letters counted so far in this script call.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then

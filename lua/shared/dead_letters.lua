@@ -21,7 +21,8 @@ function dead_letters.bury(call, bid, reason)
   return events
 end
 
--- Removes every reference to a dead letter: its reason, its index entries and its part of the gauges. Its list stays.
+-- Removes every reference to a dead letter: its reason, its index entries and its part of the gauges. The list with its
+-- events stays.
 function dead_letters.unlist(call, bid, token, events)
   local keys = call.keys
   redis.call('DEL', keys.dead_letter_about(bid))
@@ -32,9 +33,9 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes an entry of the index `dead_letters:index:{token}` that names no dead letter of this subscriber. The API
--- takes letters from this index 100 at a time, and would find a stale entry each time. Does nothing if `token` is
--- nil.
+-- Removes `bid` from `dead_letters:index:{token}`, the index of a subscriber's dead letters. The caller has found that
+-- the subscriber has no such dead letter. The API takes dead letters from this index 100 at a time, and would otherwise
+-- find the stale entry each time. Does nothing if `token` is nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

@@ -12,7 +12,7 @@ local delayed = include('delayed')
 local intake = include('intake')
 local due_topics = {}
 
--- Number of entries of a topic that one command reads.
+-- Number of delayed events of a topic that one command reads.
 local CHUNK = 20
 -- Maximum topics that a script call looks at. Those with the earliest due events are chosen. The maximum is twice the
 -- number of topics that one client may own by default, so that topics of other clients are also seen. Looking at 2,000
@@ -30,9 +30,9 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a topic with delayed events, placed at the first of them. Its lists `taken`, `ids` and `late_ms` get the
--- entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of the taken events.
--- `held_bytes` is the memory that these events took while they were delayed.
+-- Returns a table for reading the delayed events of a topic, placed at the first of them. Its lists `taken`, `ids` and
+-- `late_ms` get the entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of the
+-- taken events. `held_bytes` is the memory that these events took while they were delayed.
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
@@ -43,8 +43,9 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next unread topic of a client. A topic that cannot be read is left to the sweep. A topic whose entry in
--- `delayed:topics` is too early gets the right time there.
+-- Reads the next unread topic of a client. The set `delayed:topics` has the time of the first event of each topic; a
+-- time that is too early is corrected. A topic that cannot be read is removed from the set, and left to the sweep, a
+-- maintenance job that repairs Redis.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -82,8 +83,9 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the clients that have due events, sorted by their first event. Also returns true if there may be more due
--- topics than were read. A topic without a publisher is left to the sweep.
+-- Returns the clients that have due events (delayed events whose time has come), sorted by their first event. Also
+-- returns true if there may be more topics with due events than were read. A topic without a publisher is removed from
+-- `delayed:topics`, and left to the sweep, a maintenance job that repairs Redis.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

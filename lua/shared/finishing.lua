@@ -16,9 +16,10 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
 
--- Creates an empty collection of finished jobs. `taken` has, for each subscriber, the accepted batches, their number of
--- events, the health points gained, the duration of the last delivery (ms), and the records for the delivery log.
--- `undelivered` has the records of batches whose subscriber had left before a worker acquired them.
+-- Makes the table that collects the changes for the finished jobs. `taken` has, for each subscriber, the accepted
+-- batches, their number of events, the health points gained, the duration of the last delivery (ms), and the records
+-- for the delivery log. `undelivered` has the records of batches whose subscriber had left before a worker acquired
+-- them.
 --
 -- `closed` has the time (ms, as text) at which each batch was closed. A batch that was filled by its first events was
 -- never open, and is not in it.
@@ -29,7 +30,7 @@ local function collection(args, closed)
   }
 end
 
--- Adds to the collection what the delivery log will keep of a batch, unless that log is off.
+-- Adds the record of a batch for the delivery log to the collected changes, unless that log is off.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -53,8 +54,8 @@ local function add_taken(call, collected, token, each, events)
 end
 
 -- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is gone.
--- Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber whose lane the worker is
--- in, or false.
+-- Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber to which the worker
+-- delivers, or false.
 local function finish(call, q, each, lane, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -74,7 +75,7 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Stores the effects of one subscriber's accepted batches. Returns a true value if they ended the subscriber's trial. A
+-- Updates one subscriber after its batches were accepted. Returns a true value if they ended the subscriber's trial. A
 -- subscriber that fails, or has never accepted a batch, is on trial: it may have only one delivery in flight.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
@@ -85,7 +86,8 @@ local function settle_subscriber(call, token, sum, args)
   return recovered
 end
 
--- Notes that the batches of one subscriber need no further attempt, and adds the failed attempts to their records.
+-- Removes the accepted batches of one subscriber from those that are tried again. Adds their failed attempts to their
+-- records for the delivery log.
 local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
   for i = 1, #sum.records, 2 do
@@ -93,8 +95,8 @@ local function end_retries(call, token, sum)
   end
 end
 
--- Deletes the lists of the accepted batches, and the histories of their failed attempts. A single command finds out
--- whether there is a history; usually there is none.
+-- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually no batch has a
+-- history. A single command finds that out.
 local function delete_lists(call, collected)
   local attempts, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -115,7 +117,8 @@ local function go_on(call, lane, ended, recovered, args)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
--- Stores what was collected. An error at one subscriber does not stop the others.
+-- Writes the collected changes for all finished jobs to Redis: ends the leases, deletes the jobs and batches, and
+-- updates each subscriber and lane. An error at one subscriber does not stop the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
@@ -139,7 +142,7 @@ end
 -- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log.
 --
 -- Returns a list with the number of events of each job's batch, or false if the worker does not hold the job. Also
--- returns whether waiting jobs became instant. They are not announced to other workers, so the caller must assign them
+-- returns whether waiting jobs became instant. These are not announced to other workers, so the caller must assign them
 -- to workers or announce them.
 function finishing.finish_all(call, args, finished)
   local workers, bids, removed = {}, {}, {}

@@ -23,17 +23,17 @@ local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns the Redis keys that the function `key` makes for all shares, as several results. A share is the part of the
--- workers that all slow subscribers, all failing ones, or all joins may hold.
+-- Returns the Redis keys that the function `key` makes for all shares, as several results. The shares limit the workers
+-- that all slow subscribers, all failing ones, and all joins may hold.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns the number of lanes that have exactly one worker in the slow share, the part of the workers that all slow
--- subscribers may hold together. A worker that entered the share in this script call is in no lane yet, so it counts as
--- a lane of its own. The lanes are counted once in a script call, and lane_entry adds those that come later.
+-- Returns the number of lanes that hold exactly one worker of the slow share, which limits the workers of all slow
+-- subscribers. A worker that entered the share in this script call is in no lane yet, so it counts as a lane of its
+-- own. The lanes are counted once in a script call, and lane_entry adds those that come later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -51,11 +51,12 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries may enter a share; 0 or less means none. A share is the part of the workers that all
--- slow subscribers, all failing ones, or all joins may hold.
+-- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers that all slow
+-- subscribers, all failing ones, or all joins may hold.
 --
--- A quarter of the slow share is kept for lanes without deliveries in flight; for other lanes `holds_some` is true.
--- Late deliveries enter the slow share even if it is full. Lanes without deliveries may still use their quarter then.
+-- A quarter of the slow share is kept for lanes without deliveries in flight. `holds_some` is true for a lane that has
+-- some. Late deliveries enter the slow share even if it is full. Lanes without deliveries may still use their quarter
+-- then.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -93,8 +94,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait for room in it. A share is the part of the workers that all
--- slow subscribers, all failing ones, or all joins may hold. Usually no job waits, and a single command finds that out.
+-- Returns, for each share, the number of jobs that wait for room in it. A share limits the workers that all slow
+-- subscribers, all failing ones, or all joins may hold. Usually no job waits. A single command finds that out.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -114,8 +115,8 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Adds a worker to the slow share (the part of the workers that all slow subscribers may hold together), unless it is
--- in another share. The slow share may then be larger than its limit.
+-- Counts a worker in the slow share, which limits the workers of all slow subscribers, unless the worker counts in
+-- another share. The slow share may then exceed its limit.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -123,11 +124,12 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from their shares, the parts of the workers that all slow subscribers, all failing ones, or all joins
--- may hold. Returns the number of workers that were in a share.
+-- Stops counting workers in the shares, which limit the workers that all slow subscribers, all failing ones, and all
+-- joins may hold. Returns the number of workers that were counted in one.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no worker is in a share, and a single command finds out whether one is.
+  -- Usually no worker delivers to a slow or failing subscriber or to a join, so all shares are empty. A single command
+  -- finds that out.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -143,9 +145,9 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares (a share limits the workers of all slow subscribers, all failing ones, or
--- all joins). `tokens` has the lane of each worker, or false. Returns, for each lane, the number of workers that have
--- left it.
+-- Removes workers from their lanes, and from the shares that limit the workers of all slow subscribers, all failing
+-- ones, and all joins. `tokens` has the lane of each worker, or false. Returns, for each lane, the number of workers
+-- that have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -163,8 +165,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes the worker from its lane and from its share, which limits the workers of all slow subscribers, all failing
--- ones, or all joins. Returns the lane (the subscriber's token), or nothing if the worker was in none.
+-- Removes a worker from its lane, and from the share that limits the workers of all slow subscribers, all failing ones,
+-- or all joins. Returns the lane (the subscriber's token), or nothing if the worker was in none.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

@@ -49,9 +49,9 @@ type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
- * partition stores everything about a client, and each other partition a copy without the secret. A change is made in
- * the control partition first. If the change ends half-way, a sweep corrects the copies later. Repeating the change
- * corrects them at once, but a repeated `create` makes a second client.
+ * partition stores everything about a client. Each other partition stores a copy without the secret. A change is made
+ * in the control partition first. If it does not reach a copy, the sweep (a maintenance job) corrects the copy later.
+ * Repeating the change corrects it at once, but a repeated `create` makes a second client.
  */
 export class Clients {
   readonly #control: Partition;
@@ -68,9 +68,9 @@ export class Clients {
   }
 
   /**
-   * Creates a client with a token and a secret. Several clients may have the same name. `name` must match CLIENT_NAME,
-   * with at most `maxNameLength(true)` characters. The secret cannot be read later, because only its digests are
-   * stored.
+   * Creates a client with a secret, and with a token that is made from its name. Several clients may have the same
+   * name. The name must match CLIENT_NAME, and must leave room for the rest of the token (see `maxNameLength`). The
+   * secret cannot be read later, because only its digests are stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = madeToken(name);
@@ -81,8 +81,8 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored, because the client exists already and only this answer contains its secret. A sweep later
-    // registers the client in the partitions that failed.
+    // Errors are ignored, because the client exists already and only this answer contains its secret. The sweep, a
+    // maintenance job, later registers the client in the partitions that failed.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
@@ -129,8 +129,8 @@ export class Clients {
   }
 
   /**
-   * Returns the tokens and names of the clients in Redis, in any order. They are pairs, because it takes twice as long
-   * to make an object for each of 10,000 clients.
+   * Returns the token and the name of each client in Redis, in any order. They are pairs, not objects: for 10,000
+   * clients, making objects takes twice as long.
    */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();

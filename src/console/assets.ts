@@ -28,7 +28,7 @@ interface Asset {
   url: string;
   type: string;
   plain: Buffer;
-  /** The compressed content. It is made at the first request for it. */
+  /** The content, compressed by Brotli and by gzip. Each is made when a request first asks for it. */
   coded: Partial<Record<'br' | 'gzip', Buffer>>;
 }
 
@@ -49,7 +49,7 @@ function load(name: string, { path, type }: { path: string; type: string }): Ass
 
 const COMPRESS = { br: brotliCompressSync, gzip: gzipSync } as const;
 
-/** `GET /console/assets/…`: the scripts and styles of the console, which everybody may read. */
+/** Returns the route `GET /console/assets/…`, by which everybody may read the scripts and styles of the console. */
 export function assetRoutes(): Route[] {
   const byUrl = new Map(Object.values(ASSETS).map((asset) => [asset.url, asset]));
   return [

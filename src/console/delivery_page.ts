@@ -21,7 +21,7 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
 };
 
-/** How each state is coloured: as something good, as a warning, or as something bad. */
+/** The colour in which each state of a batch is shown: for something good, for a warning, or for something bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
@@ -30,7 +30,10 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
 /** States in which a batch waits for its deadline or its next attempt. A person can end this wait (see `retryForm`). */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
-/** A page that shows all that happened to a batch. */
+/**
+ * Returns the routes of the page of one batch, and of its button that makes the batch due at once. The page shows the
+ * state of the batch, what has happened to it, and its events.
+ */
 export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
   return [
     page(`${PATH}/:id`, ALL, {
@@ -71,8 +74,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch. Resolves with undefined if the batch no longer exists, if its subscriber
-   * is a join, or if the subscriber has left.
+   * Resolves with the subscriber of a batch, or with undefined if there is none to show: the batch no longer exists,
+   * its subscriber is a join, or the subscriber has left.
    */
   async function subscriberOf(call: Visit, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
@@ -96,8 +99,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
 }
 
 /**
- * Returns a form that tries a waiting batch at once. Returns nothing if the batch does not wait, or if the visitor may
- * not try it.
+ * Returns a form with a button that makes a waiting batch due at once. Returns nothing if the batch does not wait, or
+ * if the visitor may not retry it.
  */
 export function retryForm(api: ApiCalls, call: Visit, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;

@@ -19,9 +19,9 @@ export interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. If the caller is a client, this is always the caller's own
- * token. Root may name a client in `subscriber`; undefined means all clients. Throws bad_query if a client names a
- * subscriber. `what` names the listed things in the error message.
+ * Returns the token of the client that the call is about. If the caller is a client, this is the caller's own token. If
+ * the caller is root, it is the client that `subscriber` names; undefined means all clients. Throws bad_query if a
+ * client names a subscriber. `what` names the listed things in the error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -38,8 +38,8 @@ export function badSubscriber(rule: string): BusError {
 }
 
 /**
- * Returns the subscribers that belong to a client: the client itself and its joins. If `join` is given, returns only
- * that join.
+ * Returns the tokens of the subscribers that belong to a client: the client itself and its joins. If `join` is given,
+ * returns only the token of that join.
  */
 export async function queuesOf(
   { joinsOf }: Pick<AskedQueuesParts, 'joinsOf'>,
@@ -50,9 +50,9 @@ export async function queuesOf(
 }
 
 /**
- * Returns the subscribers that the caller asks about. `queues` is undefined if all subscribers are meant, and empty if
- * a viewer gave a name that nobody has. `calls` is the number of calls that the search for the subscribers counts as in
- * the caller's rate limit. Throws bad_query if a parameter is not allowed.
+ * Returns the tokens of the subscribers that the caller asks about. `queues` is undefined if all subscribers are meant,
+ * and empty if a viewer gave a name that nobody has. `calls` is the work of finding the name that a viewer gave,
+ * counted as calls in the viewer's rate limit. Throws bad_query if a parameter is not allowed.
  */
 export async function queuesAsked(
   parts: AskedQueuesParts,
@@ -80,8 +80,8 @@ async function named(
 }
 
 /**
- * Returns entries of a listing as the caller may see them. A join is a subscriber with its own queue. In an entry about
- * a join, `subscriber` becomes the client that owns the join, and `join` is the name of the join.
+ * Returns entries of a listing as the caller may see them. Joins are subscribers too. In an entry about a join,
+ * `subscriber` becomes the client that owns the join, and `join` is the name of the join.
  */
 export async function shownTo<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedQueuesParts, 'publicNames'>,

@@ -5,8 +5,8 @@ import type { Partitions } from '../store/partitions.ts';
 import type { DeathReason } from './settlement.ts';
 
 /**
- * The name of the job that counts, retries or purges the dead letters of a bulk. Its arguments are the owner, the id of
- * the bulk, and `count` or `run`.
+ * The name of the job of a bulk, which is a retry or purge of many dead letters. The job counts, retries or purges
+ * them. Its arguments are the owner, the id of the bulk, and `count` or `run`.
  */
 export const BULK_JOB = 'bulk';
 
@@ -18,10 +18,12 @@ export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelle
 export type BulkState = (typeof BULK_STATES)[number];
 
 export interface BulkFilter {
-  /** Only dead letters of these subscribers match. Undefined stands for all subscribers. */
+  /** The tokens of the subscribers whose dead letters match. Undefined if the dead letters of all subscribers match. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;
-  /** Only letters that died between `fromMs` and `untilMs` match. An undefined value sets no limit on that side. */
+  /**
+   * Only dead letters that died between `fromMs` and `untilMs` match. An undefined value sets no limit on that side.
+   */
   fromMs?: number | undefined;
   untilMs?: number | undefined;
 }
@@ -31,19 +33,19 @@ export interface Bulk extends BulkFilter {
   id: string;
   act: 'retry' | 'purge';
   state: BulkState;
-  /** Number of matching letters, when they were counted. */
+  /** Number of dead letters that matched when they were counted. */
   matched: number;
-  /** Number of letters that were retried or purged so far. */
+  /** Number of dead letters that were retried or purged so far. */
   done: number;
-  /** Number of letters that could not be retried, because their subscriber has left. */
+  /** Number of dead letters that could not be retried, because their subscriber has left. */
   left: number;
   beganAtMs: number;
   endedAtMs: number | undefined;
 }
 
 /**
- * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and everybody who has the root key
- * is one owner together. Each partition has a job that works on the dead letters there, and a record of its progress.
+ * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and all who have the root key are
+ * together one owner. In each partition, a job works on the dead letters there and keeps a record of its progress.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -100,8 +102,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk. What it has done already stays done. Returns false if the bulk has ended, or if the owner's bulk
-   * now has another id.
+   * Stops a bulk. Dead letters that were retried or purged already stay so. Returns false if the bulk has ended, or if
+   * the owner's bulk now has another id.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -113,8 +115,8 @@ export class Bulks {
 }
 
 /**
- * Reads the record of a bulk in one partition. It covers only the dead letters there. Returns undefined if the
- * partition has no record of the bulk.
+ * Reads what one partition has recorded of a bulk. It covers only the dead letters in this partition. Returns undefined
+ * if the partition has no record of the bulk.
  */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;

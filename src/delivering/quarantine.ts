@@ -45,10 +45,10 @@ interface QuarantineParts {
 }
 
 /**
- * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died. The quarantine, a
- * separate process, delivers the suspects one at a time. If it dies, only the batch that it held can be the cause, so
- * that batch becomes a dead letter. But if the process that started it dies too, both may have been killed from
- * outside. So the batch stays a suspect.
+ * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died, so it may have
+ * killed them. The quarantine, a separate process, delivers the suspects one at a time. If that process dies, only the
+ * batch that it held can be the cause, so that batch becomes a dead letter. But if the process that started it dies
+ * too, both may have been killed from outside, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -70,8 +70,8 @@ export class Quarantine {
   }
 
   /**
-   * Makes the quarantine look for suspects (batches that may have killed their workers). Call this method when there
-   * may be a suspect.
+   * Makes the quarantine look for suspects (batches that may have killed their workers) now. Call this method when
+   * there may be one.
    */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
@@ -79,8 +79,8 @@ export class Quarantine {
   }
 
   /**
-   * Gives the quarantine process `graceMs` to finish its delivery. After that, the process gives the job back to the
-   * queue. Resolves when the process has ended.
+   * Lets the quarantine process finish its delivery, for up to `graceMs`. After that, the process gives the job of the
+   * delivery back to the queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -118,8 +118,8 @@ export class Quarantine {
   }
 
   /**
-   * Runs a quarantine process, which delivers the suspects. Resolves when the process has ended. If it died, the result
-   * is the id of its worker, and otherwise undefined.
+   * Runs a quarantine process, which delivers the suspects. Resolves when the process has ended: with the id of its
+   * worker if it died, and otherwise with undefined.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
@@ -145,8 +145,9 @@ export class Quarantine {
   }
 
   /**
-   * Makes a dead letter of the batch that the worker of a dead quarantine held. Returns false if the call must be
-   * repeated because Redis did not answer. A process that is stopping does not repeat it.
+   * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of its worker.
+   * Returns false if the call must be repeated, because Redis did not answer. While this process stops, returns true
+   * even then.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;

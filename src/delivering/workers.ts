@@ -54,12 +54,12 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. The next script call asks for jobs for the same number of idle workers. */
+  /** Number of jobs that are probably ready. The next script call asks for a job for this number of idle workers. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask in the next script call. After a tick all must ask, because asking is their
-   * heartbeat. After a failed script call all must ask too: Redis may have assigned jobs to them, and a worker that
-   * asks is given again the job that it holds.
+   * True if all idle workers must ask in the next script call. They must after a tick, because asking is their
+   * heartbeat. They must also ask after a failed script call, because Redis may have assigned jobs to them. A worker
+   * that asks is given such a job again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -143,8 +143,9 @@ export class Workers {
   }
 
   /**
-   * Returns the workers that ask for a job in the next script call: those that have finished their jobs, and an idle
-   * worker for each job that is probably ready, or all idle workers if all must ask.
+   * Returns the workers for which the next script call asks for a job. These are the workers of the finished jobs, and
+   * some idle workers: one for each job that is probably ready, or all of them if `#allAsk` is true. Returns none while
+   * the workers stop, or while `mayAsk` forbids it.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];

@@ -38,7 +38,7 @@ function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: numb
   return upToMs + 1;
 }
 
-/** Counts the times of an expression from `fromMs` on, before `endMs`, both in local time. */
+/** Counts the times of an expression from `fromMs` up to, but not including, `endMs`. Both are in local time. */
 function countLocal(times: DayTimes, fromMs: number, endMs: number): number {
   let count = 0;
   for (let day = Math.floor(fromMs / DAY_MS); day * DAY_MS < endMs; day++) {
@@ -51,7 +51,7 @@ function countLocal(times: DayTimes, fromMs: number, endMs: number): number {
   return count;
 }
 
-/** Counts the times of one day that come before a time of day. */
+/** Counts the times of day of an expression that are earlier than `timeMs`, which is in ms since midnight. */
 function countBefore({ hours, minutes, seconds }: DayTimes, timeMs: number): number {
   const second = Math.ceil(timeMs / 1000);
   const [h, m, s] = [Math.floor(second / 3600), Math.floor(second / 60) % 60, second % 60];

@@ -54,11 +54,12 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes expired join keys: those that were not completed within the time that the join allows.
- * It closes up to 100 join keys of each of 100 joins. If a join has `on_expiry`, each closed join key publishes an
- * event. Several processes may call such a function at the same time. The function throws StorageFull if an event must
- * be published while memory is short, and otherwise the errors of Partition. An error at one join does not stop the
- * others.
+ * Returns a function that closes expired join keys. A join groups events by a key. The key expires if the join's rule
+ * was not met within the time that the join allows. If the join has `on_expiry`, each expired key publishes an event.
+ *
+ * A call of the function closes up to 100 keys of each of 100 joins. Several processes may call it at the same time. If
+ * a join fails, the others still have their turn; then the first error is thrown. It is StorageFull if an event must be
+ * published while memory is short, and otherwise an error of Partition.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -67,7 +68,7 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
       if (signal.aborted) return;
       await expire(parts, token).catch((error: unknown) => failures.push(error));
     }
-    // A join that fails must not stop the others, so errors are thrown at the end.
+    // Errors are thrown at the end, so that a join that fails does not stop the others.
     if (failures.length > 0) throw failures[0];
   };
 }
@@ -91,8 +92,7 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Resolves when all events of the join's source topics that were accepted so far, in any partition, are in the queue of
- * the join.
+ * Resolves when the queue of a join has all events of its source topics that were accepted so far, in any partition.
  */
 async function takeWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,

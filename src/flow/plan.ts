@@ -23,7 +23,7 @@ export type CatchUp = (typeof CATCH_UPS)[number];
 export interface Plan {
   /** The due times that fire, oldest first. */
   times: number[];
-  /** Number of due times that do not fire. */
+  /** Number of due times that never fire, because `catch_up` leaves them out or more than MAX_CAUGHT_UP were missed. */
   missed: number;
   /**
    * The due time to store next. It is in the past if one call cannot fire all. Undefined if the schedule has no
@@ -41,8 +41,8 @@ interface Due {
 }
 
 /**
- * Decides which due times fire. If many were missed, the catching up takes several calls, each of which continues the
- * one before.
+ * Decides which due times of a trigger fire now. If many were missed, they fire in several calls. Each call begins at
+ * the due time that the call before has stored (`nextMs`).
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);

@@ -4,8 +4,9 @@ import { BusError } from '../errors.ts';
 import type { Answer } from '../route.ts';
 
 /**
- * Answers with a redirect to https on the same host. The port of the request is dropped, because it is the one for
- * http. With 307 and 308, clients keep the method and the body.
+ * Returns a redirect to the same path and host by https. Its status is `reads` for GET and HEAD, and `others` for other
+ * methods; with 307 and 308, clients keep the method and the body. The port is left out, because it is the port for
+ * http. Throws bad_header if the request has no Host header.
  */
 export function redirectToHttps(
   { headers, method, url }: IncomingMessage,
@@ -17,7 +18,10 @@ export function redirectToHttps(
   return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
 }
 
-/** Returns the path and query of a request's target. A target in absolute form begins with a host. */
+/**
+ * Returns the path and query of a request's target. An absolute target, such as `http://host/path`, also has a scheme
+ * and a host.
+ */
 function pathOf(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?]*/i, '');
   return path.startsWith('/') ? path : `/${path}`;

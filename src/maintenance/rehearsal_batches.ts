@@ -4,18 +4,21 @@ import type { Commands, Partition } from '../store/partition.ts';
 
 const SLICE = 300;
 
-/** The batches that the takeover of a Ruby Routemaster's Redis would convert. */
+/**
+ * The batches that the takeover of a Ruby Routemaster's Redis would convert. Of the `count` batches, `jobless` have no
+ * job in the queue, `unindexed` are not in the set `batches:index`, and `unreadable` have a header that cannot be read.
+ */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms. Undefined if there is no batch. */
   oldestMs: number | undefined;
-  /** Number of entries of the index whose batch no longer exists. */
+  /** Number of entries of `batches:index`, the set of all batches, whose batch no longer exists. */
   lost: number;
 }
 
 /**
- * Reads the batches that the takeover would convert. `progressOf` gets the number of batches in the index. It returns a
- * function that is called again and again with the number of batches read so far.
+ * Reads the batches that the takeover would convert. `progressOf` gets the number of entries of `batches:index`, the
+ * set of all batches. It returns a function that is called again and again with the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,

@@ -61,8 +61,8 @@ export class Scheduler {
   }
 
   /**
-   * Makes due jobs instant. Returns the ms to sleep until the next deadline, rounded up, so that the next search is
-   * not too early.
+   * Makes due jobs instant, and begins to publish due entries of the agenda. Returns the ms to sleep until the next
+   * deadline, rounded up, so that the next search is not too early.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;
@@ -79,9 +79,9 @@ export class Scheduler {
   }
 
   /**
-   * If entries of a kind are due, starts to publish them. Returns the ms until the next entry of this kind is due.
-   * Returns Infinity if there is none, and while entries are being published, because the scheduler is woken when that
-   * has ended.
+   * Begins to publish the due entries of one kind of the agenda, if there are any. Returns the ms until the first entry
+   * of this kind is due, or Infinity if there is none. Also returns Infinity while entries are being published, because
+   * the end of that wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

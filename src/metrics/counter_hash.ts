@@ -15,7 +15,10 @@ export interface Count {
   name: string;
   tags: Tags;
   value: number;
-  /** The packed name and tags of the counter, which identify it. They are its field in the hash `counters`. */
+  /**
+   * The field of the counter in the hash `counters`. It is the name and the tags, packed, and so identifies the
+   * counter.
+   */
   field: Buffer;
   partition: Partition;
 }
@@ -42,8 +45,8 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
 }
 
 /**
- * Returns text as it is, and decodes bytes to text: Ruby packs a string of unknown encoding as bytes. Throws TypeError
- * for other values.
+ * Returns a string as it is, and decodes bytes to a string. Ruby packs a string of unknown encoding as bytes. Throws
+ * TypeError for other values.
  */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
@@ -52,12 +55,12 @@ function text(value: unknown): string {
 }
 
 /**
- * Returns the fields of a hash of counters, with their counts. The hash is read in pieces, because reading the hash of
- * a bus with many subscribers at once would block Redis. Throws the errors of Partition.
+ * Reads all fields of a hash of counters, and their counts. The hash is read in pieces, because reading the hash of a
+ * bus with many subscribers at once would block Redis. Throws the errors of Partition.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
-  // A map is used, because a scan may return a field twice. `callBuffer` is used, because fields are binary, and
-  // `hscan` would damage them by decoding them as UTF-8.
+  // A map is used, because HSCAN may return a field twice. `callBuffer` is used, because fields are binary, and `hscan`
+  // would damage them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   let cursor = '0';
   do {

@@ -70,8 +70,8 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // Entries were set aside for `to` meanwhile. They are older than those in the outbox, so they must be applied
-      // first.
+      // Meanwhile, another call has set entries aside for `to`. They are older than the entries in the outbox, so the
+      // loop begins again and moves them first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -123,7 +123,7 @@ export class Outbox {
 
   /**
    * Asks partitions to apply their entries. The partitions in `behind` are left out: older entries are set aside for
-   * them, which must be applied first. Waits for `awaited` as long as it takes, and for other partitions up to
+   * them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for the others up to
    * PATIENCE_MS. Resolves with the error of each partition that has failed.
    */
   async #apply(
@@ -150,8 +150,9 @@ export class Outbox {
   }
 
   /**
-   * Moves the entries that `home` has set aside for the partition `to`, step by step. Yields after each step. Returns
-   * true if the job that moves them has ended.
+   * Moves the entries that `home` has set aside for the partition `to`, step by step. Yields after each step. When no
+   * entry is left, deletes the job under which `holder` moves them, and returns true. Returns false without `holder`,
+   * or if its worker no longer holds the job.
    */
   async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
     let applied: number | undefined;
@@ -184,7 +185,10 @@ export class Outbox {
 
 /** Matches the start of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Maximum length of the start of an entry. An entry that names 256 partitions, the maximum, starts with 930 bytes. */
+/**
+ * Number of bytes that are read to find the start of an entry. The longest start has 930 bytes: it names 256
+ * partitions.
+ */
 const HEAD_BYTES = 1000;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {

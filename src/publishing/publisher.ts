@@ -13,12 +13,11 @@ import {
 
 /** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
-/** Number of bytes of events that take Redis as long as storing one short event. */
+/** Storing this number of bytes takes Redis as long as storing one short event. */
 export const BYTES_PER_EVENT = 1000;
 
 /**
- * Somebody who is told of each accepted publication. The live tail, which shows new events in the console, is such an
- * onlooker.
+ * An object that is told of each accepted publication, such as the live tail, which shows new events in the console.
  */
 export interface Onlooker {
   note(publication: Publication): void;
@@ -58,10 +57,13 @@ export class Publisher {
   }
 
   /**
-   * Resolves when the events are in the batch of every subscriber of the topic, or when the publication is refused
-   * for certain. Throws StorageFull (nothing was stored), StorageUnavailable (the events may be stored; with an
-   * idempotency key, publishing again is safe), or body_too_large if the topic has too many subscribers for so many
-   * events.
+   * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic.
+   * Resolves with another Outcome if the script did not store them, for example because the topic belongs to another
+   * client.
+   *
+   * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
+   * memory; nothing was stored then. Throws StorageUnavailable if Redis does not answer. In this case the events may be
+   * stored, but with an idempotency key it is safe to publish them again.
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);

@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For a partition whose Redis stores more than the high mark, the time since when it has done so. The key is the
-   * index of the partition. Other partitions have no entry.
+   * When measurements began to find more than the high mark in the Redis of a partition, in ms. The key is the index of
+   * the partition. The entry is removed when a measurement no longer finds more than the high mark.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -55,8 +55,8 @@ export class StorageGuard {
   }
 
   /**
-   * Throws StorageFull if nothing may be stored in the partition, either at once or when the returned promise rejects.
-   * Call this before storing anything there, and await the result.
+   * Refuses to store anything in a partition whose Redis is too full: throws StorageFull, or returns a promise that
+   * rejects with it. Call this before storing anything there, and await the result.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);

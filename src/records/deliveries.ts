@@ -20,7 +20,10 @@ interface Wanted {
   /** The subscribers whose batches are listed. Undefined stands for all subscribers. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /** Only batches whose `placeMs` is at least `sinceMs` and less than `untilMs` are listed. */
+  /**
+   * The listing has batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. `placeMs` is the time when a
+   * batch ended or, if it has not ended, when it was opened.
+   */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: DeliveryPlace | undefined;
@@ -110,7 +113,7 @@ export class Deliveries {
     return 'delivery_not_found';
   }
 
-  /** Yields the events of a batch as JSON texts, some at a time. Ends early if the batch is deleted meanwhile. */
+  /** Yields the events of a batch as JSON texts, in lists of several. Ends early if the batch is deleted meanwhile. */
   events({ id, subscriber, state, event_count }: Delivery): AsyncGenerator<string[]> {
     const partition = this.#partitions.ofSubscriber(subscriber);
     return eventSlices(
@@ -121,8 +124,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups subscribers by the partition that has them. Without `clients`, returns all partitions with an empty list
-   * each, which scripts read as "all subscribers".
+   * Groups subscribers by the partition in which they are. Without `clients`, returns each partition with an empty
+   * list, which scripts read as "all subscribers".
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

@@ -16,7 +16,7 @@ export interface FoundJob {
   /** When a scheduled job is due, in ms. */
   dueMs?: number;
   worker?: string;
-  /** The time since which a worker has held the job, or the job has waited, in ms. */
+  /** When a worker acquired the job, or when a waiting job began to wait, in ms. */
   sinceMs?: number;
 }
 
@@ -154,8 +154,8 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by one SSCAN; several are needed for the whole set. A position in the set has the cursor of
- * the last SSCAN, and the last name in its reply whose jobs were read.
+ * Reads some names of a set by one SSCAN, which begins at `cursor`. A position in the set is a cursor and a name: the
+ * same SSCAN is sent again, and the names up to that name are skipped, because they were read before.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);
@@ -190,8 +190,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank of the first job after the last one that was read. If that last job is gone, returns the rank of the
- * first job with its score.
+ * Returns the rank at which reading continues: one more than the rank of the last job that was read. If that job is
+ * gone (`isGone`), returns the rank of the first job with the same score.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

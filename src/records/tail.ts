@@ -12,8 +12,8 @@ const KEPT = 100;
 /** Maximum bytes of an event that the tail shows. Of a longer event, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
 /**
- * Interval at which a process asks Redis which watches there are, and stores the events that it has noted for them
- * since.
+ * Interval at which a process sends the events that it has noted to Redis. It first asks Redis which watches (wishes to
+ * see new events) there are, and stores events only for these.
  */
 const INTERVAL_MS = 1000;
 /** Maximum events that a process notes for a watch (somebody's wish to see new events) in one interval. */
@@ -38,12 +38,12 @@ interface Publication {
   events: readonly string[];
 }
 
-/** A noted event. Its text is JSON that is not parsed. */
+/** An event that was noted for the tail. `text` is its JSON, or `null` if it is too long to be shown. */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
 /**
- * The first events of an interval that were noted for one watch (somebody's wish to see new events), and the number of
- * further events, which are left out.
+ * The events noted in one interval for one watch (somebody's wish to see new events). Only the first events of the
+ * interval are noted. The others are counted as skipped.
  */
 class Notes {
   readonly noted: Noted[] = [];
@@ -53,7 +53,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events after the last noted one. These events were left out. */
+  /** Number of events that were left out after the last noted one. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -71,16 +71,16 @@ class Notes {
 }
 
 /**
- * Shows a sample of the events that are accepted, to those who watch. Each process notes the first events of each
- * second, and then asks Redis whether anybody watches. While no event is accepted, the process does nothing for the
- * tail.
+ * Shows a sample of the accepted events to people who watch them in the console. Each process notes the first events of
+ * each second, and then asks Redis whether anybody watches. While no event is accepted, the process does nothing for
+ * the tail.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events noted in this interval, by watch (somebody's wish to see new events). The watch of all topics is always
-   * noted, even if nobody watches.
+   * The events noted in this interval, by watch (somebody's wish to see new events). Events for the watch of all topics
+   * are noted even if nobody watches: a watch that begins meanwhile gets its events from them.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -117,8 +117,8 @@ export class Tail {
   }
 
   /**
-   * Stores the noted events for those who watch. If storing fails, the noted events are lost. No publisher waits for
-   * this method.
+   * Stores the noted events in Redis, for each watch that somebody has begun. If storing fails, the noted events are
+   * lost. No publisher waits for this method.
    */
   async #exchange(): Promise<void> {
     this.#timer = undefined;

@@ -40,7 +40,7 @@ const made = new WeakMap<Redis, { count: number }>();
 
 /**
  * The Redis that has a key, and all keys with the same hash tag. On a cluster it is the present master of the key's
- * slot. Otherwise it is the only Redis.
+ * slot, one of the 16,384 parts into which a cluster divides its keys. Otherwise it is the only Redis.
  */
 export class Master {
   readonly #connection: Connection;
@@ -78,17 +78,18 @@ export class Master {
   }
 
   /**
-   * Returns the Redis that has `key`, for example a key that belongs to no partition. On a cluster it may be another
-   * master.
+   * Returns the Redis that has another key, for example a key that belongs to no partition. On a cluster it may be
+   * another master.
    */
   having(key: string): Master {
     return new Master(this.#connection, key, this.#name);
   }
 
   /**
-   * Calls `act` with the connection to the master, and returns its result. If the slot has moved to another master
-   * (MOVED, so that the command was not run), finds that master and calls `act` again. Throws StorageFull if Redis is
-   * out of memory, StorageUnavailable if Redis cannot be reached or is not ready, and any other error unchanged.
+   * Calls `act` with the connection to the master, and returns its result. Redis answers MOVED, without running the
+   * command, if the key's slot now has another master. Then `act` is called again with that master, at most MAX_TRIES
+   * times in all. Throws StorageFull if Redis is out of memory, StorageUnavailable if Redis cannot be reached or is not
+   * ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

@@ -22,7 +22,7 @@ interface Callable {
   read: (reply: ScriptReply) => unknown;
   /**
    * Returns the source of the script and its modules as one text, and the digest of the text. Making the text takes a
-   * third of a millisecond, and only EVALSHA needs it.
+   * third of a millisecond. It is needed only for EVALSHA and EVAL, by which scripts run if Redis refuses functions.
    */
   standalone: () => { lua: string; sha: string };
 }
@@ -33,7 +33,11 @@ export interface PartitionOptions {
   index?: number;
   /** True if the bus has several partitions. In that case an error names the partition that it is about. */
   hasOthers?: boolean;
-  /** The log gets one warning if Redis refuses functions. */
+  /**
+   * This log gets one warning if Redis refuses the bus's functions, for example because an ACL forbids FCALL. (A
+   * function is a script that Redis stores under a name.) Without functions, scripts run by EVALSHA, which takes Redis
+   * longer.
+   */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves; 0 by default. */
   minReplicas?: number;
@@ -101,8 +105,8 @@ export class Partition {
   }
 
   /**
-   * Loads the functions of this release into Redis. Removes the functions of other releases, if Redis permits that.
-   * Throws the errors of `run`.
+   * Loads the functions of this release, which are its scripts under names, into Redis. Removes the functions of other
+   * releases, if Redis permits that. Throws the errors of `run`.
    */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
@@ -111,8 +115,8 @@ export class Partition {
   }
 
   /**
-   * Calls the function `command`, which sends plain Redis commands, and returns its result. Calls it again if the
-   * partition has moved to another master meanwhile. Throws the errors of `run`.
+   * Calls the function `command`, which sends plain Redis commands, and returns its result. If the partition has moved
+   * to another master meanwhile, calls it again. Throws the errors of `run`.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));

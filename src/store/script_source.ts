@@ -14,8 +14,8 @@ import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
 /**
- * The name of the module that every script needs. It makes the table `call`, which is the first parameter of a
- * script.
+ * The name of the module that every script needs. It runs the script, and makes the table `call`, which is the script's
+ * first parameter.
  */
 const CALLS = 'calls';
 
@@ -53,7 +53,10 @@ interface Module extends LuaFile {
   includes: string[];
 }
 
-/** Reads all scripts, sorted by name. Throws if a script has no contract, or if a contract has no script. */
+/**
+ * Reads all scripts, sorted by name. Throws if a script has no contract (the types of its arguments and reply), or if a
+ * contract has no script.
+ */
 export function readScripts(): ScriptSource[] {
   const paths = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' }).filter((path) =>
     path.endsWith('.lua'),
@@ -100,8 +103,9 @@ function includesOf(text: string): string[] {
 }
 
 /**
- * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or if it includes
- * itself, directly or by way of others.
+ * Adds a module and the modules that it includes to `into`; the included modules come first. Throws if the module does
+ * not exist, or if it includes itself, directly or through others. `users` are the files by way of which it is
+ * included.
  */
 function addModule(
   name: string,
@@ -118,14 +122,15 @@ function addModule(
   into.add(module);
 }
 
-/** Returns the source of a script and of all modules that it uses as one text. Redis can run this text by EVALSHA. */
+/** Returns the source of a script and of all modules that it uses as one text, which EVAL and EVALSHA can run. */
 export function standalone(script: ScriptSource): string {
   const shebang = script.flags.length > 0 ? `#!lua flags=${script.flags.join(',')}` : '#!lua';
   return `${shebang}\n${preamble([script])}\nreturn (${callback(script)})(KEYS, ARGV)`;
 }
 
 /**
- * Returns the Lua source that comes before these scripts: each module that they use, once, and the function `keys_of`.
+ * Returns the Lua source that must precede the source of these scripts: each module that they use, once, and the
+ * function `keys_of`.
  */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
@@ -138,7 +143,7 @@ export function preamble(scripts: readonly ScriptSource[]): string {
   ].join('\n');
 }
 
-/** Returns the source of a Lua function that runs a script. Its parameters are KEYS and ARGV. */
+/** Returns the source of a Lua function that runs a script. The function's parameters are KEYS and ARGV. */
 export function callback(script: ScriptSource): string {
   const { contract } = script;
   return [

@@ -37,7 +37,7 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * Number of subscribers of a topic whose tokens are read from each partition. It is approximate: Redis may return some
+ * Each partition returns the tokens of about this number of a topic's subscribers, by one SSCAN. SSCAN may return some
  * more, and returns all tokens if there are at most 128.
  */
 const NAMED_SUBSCRIBERS = 100;
@@ -46,8 +46,8 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic, including joins. */
   count: number;
   /**
-   * Tokens of about 100 subscribers of the topic. If the caller has named `candidates`, tokens of all those candidates
-   * that are subscribers.
+   * Tokens of about 100 subscribers of the topic in each partition. If the caller has given `candidates`, the tokens of
+   * all candidates that are subscribers.
    */
   tokens: string[];
 }
@@ -84,7 +84,7 @@ export class Topics {
     return this.read(await this.#names());
   }
 
-  /** Returns the names of all topics, sorted. KeptList says how old the list may be. */
+  /** Returns the names of all topics, sorted. They can be ten seconds old (see KeptList). */
   names(): Promise<readonly string[]> {
     return this.#list.sorted();
   }

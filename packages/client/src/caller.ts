@@ -15,9 +15,10 @@ export class Caller {
   }
 
   /**
-   * Makes a call. Resolves with the answer if its status is 2xx. After a transient failure, the call is repeated if the
-   * bus has certainly not done it, or if it `isRepeatable`. If a repeated DELETE is answered 404, the call resolves,
-   * because an earlier attempt has probably deleted the thing already.
+   * Makes a call. Resolves with the answer if its status is 2xx. `isRepeatable` is true if the bus may do the call
+   * twice without harm. After a transient failure, such a call is repeated; any other call is repeated only if the bus
+   * has certainly not done it. If a repeated DELETE is answered 404, an earlier attempt has probably deleted the thing,
+   * so the call resolves.
    */
   async call(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;
