@@ -1,89 +1,137 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
-import { Bus, FAR_MS } from '../bus.ts';
+import { type Estimate, medianEstimate, spread } from '../../harness/measuring/statistics.ts';
+import { Bus, FAR_MS, NOWHERE } from '../bus.ts';
 import { eventsBetween, fill } from '../filling.ts';
 import { type Case, type Measured, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
+import type { Taken, TakerCalls } from '../processes/taker.ts';
 import type { Figures } from '../result.ts';
 import type { Stage } from '../stage.ts';
-import { counted, TOPIC } from '../workload.ts';
+import { TOPIC } from '../workload.ts';
 
-/** Short, since the ratio is small beside what changes from run to run: many runs find it (`--runs 31`). */
-const FULL = { batches: 4_000, kept: 2_000 };
-const QUICK: typeof FULL = { batches: 300, kept: 100 };
-
-/** The sizes of batches, each with the maximum ratio of a delivery's CPU with the log to that without. */
+/**
+ * `delivered`: the batches that a worker delivers in a round; `taken`: those that a taker takes. `kept`: the records in
+ * the log, few enough that it is full.
+ */
+const FULL = { rounds: 4, delivered: 2000, taken: 8000, kept: 500 };
+const QUICK: typeof FULL = { rounds: 1, delivered: 300, taken: 1000, kept: 100 };
+/** The sizes of batches, each with the maximum that the log may add to the CPU of a delivery. */
 const SIZES = [
-  { max: 1, ratio: 1.05 },
-  { max: 100, ratio: 1.01 },
+  { max: 1, percent: 5 },
+  { max: 100, percent: 1 },
 ];
-const SETTING = 'ROUTEMASTER_DELIVERY_LOG';
+/**
+ * Calls that count as one measurement. Half of them are with the log and write 64 records, after which a full log loses
+ * as many: so each measurement has its part of the work that few calls do.
+ */
+const GROUP = 16;
+/** Calls of each round that warm up. */
+const WARM_UP = 2 * GROUP;
 
 interface Delivering {
-  name: 'log on' | 'log off';
-  bus: Bus;
-  workerPid: number;
+  load: Helper<LoadCalls>;
   sink: Helper<SinkCalls>;
+  taker: Helper<TakerCalls>;
+  /** A bus whose worker delivers without the log. */
+  delivering: { bus: Bus; workerPid: number };
+  /** A bus without a worker, whose batches the taker takes. */
+  taking: Bus;
 }
 
-/** Measures the cost that the delivery log adds to a delivery. */
+/**
+ * Measures the cost that the delivery log adds to a delivery. From one run of a worker to the next the CPU of a
+ * delivery varies by more than what the log adds. So the log is turned on and off from one script call to the next, in
+ * one process on one Redis, and what it adds is compared with a delivery by a worker.
+ */
 export const deliveries: Part = {
   name: 'deliveries',
-  title: 'the delivery log: a delivery with and without it',
+  title: 'the delivery log: what it adds to a delivery',
   run: async (stage, options): Promise<Measured[]> => {
     const size = options.quick ? QUICK : FULL;
-    const load = stage.helper<LoadCalls>('load.ts');
-    const buses = [await start(stage, 'log off', 0), await start(stage, 'log on', size.kept)];
-    return measureInTurn('deliveries', [costPlan(load, buses, size)], options);
+    const rounds = options.runs * size.rounds;
+    return measureInTurn('deliveries', [costPlan(await start(stage), { ...size, rounds })], {
+      ...options,
+      runs: 1,
+    });
   },
 };
 
-/** Starts a bus with one delivery thread, as two would divide a subscriber's deliveries by chance. */
-async function start(stage: Stage, name: Delivering['name'], records: number): Promise<Delivering> {
-  const sink = stage.helper<SinkCalls>('sink.ts');
-  const bus = await Bus.start(stage);
+/** The worker has one delivery thread, as two would divide a subscriber's deliveries by chance. */
+async function start(stage: Stage): Promise<Delivering> {
+  const [load, sink] = [stage.helper<LoadCalls>('load.ts'), stage.helper<SinkCalls>('sink.ts')];
+  const taker = stage.helper<TakerCalls>('taker.ts');
+  const [bus, taking] = [await Bus.start(stage), await Bus.start(stage)];
   const callback = `http://127.0.0.1:${await sink.call('listen')}/events`;
-  for (const { max } of SIZES)
-    await bus.audience(1, { topics: [topicFor(max)], callback, timeout: FAR_MS, max });
-  const worker = await bus.readyWorker({
-    ...{ ROUTEMASTER_WORKER_THREADS: '1', ROUTEMASTER_WORKERS_PER_THREAD: '64', [SETTING]: String(records) },
+  for (const { max } of SIZES) {
+    const subscription = { topics: [topicFor(max)], timeout: FAR_MS, max };
+    await bus.audience(1, { ...subscription, callback });
+    await taking.audience(1, { ...subscription, callback: NOWHERE });
+  }
+  const { pid: workerPid } = await bus.readyWorker({
+    ROUTEMASTER_WORKER_THREADS: '1',
+    ROUTEMASTER_WORKERS_PER_THREAD: '64',
+    ROUTEMASTER_DELIVERY_LOG: '0',
   });
-  return { name, bus, workerPid: worker.pid, sink };
+  return { load, sink, taker, delivering: { bus, workerPid }, taking };
 }
 
 const topicFor = (max: number) => `${TOPIC}_${max}`;
-const rowOf = (name: Delivering['name'], max: number) => `${name}, max ${max}`;
+const rowOf = (max: number) => `max ${max}`;
 
-function costPlan(load: Helper<LoadCalls>, buses: Delivering[], { batches, kept }: typeof FULL): Plan {
-  const cases = SIZES.flatMap(({ max }): Case[] =>
-    buses.map((each) => ({
-      row: rowOf(each.name, max),
-      floors: each.name === 'log on' ? [rowOf('log off', max)] : [],
-      measure: () => measure(load, each, max, batches),
-    })),
-  );
+function costPlan(parts: Delivering, size: typeof FULL): Plan {
+  const cases = SIZES.map(({ max }): Case => ({ row: rowOf(max), measure: () => measure(parts, max, size) }));
   return {
     title: 'deliveries: what the log adds to a delivery',
     notes: [
-      `a backlog of ${batches.toLocaleString('en')} batches; the log keeps ${counted(kept, 'record')}, so that it is full`,
-      'one delivery thread; both: the CPU of worker and Redis together',
+      `worker and Redis: the CPU of a delivery without the log, of ${size.delivered.toLocaleString('en')} batches in each of ${size.rounds} rounds`,
+      `added: the CPU of ${size.taken.toLocaleString('en')} batches a round that are taken without a request, the log on and off by turns`,
+      'at least, at most: bounds at a confidence of 95 %; more rounds (`--runs`) narrow them',
     ],
     cases,
-    targets: SIZES.map(({ max, ratio }) => ({
-      text: `worker and Redis with the log ≤ ${ratio} × those without, at max ${max}`,
-      bars: [{ row: rowOf('log on', max), floor: rowOf('log off', max), metric: 'bothMicros', max: ratio }],
+    targets: SIZES.map(({ max, percent }) => ({
+      text: `the log adds ≤ ${percent} % to the CPU of worker and Redis, at max ${max}`,
+      bars: [{ row: rowOf(max), metric: 'added' as const, max: percent }],
     })),
   };
 }
 
-/** A tenth of the backlog warms up. The subscriber holds back its answers until all of it is queued. */
-async function measure(
-  load: Helper<LoadCalls>,
-  { bus, workerPid, sink }: Delivering,
+async function measure(parts: Delivering, max: number, size: typeof FULL): Promise<Figures> {
+  const whole: Delivered[] = [];
+  const groups: Taken[][] = [];
+  for (let round = 0; round < size.rounds; round++) {
+    whole.push(await deliver(parts, max, size.delivered));
+    await fill(parts.load, parts.taking, size.taken * max, topicFor(max));
+    const { url, pid } = parts.taking.redis;
+    groups.push(...groupsOf(await parts.taker.call('take', { url, redisPid: pid, kept: size.kept })));
+  }
+  const worker = spread(whole.map((each) => each.worker)).median;
+  const redis = spread(whole.map((each) => each.redis)).median;
+  const { value, error } = addedMicros(groups);
+  const percent = (micros: number) => (100 * micros) / (worker + redis);
+  return {
+    workerMicrosBatch: worker,
+    redisMicrosBatch: redis,
+    addedMicros: value,
+    added: percent(value),
+    addedAtLeast: percent(value - error),
+    addedAtMost: percent(value + error),
+  };
+}
+
+/** The CPU of a delivery, in µs. */
+interface Delivered {
+  worker: number;
+  redis: number;
+}
+
+/** Measures deliveries of a backlog. A tenth warms up. The sink holds back its answers until all is queued. */
+async function deliver(
+  { load, sink, delivering: { bus, workerPid } }: Delivering,
   max: number,
   batches: number,
-): Promise<Figures> {
+): Promise<Delivered> {
   const events = batches * max;
   await sink.call('reset');
   await sink.call('hold');
@@ -94,11 +142,22 @@ async function measure(
   const to = await sink.call('reach', events);
   const { worker, redis } = used();
   await bus.drained();
-  const measured = eventsBetween(from, to);
-  return {
-    eventsPerSecond: measured / ((to.atUs - from.atUs) / 1e6),
-    workerMicros: worker / measured,
-    redisMicros: redis / measured,
-    bothMicros: (worker + redis) / measured,
+  const measured = eventsBetween(from, to) / max;
+  return { worker: worker / measured, redis: redis / measured };
+}
+
+/** Returns groups of the calls of a round. The last calls may have fewer batches, and belong to no group. */
+function groupsOf(calls: readonly Taken[]): Taken[][] {
+  const groups: Taken[][] = [];
+  for (let at = WARM_UP; at + GROUP < calls.length; at += GROUP) groups.push(calls.slice(at, at + GROUP));
+  return groups;
+}
+
+/** Returns by how much more CPU (µs) a batch took with the log than without it: the median of the groups. */
+function addedMicros(groups: readonly Taken[][]): Estimate {
+  const mean = (group: Taken[], isLogged: boolean) => {
+    const chosen = group.filter((call) => call.isLogged === isLogged);
+    return chosen.reduce((sum, call) => sum + call.microsBatch, 0) / chosen.length;
   };
+  return medianEstimate(groups.map((group) => mean(group, true) - mean(group, false)));
 }

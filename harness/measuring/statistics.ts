@@ -16,3 +16,21 @@ export function spread(values: readonly number[]): Spread {
   const median = ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle) - 1] ?? 0)) / 2;
   return { median, min: sorted[0] ?? 0, max: sorted.at(-1) ?? 0 };
 }
+
+/** A value that was measured. The true one is within `error` of it, to either side, with a confidence of 95 %. */
+export interface Estimate {
+  value: number;
+  error: number;
+}
+
+/** Standard deviations to each side that hold 95 % of a normal distribution. */
+const SIDE = 1.96;
+
+/** Returns the median. Its error follows from the ranks of the values, however these are distributed. */
+export function medianEstimate(values: readonly number[]): Estimate {
+  const sorted = values.toSorted((one, other) => one - other);
+  const [middle, ranks] = [sorted.length / 2, (SIDE * Math.sqrt(sorted.length)) / 2];
+  const at = (rank: number) => sorted[Math.max(0, Math.min(sorted.length - 1, rank))] ?? Number.NaN;
+  const error = (at(Math.ceil(middle + ranks)) - at(Math.floor(middle - ranks))) / 2;
+  return { value: spread(sorted).median, error };
+}
