@@ -14,10 +14,13 @@ bulk.MAX_VALUES = 4000
 bulk.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
+-- Returns the last reply, or nothing if there are no values.
 function bulk.command(command, name, values)
+  local reply
   for from = 1, #values, bulk.MAX_VALUES do
-    redis.call(command, name, unpack(values, from, math.min(from + bulk.MAX_VALUES - 1, #values)))
+    reply = redis.call(command, name, unpack(values, from, math.min(from + bulk.MAX_VALUES - 1, #values)))
   end
+  return reply
 end
 
 -- Deletes any number of keys.

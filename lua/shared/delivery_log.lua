@@ -16,11 +16,13 @@ The hash `deliveries:total` bounds all logs together. When they are full, the lo
 so a busy subscriber does not push out the records of others. Records are counted in whole UNITs (16), so that most
 script calls write nothing but the log itself. Counting each record took three times as long.
 
-The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list with an entry
-for each script call that appended records, the newest at the end. An entry is the time of the script call (µs) and the
-tokens of the subscribers, each in a line of its own. The records of a script call are newer than the entry of that
-call, and older than the next entry. Listings of all subscribers follow the trail (delivery_trail.lua).
+The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
+entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the
+time of the script call (µs), a newline and the token of the subscriber. The records of a script call are newer than the
+entries of that call, and older than the next entries. Listings of all subscribers follow the trail
+(delivery_trail.lua).
 ]]
+local bulk = include('bulk')
 local open_batches = include('open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
@@ -121,13 +123,14 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Adds an entry to the trail of an ending ('taken' or 'dropped'). The entry says that this script call has appended
--- records to the logs of these subscribers. From the trail, a listing of all subscribers learns which logs it must
--- read. The trail keeps the last `max` entries, because there are at most as many records.
+-- Adds entries to the trail of an ending ('taken' or 'dropped'), one for each of these subscribers. The entries say that
+-- this script call has appended records to the logs of these subscribers. From the trail, a listing of all subscribers
+-- learns which logs it must read. The trail keeps the last `max` entries, because there are at most as many records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
-  local trail = call.keys.deliveries_trail(ending)
-  local length = redis.call('RPUSH', trail, string.format('%d\n', call.now_us) .. table.concat(tokens, '\n'))
+  local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
+  for i, token in ipairs(tokens) do entries[i] = at .. token end
+  local length = bulk.command('RPUSH', trail, entries)
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 

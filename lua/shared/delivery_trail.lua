@@ -2,10 +2,10 @@
 Delivery trail: leads a listing of all subscribers through their logs, the newest record first. The listing reads only
 logs that have records of its page, however many logs there are.
 
-There is one trail of taken batches and one of dropped ones (delivery_log.follow). An entry names the logs that one
-script call has written. A log may have lost these records since. The oldest entries of a trail may be missing: their
-number is limited, and a trail may be deleted at any time. Records that are older than the first entry are found by
-looking into all logs.
+There is one trail of taken batches and one of dropped ones (delivery_log.follow). Its entries with the same time name
+the logs that one script call has written. A log may have lost these records since. The oldest entries of a trail may be
+missing: their number is limited, and a trail may be deleted at any time. So the oldest time may lack some of its
+entries. The records of that time and older ones are found by looking into all logs.
 ]]
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')
@@ -36,6 +36,23 @@ local function read_entries(call, ending, place)
   end
 end
 
+-- Returns an iterator over the script calls that a trail names, the newest first: the time of each (`place`, ms) and the
+-- subscribers whose logs it has written (`tokens`). The oldest script call is left out, because some of its entries may
+-- be missing.
+local function read_calls(call, ending, place)
+  local next_entry = read_entries(call, ending, place)
+  local entry = next_entry()
+  return function()
+    if not entry then return end
+    local its_place, tokens = delivery_log.time_of(entry), {}
+    while entry and delivery_log.time_of(entry) == its_place do
+      tokens[#tokens + 1] = entry:match('\n(.+)')
+      entry = next_entry()
+    end
+    if entry then return { place = its_place, tokens = tokens } end
+  end
+end
+
 -- Returns a delivery log that the listing is reading: an iterator over its records, and the next record (`next`), which
 -- was already taken from the iterator.
 local function log_of(reader, token)
@@ -49,14 +66,13 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that one script call has written, the newest last. `entry` is the entry of the trail that names
--- the logs of these records, and `place` its time (ms). Records that no longer exist, or are outside the bounds of the
--- listing, are left out.
-local function records_of(reader, entry, place)
+-- Returns the records that one script call has written, the newest last. `written` is the script call as `read_calls`
+-- returns it. Records that no longer exist, or are outside the bounds of the listing, are left out.
+local function records_of(reader, written)
   local records = {}
-  for token in entry:gmatch('\n([^\n]+)') do
+  for _, token in ipairs(written.tokens) do
     local log = log_of(reader, token)
-    while log.next and log.next.place > place do
+    while log.next and log.next.place > written.place do
       records[#records + 1] = log.next
       log.next = log.read()
     end
@@ -79,15 +95,15 @@ end
 
 local function read_trail(reader)
   local listing = reader.listing
-  local next_entry, records, place, rest = nil, {}, listing.newest_record, nil
-  next_entry = read_entries(reader.call, reader.ending, place)
+  local records, place, rest = {}, listing.newest_record, nil
+  local next_call = read_calls(reader.call, reader.ending, place)
   return function()
     while #records == 0 do
       if rest then return rest() end
-      local entry = place >= listing.oldest_record and next_entry()
-      if entry then
-        place = delivery_log.time_of(entry)
-        records = records_of(reader, entry, place)
+      local written = place >= listing.oldest_record and next_call()
+      if written then
+        place = written.place
+        records = records_of(reader, written)
         if #records == 0 then
           if listing.looked >= listing.max_looked then return { place = place, id = BEFORE_ALL_IDS, stopped = true } end
           listing.looked = listing.looked + 1

@@ -29,6 +29,17 @@ async function take(token: string, count: number, deliveryLog: number): Promise<
   }
 }
 
+/** Makes several subscribers take a batch each, in the same script call. */
+async function takeTogether(tokens: string[], deliveryLog: number): Promise<void> {
+  for (const token of tokens) await bus.publish(nthWord(calls++), token, ['e']);
+  const { grants } = await bus.acquire(
+    tokens.map((_, i) => `w${i}`),
+    { deliveryLog },
+  );
+  const finished = grants.map(({ worker, job }) => ({ worker, job }));
+  await bus.acquire([], { finished, deliveryLog });
+}
+
 async function lengths(): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const { token, ending } of (await readRecords(redis.store)).values())
@@ -101,8 +112,10 @@ describe('the delivery log', () => {
   });
 
   test('is listed whole, whatever of the trail of all logs is left', async () => {
-    for (let i = 0; i < 4; i++)
+    for (let i = 0; i < 4; i++) {
       for (const token of ['quiet', 'busy']) await take(token, token === 'busy' ? 40 : 3, 128);
+      await takeTogether(['busy', 'quiet'], 128);
+    }
     const { redis: commands, keys } = redis.store;
     const ended = [...(await readRecords(redis.store))].map(([id, { record }]) => ({
       id,
@@ -111,7 +124,7 @@ describe('the delivery log', () => {
     const newestFirst = ended.sort((one, other) => other.us - one.us).map(({ id }) => id);
     const trail = keys.deliveries_trail('taken');
     const length = await commands.llen(trail);
-    for (const left of [length, 7, 1, 0]) {
+    for (const left of [length, 7, 2, 1, 0]) {
       if (left === 0) await commands.del(trail);
       else await commands.ltrim(trail, -left, -1);
       const found: string[] = [];
