@@ -29,7 +29,7 @@ describe('the buckets of a client', () => {
     const [spent] = await spend(redis.store, rates, [demand(1)]);
     assert.ok(spent && !spent.letIn);
     // The bucket lacks 5,999 events, which come back at 100 a second.
-    assert.ok(spent.eventsFullInMs > 58_000 && spent.eventsFullInMs <= 59_990);
+    assert.ok(spent.eventsFullInMs > 30_000 && spent.eventsFullInMs <= 59_990);
   });
 
   test('count events and bytes, and either can be empty', async () => {
@@ -50,7 +50,7 @@ describe('the buckets of a client', () => {
     const beganMs = performance.now();
     let letIn = 0;
     let refused: number | undefined;
-    while (letIn < 30) {
+    while (letIn < 15) {
       const spent = await one();
       if (spent.letIn) letIn++;
       // If a refusal cost anything, the bucket would be full later than before.
@@ -63,9 +63,10 @@ describe('the buckets of a client', () => {
 
   test('are forgotten when they are full', async () => {
     await redis.flush();
-    await spend(redis.store, { publishRate: 1000, publishBytes: 0, publishBurstMs: 1000 }, [demand(20)]);
-    assert.equal(await redis.store.redis.exists(redis.store.keys.rate('shop')), 1);
-    await until(async () => (await redis.store.redis.dbsize()) === 0);
+    await ask(demand(6000));
+    // The bucket lacks 6,000 events, which come back at 100 a second.
+    const leftMs = await redis.store.redis.pttl(redis.store.keys.rate('shop'));
+    assert.ok(leftMs > 30_000 && leftMs <= 60_001, `${leftMs} ms`);
   });
 
   test('are read in one call for all publishes of a turn', async () => {
@@ -101,7 +102,8 @@ describe('a publisher that is over its rate', () => {
     assert.equal(first.headers['ratelimit-policy'], policy);
     assert.match(String(first.headers.ratelimit), /^"events";r=15;t=1, "bytes";r=(199\d\d\d|200000);t=[01]$/);
 
-    assert.equal((await publish('pub', events(50))).status, 204);
+    // A last publish that large leaves the bucket empty for longer than any machine takes.
+    assert.equal((await publish('pub', events(1000))).status, 204);
     const before = await stored(api);
     for (const path of ['/topics/widgets', '/topics/widgets?', '/topics/another']) {
       const refused = await publish('pub', EVENT, path);
@@ -109,16 +111,19 @@ describe('a publisher that is over its rate', () => {
       assert.deepEqual([status, code], [429, 'rate_limited']);
       assert.match(detail, /may publish 10 events a second and 100000 bytes a second; nothing was stored/);
       const [seconds] = [Number(refused.headers['retry-after'])];
-      assert.ok(seconds >= 1 && seconds <= 4, `${seconds} s`);
+      assert.ok(seconds >= 60 && seconds <= 99, `${seconds} s`);
       assert.equal(refused.headers['ratelimit-policy'], policy);
-      assert.match(String(refused.headers.ratelimit), /^"events";r=0;t=[3-6], "bytes";r=\d+;t=\d$/);
+      assert.match(
+        String(refused.headers.ratelimit),
+        /^"events";r=0;t=(?:[6-9]\d|10[01]), "bytes";r=\d+;t=\d$/,
+      );
     }
     assert.deepEqual(await stored(api), before);
     assert.equal((await publish('other', EVENT, '/topics/others')).status, 204, 'others are not');
   });
 
   test('is refused by every web process; one that knows the rate refuses before the body is read', async () => {
-    assert.equal((await publish('mill', events(100), '/topics/mills')).status, 204);
+    assert.equal((await publish('mill', events(1000), '/topics/mills')).status, 204);
     const port = await api.another();
     await until(
       async () => (await send(port, 'GET', '/pulse', { authorization: basic('x', '') })).status === 401,
@@ -135,23 +140,21 @@ describe('a publisher that is over its rate', () => {
   });
 
   test('is admitted again within the time in Retry-After', async () => {
-    assert.equal((await publish('shop', events(35), '/topics/shops')).status, 204);
-    const refused = await publish('shop', EVENT, '/topics/shops');
-    assert.equal(refused.status, 429);
-    // A busy machine may answer late, so a second is added to the time.
-    const timeoutMs = (Number(refused.headers['retry-after']) + 1) * 1000;
-    await until(async () => (await publish('shop', EVENT, '/topics/shops')).status === 204, {
-      timeoutMs,
-      what: 'it is admitted',
+    const refused = await until(async () => {
+      const answer = await publish('shop', events(35), '/topics/shops');
+      return answer.status === 429 ? answer : undefined;
     });
+    const admittedAtMs = performance.now() + Number(refused.headers['retry-after']) * 1000;
+    await until(() => performance.now() >= admittedAtMs);
+    assert.equal((await publish('shop', EVENT, '/topics/shops')).status, 204);
   });
 
   test('by bytes is refused as well', async () => {
-    const body = EVENT + ' '.repeat(500_000);
+    const body = EVENT + ' '.repeat(4_000_000);
     assert.equal((await publish('heavy', body, '/topics/heavy')).status, 204);
     const refused = await publish('heavy', EVENT, '/topics/heavy');
     assert.equal(refused.status, 429);
-    assert.match(String(refused.headers.ratelimit), /"events";r=(?:1[89]|20);t=\d, "bytes";r=0;t=[345]/);
+    assert.match(String(refused.headers.ratelimit), /"events";r=(?:1[89]|20);t=\d, "bytes";r=0;t=(?:3\d|40)/);
   });
 });
 
