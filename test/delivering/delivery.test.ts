@@ -31,13 +31,13 @@ for (const status of [200, 503]) {
     });
     const connected = once(server, 'connection');
     const deliver = deliverer(t, await portOf(t, server));
-    const outcome = await deliver();
     const atMs = performance.now();
+    const outcome = await deliver();
     assert.equal(outcome.accepted, status === 200);
     const [socket] = (await connected) as [Socket];
-    await once(socket, 'close', { signal: AbortSignal.timeout(5000) });
+    await once(socket, 'close', { signal: AbortSignal.timeout(30_000) });
     const tookMs = performance.now() - atMs;
-    assert.ok(tookMs > 500 && tookMs < 3000, `${tookMs} ms`);
+    assert.ok(tookMs > 990, `${tookMs} ms`);
   });
 }
 

@@ -90,7 +90,7 @@ describe('workers', () => {
       const startMs = performance.now();
       await bus.publish(seed, 'widgets', ['e']);
       await until(() => grants.some(({ batch }) => batch?.bid === longName(`${seed}1`)), { everyMs: 1 });
-      assert.ok(performance.now() - startMs < 500, 'and not at a tick');
+      assert.ok(performance.now() - startMs < 20_000, 'and not at a tick, which comes after a minute');
     }
   });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { threadCpuSince } from '../../harness/thread_cpu.ts';
 import { CATCH_UPS, type CatchUp, MAX_CAUGHT_UP, type Plan, PROMPT_MS, plan } from '../../src/flow/plan.ts';
 import { timesOf } from '../../src/flow/schedule.ts';
 
@@ -98,10 +99,9 @@ describe('after a long time', () => {
           offset: 0,
         });
         const dueMs = times.next(START) ?? assert.fail();
-        const beganMs = performance.now();
+        const tookMs = threadCpuSince();
         const { times: fired, missed } = plan({ times, catchUp, dueMs, nowMs: dueMs + year });
-        const tookMs = performance.now() - beganMs;
-        assert.ok(tookMs < 1000, `${cron} ${catchUp} took ${tookMs} ms`);
+        assert.ok(tookMs() < 1000, `${cron} ${catchUp} took ${tookMs()} ms`);
         if (cron === '* * * * * *' && catchUp === 'latest')
           assert.equal(missed + fired.length, year / 1000 + 1);
       }

@@ -259,7 +259,7 @@ describe('stopping without Redis', () => {
       count('events.removed', 5);
       const startedMs = performance.now();
       await counters.stop(200);
-      assert.ok(performance.now() - startedMs < 2000);
+      assert.ok(performance.now() - startedMs < 4500);
       store.redis.disconnect();
       await failing;
       assert.deepEqual(
