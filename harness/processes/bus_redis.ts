@@ -5,7 +5,7 @@ import { Partitions } from '../../src/store/partitions.ts';
 import { PrivateCluster } from '../redis/private_cluster.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { SentinelTrio } from '../redis/sentinel_trio.ts';
-import { PARTITIONS, REDIS_PREFIX } from '../redis/store.ts';
+import { ON_CLUSTER, PARTITIONS, REDIS_PREFIX } from '../redis/store.ts';
 import { until } from '../until.ts';
 
 export interface BusRedisSettings {
@@ -30,9 +30,9 @@ export class BusRedis {
 
   /** Starts the Redis that the settings ask for. Resolves when all partitions can be reached. */
   static async start(settings: BusRedisSettings): Promise<BusRedis> {
-    const { redis: config = {}, sentinels, cluster } = settings;
+    const { redis: config = {}, sentinels, cluster = ON_CLUSTER && !sentinels } = settings;
     const Server = cluster ? PrivateCluster : sentinels ? SentinelTrio : PrivateRedis;
-    const redis = new BusRedis(await Server.start({ config }), settings);
+    const redis = new BusRedis(await Server.start({ config }), { ...settings, cluster });
     const reached = () => redis.partitions.all.map((each) => each.command((redis) => redis.ping()));
     try {
       await until(() => Promise.all(reached()), { what: 'all partitions can be reached' });

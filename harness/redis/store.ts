@@ -11,6 +11,9 @@ export const REDIS_PREFIX = process.env.ROUTEMASTER_REDIS_PREFIX ?? '';
 /** Number of partitions of a bus under test. test/acceptance/partitions.test.ts runs some files again with several. */
 export const PARTITIONS = Number(process.env.ROUTEMASTER_PARTITIONS ?? 1);
 
+/** True if buses under test run on a cluster, as `npm run acceptance-cluster` asks for. */
+export const ON_CLUSTER = process.env.TESTS_ON_CLUSTER === 'true';
+
 /** A private Redis, started before the tests of a file and stopped after them. `flush` empties it. */
 export class TestStore {
   #redis: PrivateRedis | undefined;

@@ -6,6 +6,7 @@ import { PrintingProcess, root } from '../../harness/processes/command.ts';
  * The tests to run again with four partitions. Each of their tests ends with a check of every partition, and of the data
  * that must agree between partitions. `ROUTEMASTER_PARTITIONS=4` runs other files of test/acceptance/ in this way, except
  * files that look into Redis themselves. The test that kills workers is left out: the fault scenario `outbox-kill` does that.
+ * `npm run acceptance-cluster` runs some with 16 partitions on a cluster.
  */
 const FILES = ['acceptance/joins', 'acceptance/unsubscribing'];
 
