@@ -19,7 +19,7 @@ async function queues({ token }: { token: string }, events: number): Promise<voi
 }
 
 test('a subscriber that leaves a topic gets its queued events, and no later ones', async (t) => {
-  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 400, max: 100 });
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 3000, max: 100 });
   await publisher.publish(topic, [{ url: url(1) }, { url: url(2) }]);
   await subscriber.call('DELETE', `/subscriber/topics/${topic}`);
   await publisher.publish(topic, { url: url(3) });
@@ -32,11 +32,11 @@ test('a subscriber that leaves a topic gets its queued events, and no later ones
 });
 
 test('a subscriber that leaves loses its queue, and another subscriber of the topic keeps its own', async (t) => {
-  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 400, max: 3 });
+  const { publisher, topic, subscriber, receiver } = await bus.scene(t, { timeout: 3000, max: 3 });
   const stays = await bus.client('stays');
   const witness = await bus.receiver(t);
   const { callback } = witness;
-  await stays.call('POST', '/subscription', { topics: [topic], callback, timeout: 600, max: 100 });
+  await stays.call('POST', '/subscription', { topics: [topic], callback, timeout: 4000, max: 100 });
   await publisher.publish(topic, [{ url: url(1) }, { url: url(2) }]);
   await queues(subscriber, 2);
   await queues(stays, 2);
