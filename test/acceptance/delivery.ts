@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { bus } from './default_bus.ts';
 
 const HOUR_MS = 3_600_000;
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
-
-const bus = RunningBus.forTests();
 
 test('one event arrives as it was published, in a request with exactly the documented headers', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 100 });

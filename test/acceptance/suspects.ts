@@ -2,13 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer } from '../../harness/http/receiver.ts';
 import { processesWith } from '../../harness/processes/processes.ts';
-import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
+import type { Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-
-const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
-bus.announceError(/^(a thread died|a quarantine died|gave up on a batch: it is a dead letter now)$/);
-// The lines that Node writes when a process has no memory left.
-bus.announceError(/^$|<---|Mark-Compact|FATAL ERROR|Native stack trace|^ ?\d+: 0x/);
+import { bus } from './short_lease_bus.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
 
@@ -34,6 +30,9 @@ interface Letter {
 }
 
 test('a batch that kills its workers is buried after the third, and its neighbours are delivered', async (t) => {
+  bus.announceError(/^(a thread died|a quarantine died|gave up on a batch: it is a dead letter now)$/);
+  // The lines that Node writes when a process has no memory left.
+  bus.announceError(/^$|<---|Mark-Compact|FATAL ERROR|Native stack trace|^ ?\d+: 0x/);
   await bus.process('worker').stop();
   await bus.start('worker', { NODE_OPTIONS: '--max-old-space-size=60' });
   const bad = await bus.scene(t, { timeout: 60_000, max: 2 });
@@ -45,12 +44,14 @@ test('a batch that kills its workers is buried after the third, and its neighbou
   for (const each of urls) await good.publisher.publish(good.topic, { url: each });
   const letters = async () => (await bad.subscriber.call('GET', '/dead_letters')) as Letter[];
   const letter = await until(async () => (await letters())[0], { timeoutMs: 60_000 });
-  assert.deepEqual([letter.reason, letter.attempts], ['killed_worker', 3]);
+  assert.equal(letter.reason, 'killed_worker');
+  // On a busy machine a worker may read the batch for longer than its lease, and die twice of it.
+  assert.ok(letter.attempts >= 3, `${letter.attempts} attempts`);
   const { redis, keys } = bus.store;
   const history = await redis.lrange(keys.attempts(letter.id), 0, -1);
   assert.deepEqual(
     history.map((each) => JSON.parse(each).reason),
-    Array(3).fill('its worker died'),
+    Array(letter.attempts).fill('its worker died'),
   );
   await until(() => good.receiver.missing(urls).length === 0, { timeoutMs: 20_000 });
   const counted = () => bus.metric('routemaster_batches_dead_lettered_total', { reason: 'killed_worker' });

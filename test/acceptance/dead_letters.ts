@@ -2,13 +2,11 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Client } from '../../harness/http/client.ts';
 import { answer } from '../../harness/http/receiver.ts';
-import { RunningBus, type Scene } from '../../harness/processes/running_bus.ts';
+import type { Scene } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { bus } from './default_bus.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
-
-const bus = RunningBus.forTests();
-bus.announceError(/dead letter/);
 
 interface Letter {
   id: string;
@@ -20,6 +18,7 @@ interface Letter {
 
 /** Makes a subscriber whose batches become dead letters at the second attempt. */
 async function strict(t: TestContext): Promise<Scene> {
+  bus.announceError(/dead letter/);
   const scene = await bus.scene(t);
   const { subscriber, topic, receiver } = scene;
   const wanted = { topics: [topic], callback: receiver.callback, uuid: 'me' };

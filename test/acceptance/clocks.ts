@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { faketimeLibrary, wrongClock } from '../../harness/processes/faketime_library.ts';
-import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { bus } from './short_lease_bus.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -11,8 +11,6 @@ const library = faketimeLibrary();
 describe('a worker whose clock is off by a day', {
   skip: library === undefined && 'libfaketime is not installed',
 }, () => {
-  const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
-
   for (const [days, offset] of [
     [1, '+1d'],
     [-1, '-1d'],
