@@ -9,8 +9,8 @@ const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
 /**
- * Number of entries that cost one call in the caller's rate limit when a page is made. Entries that were read but are
- * not on the page cost as much. Reading 10,000 names takes 7 ms.
+ * Number of entries that cost one call in the caller's rate limit. All entries that are read for a page count, even
+ * those that are not on it, because reading is what takes time: 7 ms for 10,000 names.
  */
 export const ENTRIES_PER_CALL = 1000;
 
@@ -79,7 +79,7 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** Number of further calls that the request counts as in the caller's rate limit, because the answer was costly. */
+  /** What reading the entries costs in the caller's rate limit, as a number of calls besides the request itself. */
   calls: number;
 }
 
@@ -134,7 +134,7 @@ export class Pages {
     return page && { ...page, calls: list.length / ENTRIES_PER_CALL };
   }
 
-  /** Encrypts the place of an entry (the text by which it is sorted) for the links of the listing at `path`. */
+  /** Encrypts the place of an entry (the text by which it is sorted) for links to pages of the listing at `path`. */
   async seal(path: string, place: string): Promise<string> {
     return encrypted(await this.#keyOf(path), place);
   }

@@ -11,16 +11,17 @@ If a worker already holds a job, the reply that assigned it was lost, so the wor
 again. The worker keeps its lease unless the lease has expired: this call may have been delayed, and the worker may be
 running the job already.
 
-A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. Of a larger
-batch, the worker gets the first events as a new batch; the other events stay in the batch, which is ready again.
+A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. A larger batch is
+cut in two: the worker gets the first events as a new batch, and the batch with the other events is ready again.
 
 `kind` is the kind of the workers. Spare workers (`spare`) ask only while the other workers of their thread hang.
 They begin a second delivery of a lane only if other lanes leave enough workers (lanes.lua). A `quarantine` is one
 worker in a process of its own. It gets only the jobs of suspects, which are batches that two workers held when they
 died. Other workers do not get these jobs.
 
-If the lane of a subscriber has no room for a delivery, the job waits outside the queue until the lane
-brings it back. If a share has no room, the job waits in its lane or for the share.
+A lane limits the workers that one subscriber may hold. A share limits the workers that all slow subscribers, all
+failing ones, or all joins may hold (lanes.lua). If a lane has no room for a delivery, the job waits outside the queue
+until the lane brings it back. If a share has no room, the job waits in its lane or for the share.
 
 The first item of the reply is MessagePack, since Node decodes one text faster than a reply with as many
 values:

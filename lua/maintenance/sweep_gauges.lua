@@ -6,9 +6,9 @@ A long queue needs several script calls. Each script call counts some slices of 
 batches between two scores. INTERNALS.md says why the sum is exact. If acquire has cut a batch in two meanwhile (`cuts`
 in the hash of the subscriber), all slices are counted again.
 
-`counted` has the slices counted so far: the score at which each ends, its members and their events. The reply
-has `finished` true and the corrected gauges as findings, or `finished` false and the slices for the next
-call.
+`counted` has the slices counted so far: the score at which each ends, the number of its batches (`members`), and the
+number of their events. If all slices are counted, `finished` is true in the reply, and the findings name the
+corrected gauges. Otherwise `finished` is false, and the reply has the slices for the next call.
 ]]
 local batches = include('batches')
 local findings = include('findings')

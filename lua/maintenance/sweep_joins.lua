@@ -21,8 +21,8 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Corrects the entry of a join in `joins:expiring`. A join with open join keys must have an entry there, and a join
--- without open join keys must have none.
+-- Corrects the entry of a join in `joins:expiring`. A join has an entry there while it has open join keys (join keys
+-- that are not complete yet), and no entry otherwise.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end
@@ -31,7 +31,8 @@ local function reschedule(call, token, found)
   findings.add(found, 'join_unscheduled', token)
 end
 
--- The checks of this script. The argument `where` names the check that a script call makes.
+-- Each function of this table checks and repairs one kind of key. A script call runs one of them: the one that the
+-- script's argument `where` names.
 local check = {}
 
 function check.joins(call, token, found)

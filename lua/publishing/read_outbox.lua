@@ -14,7 +14,9 @@ later finds no job and puts a new one. Without `worker`, no job ends.
 ]]
 local outboxes = include('outboxes')
 
--- Removes the first entries of the outbox. Returns the bytes of the entries that are left.
+-- Removes the first `count` entries of the outbox, and sets them aside for the partitions in `late`. Does nothing
+-- without `last`, or if another call has removed some of them already. Returns the size (bytes) of all entries that are
+-- left together.
 local function remove_first(call, args)
   local outbox, sent = call.keys.outbox(), call.keys.outboxes_sent()
   local entry = args.last and redis.call('LINDEX', outbox, args.count - 1)
@@ -24,6 +26,8 @@ local function remove_first(call, args)
   return redis.call('HINCRBY', sent, 'bytes', -args.bytes)
 end
 
+-- Returns the next entries of the outbox. `left` is the size (bytes) of all its entries together. If it is at most
+-- `max_bytes`, a single command reads them.
 local function next_entries(call, args, left)
   local outbox = call.keys.outbox()
   if left > args.max_bytes then return outboxes.first_entries(outbox, args.max_entries, args.max_bytes) end

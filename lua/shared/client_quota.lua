@@ -8,9 +8,9 @@ full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. A key here is something that the bus remembers for a client, an
--- idempotency key or a nonce. Each client has a bucket of `max` keys, and `key_of` returns the Redis key of this
--- bucket. `window_ms` is the time for which a key is remembered.
+-- Creates the working state of one script call. A key here is an idempotency key or a nonce, which the bus remembers
+-- for `window_ms`. Each client has a bucket of up to `max` keys that it may still use. `key_of` returns the Redis key
+-- of a client's bucket.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
   -- Time in which the bucket of a client gains one key.
@@ -18,7 +18,8 @@ function client_quota.begin(call, key_of, max, window_ms)
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- True if the client's bucket is empty, so that the client may not use a new key now.
+-- Returns true if a client may not use a new idempotency key (or nonce) now, because it has used too many of late: its
+-- bucket of keys is empty.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
@@ -29,11 +30,13 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Counts a key (an idempotency key or a nonce) that the client uses. The caller has checked `is_empty` before.
+-- Takes a key (an idempotency key or a nonce) from the client's bucket, because the client uses a new one. The caller
+-- must have called `is_empty` for the client before.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end
 
+-- Stores the buckets that are not full. A bucket without a Redis key counts as full.
 function client_quota.store(quota)
   for client, full_at_us in pairs(quota.full_at_us) do
     local full_in_ms = math.ceil((full_at_us - quota.now_us) / 1000)

@@ -15,12 +15,12 @@ local delivery_trail = {}
 -- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
 -- that tells when which delivery logs were written.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- The id with which a listing stops between two records. No id is less than this text, so the next page begins with the
--- next older record.
+-- The id with which a listing stops between two records. A listing has this text after all ids with the same time, so
+-- the next page begins with the next older record.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells when which logs were written) that are older
--- than `place` (ms), the newest first.
+-- than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') says of which logs the trail is.
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)
@@ -81,7 +81,8 @@ local function records_of(reader, written)
   return records
 end
 
--- Returns an iterator over those records of all logs that are not newer than `place` (ms).
+-- Returns an iterator over the records of all logs, the newest first. It begins at the time `place` (ms) and goes back
+-- in time.
 local function read_all_logs(reader, place)
   local call, ending, sources = reader.call, reader.ending, {}
   for _, name in ipairs(delivery_log.names(call, {})) do
@@ -93,6 +94,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
+-- Returns an iterator over the records of a source, the newest first. It follows the trail as far back as that goes,
+-- and reads the older records from all logs.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -118,8 +121,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of a listing: the records of all logs with this ending. Its `place`, the time of its first record,
--- is not known before it is read. So it is infinite, which makes the listing read this source at once.
+-- Returns a source of a listing: the records of all batches that ended in one way (`ending` is 'taken' or 'dropped').
+-- The listing opens its sources by the time of their first record (`place`), the newest first. This time is not known
+-- before the logs are read. It is set to infinity, so that the listing opens this source first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

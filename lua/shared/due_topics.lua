@@ -1,5 +1,6 @@
 --[[
-Due topics: the topics with delayed events that are due, by the clients that publish to them.
+Due topics: finds the topics that have due events (delayed events whose time has come), and groups them by the client
+that publishes to them.
 
 A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
 earlier event of another topic is left, because one script call takes events of only a few topics, even if the client

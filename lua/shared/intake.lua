@@ -10,11 +10,15 @@ local elsewhere = include('elsewhere')
 local outboxes = include('outboxes')
 local intake = {}
 
--- Creates the working state of a script call without limits on topics and idempotency keys. `topics` has the topics
--- read so far, by name, and `accepted` lists the topics that got events. `run` collects the events of successive
--- publications to one topic. `tokens` lists the subscribers that get events, and `slices` has the events of each.
--- `fingerprints` has the fingerprint of each accepted publication, by the digest of its idempotency key. `outgoing` has
--- the work for other partitions.
+-- Creates the working state of a script call, without limits on topics and idempotency keys. Its fields:
+--
+--   topics        the topics read so far, by name
+--   accepted      the topics that got events
+--   run           the collected events of successive publications to one topic; nil if there are none
+--   tokens        the subscribers that get events
+--   slices        the events that each subscriber gets, by token
+--   fingerprints  the fingerprint of each accepted publication, by the digest of its idempotency key
+--   outgoing      the work for other partitions
 function intake.begin_unlimited()
   return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
 end
@@ -39,6 +43,7 @@ local function copy_of(slice, owner)
   return append({ list = {}, first = 1, owner = owner }, slice)
 end
 
+-- Returns a topic that lives in this partition. It is read once in a script call.
 function intake.topic(call, taken, name)
   local topic = taken.topics[name]
   if not topic then
@@ -92,8 +97,9 @@ local function judge_key(call, taken, publication)
 end
 
 -- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to every subscriber of
--- the topic, and to the other partitions that have subscribers of it. All subscribers that had no events in this script
--- call share one list of events. For each of the others, the events are appended to a list of its own.
+-- the topic, and to the other partitions that have subscribers of it. All subscribers that get their first events in
+-- this script call share one list of events. Each of the others has a list of its own, to which the events are
+-- appended.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end

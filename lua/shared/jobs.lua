@@ -6,10 +6,11 @@ announcement is published when the script ends.
 ]]
 local jobs = {}
 
--- The first bytes of every job that delivers a batch: `['batch', [bid]]` in MessagePack. They do not depend on the
--- UID, because all UIDs have 20 characters.
+-- The bytes that come before the UID of the batch in a job that delivers a batch: the job is `['batch', [UID]]` in
+-- MessagePack. These bytes are the same for all UIDs of 20 characters.
 local DELIVERY = '\146\165batch\145\180'
 
+-- Returns the job that delivers a batch. `bid` is the UID of the batch.
 function jobs.delivery_of(bid)
   if #bid == 20 then return DELIVERY .. bid end
   return cmsgpack.pack({ 'batch', { bid } })
@@ -30,7 +31,7 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant that a worker gives back. The job goes before all other instant jobs.
+-- Makes a job instant again, because its worker gives it back. The job goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true
@@ -43,8 +44,8 @@ function jobs.make_suspect(call, job)
   call.wakes.suspect = true
 end
 
--- Schedules a job for the time `due_ms`. The scheduler sleeps until the job that is due first, so it is woken only if
--- the new job is due earlier.
+-- Schedules a job for the time `due_ms`. The scheduler sleeps until the first scheduled job is due, so it is woken only
+-- if the new job is due earlier.
 function jobs.make_scheduled(call, q, job, due_ms)
   local scheduled, first = call.keys.jobs_scheduled(q), call.first_due_ms[q]
   if not first then first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]) or math.huge end

@@ -10,11 +10,11 @@ lane of the delivery then holds at most a quarter of the workers that no other l
 lane thus leaves three quarters of the workers that it finds free. So even if many lanes hang at once, some workers are
 left.
 
-A share is the part of the workers that one kind of subscriber may hold: half of the workers for all that are slow
-or may be, a quarter for all that fail, and a sixteenth for all joins. A delivery begins only if its share has room.
-So the shares never take the last eighth of the workers, unless deliveries become late. The last quarter of the slow
-share is for lanes that hold no delivery. If a share has no room for a job, the job may wait in
-`shares:jobs:{share}`, where each lane has at most one job.
+A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are
+slow or may be, a quarter for all that fail, and a sixteenth for all joins. A delivery to such a subscriber begins
+only if its share has room. So the shares never take the last eighth of the workers, unless deliveries become late.
+The last quarter of the slow share is kept for lanes without a delivery in flight. If a share has no room for a job,
+the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 

@@ -17,8 +17,8 @@ export interface KnownClient {
 }
 
 /**
- * Registers a client in one partition. In the control partition, this makes or changes a client without a secret. In
- * any other partition, this makes or changes the copy of a client. A repeat is harmless.
+ * Registers a client in one partition. The control partition has the clients themselves: there, this makes or changes a
+ * client without a secret. In any other partition, this makes or changes the copy of a client. A repeat is harmless.
  */
 export function registerIn(
   partition: Partition,
@@ -28,9 +28,10 @@ export function registerIn(
 }
 
 /**
- * Corrects the copies of clients in a partition other than the control partition. A copy can be wrong if a change of
- * its client ended half-way. Copies that are missing or different are registered again, and those of removed clients
- * are removed. Resolves with the tokens of the joins that ended.
+ * Corrects the copies of clients in the partition `other`. The clients themselves are in the control partition. A copy
+ * can be wrong if a change of its client ended half-way. Missing and different copies are registered again, and copies
+ * of removed clients are removed. Resolves with the tokens of the joins that ended because the scopes no longer permit
+ * them.
  */
 export async function repairCopies(
   control: Partition,

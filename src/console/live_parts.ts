@@ -4,16 +4,16 @@ import type { Answer, Call, Route } from '../route.ts';
 import { isRefresh } from './layout.ts';
 
 /**
- * Time for which tabs share an answer (see LiveParts). It is a little less than the time between two refreshes of a
- * tab, so a tab never gets the same answer twice in a row.
+ * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
+ * a tab, so a tab never gets the same answer twice in a row.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Tabs that show the same page to the same caller share the answers to refreshes: each answer is made and compressed
- * only once. The session of each request is checked all the same. Forms in a shared answer have no form token, because
- * tabs of several sessions may get the answer. `console.js` fills in the token.
+ * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. Each answer is
+ * made and compressed only once. The session of each request is still checked. Forms in a shared answer have no form
+ * token, because tabs of several sessions may get the answer. `console.js` fills in the token.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -50,8 +50,8 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // The rate limit charges only the first caller who gets an answer, because sharing the answer with others costs the
-    // bus almost nothing.
+    // An answer counts in the rate limit only for the request for which it is made. Other requests that get the same
+    // answer cost the bus almost nothing.
     if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

@@ -5,8 +5,8 @@ import type { Visit } from './api_calls.ts';
 import { tokenField } from './layout.ts';
 
 /**
- * The schema of a query that accepts everything, because the API checks it. A parameter that occurs twice is left
- * out.
+ * The schema of a page's query. It accepts all parameters, because the API checks what the page passes on to it. A
+ * parameter that occurs twice becomes undefined.
  */
 export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
@@ -14,8 +14,8 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
 };
 
 /**
- * The schema of a form that accepts all fields, because they are checked where they are used. A field that occurs once
- * becomes a text, and any other field a list.
+ * The schema of a form. It accepts all fields, because they are checked where they are used. A field that occurs once
+ * becomes a text. A field that occurs several times becomes a list.
  */
 export const ANY_FIELDS: Input<Record<string, string | string[]>> = {
   schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
@@ -93,12 +93,12 @@ export function notice(text: string): Html {
   return html`<p class="card notice" role="status">${text}</p>`;
 }
 
-/** Returns a text with a button that copies it. The button needs a script. */
+/** Returns a text with a button that copies it to the clipboard. The button works only if scripts run. */
 export function copyable(text: string): Html {
   return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;
 }
 
-/** Returns figures in boxes, each with its name. */
+/** Returns values as HTML, each in a box with its name. */
 export function boxes(shown: readonly (readonly [name: string, value: Content])[]): Html {
   return html`<dl class="figures">${shown.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }

@@ -36,9 +36,14 @@ export interface Ruled<Listed, Whole> {
   query?: Record<string, string>;
   /** Returns the part of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
-  /** Returns the part of the page of one trigger or join that is refreshed. `acts` are its forms. */
+  /**
+   * Returns the part of the page of one trigger or join that is refreshed. `acts` has the forms to show in this part.
+   */
   shown(one: Whole, acts: Content): Content;
-  /** Returns the forms that do something with one trigger or join. `own` has the hidden fields that name it. */
+  /**
+   * Returns further forms for one trigger or join, such as those that fire or pause a trigger. `own` has the hidden
+   * fields that name the trigger or join.
+   */
   acts?(visit: Visit, path: string, one: Whole, own: Html): Content;
   /** Returns a text that says what the removal of one trigger or join does. */
   warning(one: Whole): string;
@@ -73,7 +78,9 @@ export function whose({ client }: Record<string, string | string[]>): { client: 
   return { client: String(client ?? '') };
 }
 
-/** Returns the pages of triggers or joins: the listing and one for each, with forms to make, change and remove them. */
+/**
+ * Returns the pages of triggers or joins: a listing, and a page for each. They have forms to make, change and remove.
+ */
 export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
   const { path, what, title } = ruled;
   const params = nameOf(ruled);

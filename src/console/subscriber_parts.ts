@@ -16,13 +16,13 @@ const PAUSED_BY: Record<string, string> = {
   callback_gone: 'as the callback answered 410',
 };
 
-/** Returns a line that says since when a subscriber is paused, and by whom. Returns no line if it is not paused. */
+/** Returns the figure that says since when a subscriber is paused, and by whom. Returns none if it is not paused. */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
 }
 
-/** Returns boxes with the present figures of a subscriber. */
+/** Returns the state, the queue and other present figures of a subscriber as HTML, each in a box with its name. */
 export function figures(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();
@@ -43,7 +43,7 @@ export function figures(report: SubscriberReport): Html {
   return boxes(shown);
 }
 
-/** Returns the sections with the topics and the settings of a subscriber. */
+/** Returns two sections of a page: the topics and the settings of a subscriber. */
 export function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],

@@ -55,8 +55,8 @@ export class Bulks {
   }
 
   /**
-   * Begins to count the matching letters. While the owner has another bulk that runs, returns false and changes
-   * nothing.
+   * Begins a bulk: counts the dead letters that match the filter, and retries or purges none yet. The bulk replaces the
+   * owner's last one. If that one is running, returns false and changes nothing.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.find(owner))?.state === 'running') return false;
@@ -78,7 +78,7 @@ export class Bulks {
     return (await Promise.all(begun)).every(Boolean);
   }
 
-  /** Returns the newest bulk of an owner. A bulk is forgotten a day after its last change. */
+  /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const records = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.hgetall(keys.bulk(owner))),
@@ -92,8 +92,8 @@ export class Bulks {
   }
 
   /**
-   * Begins to retry or purge the counted letters. Returns false if the bulk is not in the state `counted`, or if the
-   * owner's bulk now has another id.
+   * Begins to retry or purge the dead letters that a bulk has counted. Returns false if the bulk is not in the state
+   * `counted`, or if the owner has begun another bulk since: an owner has only one at a time.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     if ((await this.find(owner))?.state !== 'counted') return false;
@@ -102,8 +102,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk. Dead letters that were retried or purged already stay so. Returns false if the bulk has ended, or if
-   * the owner's bulk now has another id.
+   * Stops a bulk (a retry or purge of many dead letters). What it has retried or purged already stays so. Returns false
+   * if the bulk has ended, or if the owner has begun another bulk since: an owner has only one at a time.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -115,8 +115,8 @@ export class Bulks {
 }
 
 /**
- * Reads what one partition has recorded of a bulk. It covers only the dead letters in this partition. Returns undefined
- * if the partition has no record of the bulk.
+ * Reads the record that one partition has of a bulk (a retry or purge of many dead letters). The record covers only the
+ * dead letters in this partition. Returns undefined if the record is empty.
  */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;

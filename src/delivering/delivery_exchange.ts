@@ -12,7 +12,7 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_INFORMATIONAL = 100;
 
 /**
- * Of the body of a refusal (an answer with a status of 300 or more), the first ANSWER_KEPT_BYTES are kept. The delivery
+ * A refusal is an answer with a status of 300 or more. The first ANSWER_KEPT_BYTES of its body are kept. The delivery
  * waits for them for up to ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;
@@ -117,7 +117,10 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /** Resolves the outcome of a refused delivery (status 300 or more), with the part of the body that has arrived. */
+  /**
+   * Resolves the promise `outcome` of a refused delivery (status 300 or more), with the part of the body that has
+   * arrived. Does nothing if the delivery was not refused.
+   */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
@@ -128,7 +131,10 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#resolve({ ...failed, answer });
   }
 
-  /** Ends the exchange. `outcome` is used only if no status has arrived, because a status decides the outcome. */
+  /**
+   * Ends the exchange. If a status has arrived, it decides how the promise `outcome` resolves; otherwise the parameter
+   * `outcome` does.
+   */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
     this.#over = true;

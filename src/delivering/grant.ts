@@ -16,29 +16,34 @@ export interface Grant {
   job: Job | undefined;
   /** When the worker acquired the job, in ms by Redis's clock. */
   atMs: number;
-  /** The batch to deliver. Other jobs have none. */
+  /** The batch that the job delivers. Absent if the job delivers none. */
   batch?: Batch;
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
-  /** What the bus dropped from the subscriber's queue. Present if no accepted delivery has reported it yet. */
+  /**
+   * What the bus has dropped from the subscriber's queue, and no accepted delivery has reported yet. Absent if there is
+   * nothing to report.
+   */
   dropNotice?: DropNotice;
 }
 
 /** The settings and the state of a subscriber that a delivery needs. */
 export interface Subscriber {
   callback: string;
-  /** The user name that deliveries carry. It may be empty. */
+  /** The `uuid` of the subscription. Deliveries carry it as the user name of their credentials. It may be empty. */
   uuid: string;
-  /** The keys that sign its deliveries, as the text that Redis holds. */
+  /** The keys that sign the deliveries to this subscriber, as the text that Redis stores. */
   signing?: string;
   /**
    * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. An answer 410 (Gone) pauses the
    * subscriber only if it has not subscribed again since this time.
    */
   subscribedAt: string;
-  /** 0 to 100. */
+  /**
+   * The subscriber's health, a score from 0 to 100. The lower it is, the longer the bus waits before it tries again.
+   */
   healthPoints: number;
-  /** Limits that this subscriber has set. A batch that exceeds one of them becomes a dead letter. */
+  /** Limits that the subscriber has set for a batch. A batch that exceeds one of them becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

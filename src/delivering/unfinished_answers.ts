@@ -1,5 +1,9 @@
-/** Maximum unfinished answers that a thread keeps, of one subscriber and of all subscribers together. */
+/**
+ * Maximum unfinished answers of one subscriber in a thread. An answer is unfinished while the rest of its body is still
+ * read, so that its connection can be used again.
+ */
 const MAX_OF_SUBSCRIBER = 16;
+/** Maximum unfinished answers (answers whose body is still read) of all subscribers together in a thread. */
 const MAX = 256;
 
 /** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */
@@ -15,10 +19,11 @@ export interface UnfinishedAnswer {
  * the rest of an answer has arrived. So without a limit one subscriber could hold any number of connections.
  */
 export class UnfinishedAnswers {
-  /** The unfinished answers in the order of arrival. */
+  /** The unfinished answers in the order in which they began. */
   readonly #answers = new Set<UnfinishedAnswer>();
   readonly #counts = new Map<string, number>();
 
+  /** Adds an answer. If there are too many now, closes the connection of the oldest. */
   begin(answer: UnfinishedAnswer): void {
     const { subscriber } = answer;
     this.#answers.add(answer);

@@ -1,15 +1,15 @@
 import type { Times } from './times.ts';
 
 /**
- * A due time that is at most this late always fires, whatever `catch_up` says. `catch_up` is for outages, and a short
- * restart of the workers is not an outage.
+ * A trigger always fires for a due time that is at most this late, whatever `catch_up` says. `catch_up` is for outages,
+ * and a short restart of the workers is not an outage.
  */
 export const PROMPT_MS = 10_000;
-/** Maximum due times that fire with `catch_up: all`. If more were missed, only the newest of them fire. */
+/** Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, it fires for the newest. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times of one trigger in a script call. There are at most eleven due times within PROMPT_MS, and one call
- * must be able to fire all of them. If some were left for a later call, they might be too late to fire by then.
+ * Maximum due times for which one script call fires a trigger. At most eleven due times are within PROMPT_MS, and one
+ * script call must be able to fire for all of them. Those left for a later script call might be too late by then.
  */
 const MAX_AT_ONCE = 100;
 
@@ -17,17 +17,20 @@ export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
- * Says which due times of a trigger fire, among those from the stored due time up to now. The stored due time is the
- * first that has neither fired nor been missed.
+ * Says for which due times a trigger fires, among those from the stored due time up to now. The stored due time is the
+ * first for which the trigger has not fired, and which was not missed either.
  */
 export interface Plan {
-  /** The due times that fire, oldest first. */
+  /** The due times for which the trigger fires, oldest first. */
   times: number[];
-  /** Number of due times that never fire, because `catch_up` leaves them out or more than MAX_CAUGHT_UP were missed. */
+  /**
+   * Number of due times for which the trigger never fires, because `catch_up` leaves them out, or because they are more
+   * than MAX_CAUGHT_UP.
+   */
   missed: number;
   /**
-   * The due time to store next. It is in the past if one call cannot fire all. Undefined if the schedule has no
-   * further time.
+   * The due time to store next. It is in the past if there are too many due times for one script call. Undefined if the
+   * schedule has no further time.
    */
   nextMs: number | undefined;
 }
@@ -35,14 +38,14 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time of the trigger: the first that has neither fired nor been missed. */
+  /** The stored due time: the first for which the trigger has not fired, and which was not missed either. */
   dueMs: number;
   nowMs: number;
 }
 
 /**
- * Decides which due times of a trigger fire now. If many were missed, they fire in several calls. Each call begins at
- * the due time that the call before has stored (`nextMs`).
+ * Decides for which due times a trigger fires now. If there are too many for one script call, several script calls fire
+ * the trigger. Each begins at the due time that the one before has stored (`nextMs`).
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);
@@ -54,15 +57,18 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Finds the first due time that fires, by going forward from the stored due time or backward from now, whichever
-  // takes fewer steps. Forward is shorter when earlier calls have begun to catch up: only a few more due times were
-  // missed since then.
+  // Finds the first due time for which the trigger fires, by going forward from the stored due time or backward from
+  // now, whichever takes fewer steps. Forward is shorter when earlier script calls have begun to catch up: only a few
+  // more due times were missed since then.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);
 }
 
-/** Returns the plan that fires the due times from `firstMs` up to now, but at most as many as one call may fire. */
+/**
+ * Returns the plan by which a trigger fires for the due times from `firstMs` up to now. If they are more than
+ * MAX_AT_ONCE, the plan has the oldest of them, and later script calls fire for the others.
+ */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);

@@ -9,7 +9,7 @@ export interface TriggerName {
 
 /** A trigger as Redis stores it. Times are in ms since the Unix epoch. */
 export interface StoredTrigger extends TriggerName {
-  /** The text of the definition. See `definitionText`. */
+  /** The definition of the trigger (topic, event and schedule), as the text that `definitionText` makes. */
   text: string;
   isPaused: boolean;
   nextAtMs: number | undefined;
@@ -20,6 +20,7 @@ export interface StoredTrigger extends TriggerName {
   error: { code: string; atMs: number } | undefined;
 }
 
+/** Returns the name and the client of a trigger as one text, as in the sorted set `triggers:due`. */
 export function placeOf({ name, client }: TriggerName): string {
   return `${name} ${client}`;
 }

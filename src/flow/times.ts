@@ -4,6 +4,6 @@ export interface Times {
   next(afterMs: number): number | undefined;
   /** Returns the latest time before `beforeMs`; undefined if there is none. */
   previous(beforeMs: number): number | undefined;
-  /** Returns the number of times after `afterMs`, up to and including `upToMs`. */
+  /** Counts the times of the schedule that are later than `afterMs`, but not later than `upToMs`. */
   count(afterMs: number, upToMs: number): number;
 }

@@ -49,9 +49,9 @@ export class TriggerOwners {
   }
 
   /**
-   * Resolves with the token of the client that the query names. It is undefined if the query is about all clients, and
-   * null if there is no such client. `calls` is what the search for the client costs in the caller's rate limit, as a
-   * number of calls.
+   * Finds the client that the query names. In the result, `token` is undefined if the query is about all clients, and
+   * null if there is no such client. `calls` is what the search has cost in the caller's rate limit, as a number of
+   * calls.
    */
   async named(
     caller: Caller,

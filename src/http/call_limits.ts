@@ -5,18 +5,16 @@ import { OwnerLimit } from '../owner_limit.ts';
 import { type Proxies, sourceOf } from '../proxies.ts';
 import { Buckets } from './buckets.ts';
 
-/** A bucket holds as many calls as its rate allows in this time. */
+/** A caller may make a burst of as many calls as its rate allows in this time. */
 const BURST_MS = 10_000;
 /** Number of bytes of an answer that count as one call. */
 const BYTES_PER_CALL = 16_384;
-/**
- * Maximum calls of a client that are under way. Further calls are refused. A call is under way until its answer is
- * sent.
- */
+/** Maximum calls of a client that are under way: begun, but not answered yet. Further calls are refused. */
 const MAX_AT_ONCE = 16;
 /**
- * Maximum calls of a client that are handled at a time. Further calls that are under way wait. Without this limit, when
- * sixteen lists of 1,000 dead letters were handled at a time, a publish of another client waited for half a second.
+ * Maximum calls of a client that are worked on at a time. Its other calls, up to MAX_AT_ONCE, wait for their turn.
+ * Without this limit, sixteen lists of 1,000 dead letters for one client delayed a publish of another client by half a
+ * second.
  */
 const MAX_HANDLED = 2;
 
@@ -84,12 +82,12 @@ export class CallLimits {
     return this.#clients.perSecond === 0 ? work() : this.#handled.run(client, work);
   }
 
-  /** Counts the length of an answer for the address of a request that `admit` has counted. */
+  /** Counts the length of an answer against the rate of the address. `admit` must have counted the request. */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }
 
-  /** Counts the length of an answer for a client, and `calls` further calls. */
+  /** Counts an answer against the rate of a client: its length, and `calls` further calls for its other costs. */
   answered(client: string, bytes: number, calls = 0): void {
     this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
   }

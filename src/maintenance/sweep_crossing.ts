@@ -11,10 +11,10 @@ interface CrossingParts {
 }
 
 /**
- * Repairs the data that must agree between partitions. A topic has marks in its home: one for each other partition that
- * has subscribers of the topic, and none for any other. An outbox with entries has a job. Nothing is reported as a
- * finding, because none of these faults shows a bug: a surplus mark may come from a change of subscriptions that was
- * cut off, and the other faults arise only if a Redis loses writes.
+ * Repairs the data that must agree between partitions. The home partition of a topic must have a mark for each other
+ * partition with subscribers of the topic, and no further marks. An outbox (work for other partitions) that is not
+ * empty must have a job. These repairs are not reported, because none of them shows a bug: a surplus mark may come from
+ * a change of subscriptions that was cut off, and the other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -46,8 +46,8 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
 }
 
 /**
- * Sets missing marks of topics that have subscribers in this partition, and their home in another. A mark is stored in
- * the home of a topic, and names another partition that has subscribers of it.
+ * Sets missing marks of topics that have subscribers in this partition, but their home in another. A mark is stored in
+ * the home partition of a topic, and names another partition that has subscribers of it.
  */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -60,8 +60,8 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
 }
 
 /**
- * Queues the job of each list of outbox entries that is not empty. Does nothing for a job that is queued already, or
- * that a living worker holds.
+ * Queues a job for each list of outbox entries (work for other partitions) that is not empty. Does nothing if the job
+ * is queued already, or if a living worker holds it.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;

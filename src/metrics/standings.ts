@@ -16,7 +16,7 @@ const RATE_DIGITS = 4;
  */
 const KEPT_MS = 10_000;
 
-/** The state of a subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
+/** The figures of one subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
 export interface Standing {
   token: string;
   queued: number;
@@ -36,11 +36,12 @@ export interface Standing {
   totals: { delivered: number; failed: number };
 }
 
+/** The figures of all subscribers, and of Redis's memory, when the job `sample` last ran. */
 export interface Standings {
   atMs: number;
-  /** The standings of all subscribers except joins. */
+  /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
-  /** The number of members of the set `subscribers`. Joins are members too. */
+  /** Number of members of the set `subscribers`, in which joins count too. */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /** The totals of each partition when it was last reached. Undefined if the bus has only one partition. */
@@ -88,8 +89,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,
-        // A total can fall if Redis loses counters. The rate is then set to 0, because the difference would be
-        // negative.
+        // A total can fall if Redis loses counters. The rate would then be negative, so it is set to 0.
         delivered: Math.max(0, rate(totals.delivered, last?.totals.delivered, last?.delivered)),
         failed: Math.max(0, rate(totals.failed, last?.totals.failed, last?.failed)),
         growth: rate(each.events, last?.queued, last?.growth),
@@ -111,7 +111,10 @@ function mean(last: number, now: number, elapsedMs: number): number {
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
-/** Packs standings as JSON. To save space, each subscriber is a list. 10,000 subscribers take about 1 MB. */
+/**
+ * Writes standings (the figures of all subscribers at one sample) as JSON. To save space, the figures of a subscriber
+ * are an array without field names. 10,000 subscribers take about 1 MB.
+ */
 export function packStandings({ subscribers, ...rest }: Standings): string {
   const rows = subscribers.map(
     ({ totals: { delivered, failed }, ...each }) =>

@@ -27,9 +27,9 @@ export type Owner =
 type Texts = readonly [first: string, second: string];
 
 export type Row =
-  /** The whole key goes to one partition, or to all partitions. The variable parts of its name decide to which. */
+  /** The whole key goes to one partition, or to all. The function decides by the variable parts of the key's name. */
   | { whole: (...parts: string[]) => Owner }
-  /** Each element goes to the partition of its owner, and keeps the key. */
+  /** Each element of the key goes to the partition of the element's owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
   /** The key has sums of other data. They are computed again for each new partition. */
   | { sums: Sums }
@@ -97,8 +97,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // These keys have only a digest of the topic in their name, so the partition of the topic is unknown. All partitions
-  // get a copy.
+  // The name of an idempotency key has only a digest of the topic, so the partition of the topic is unknown. All
+  // partitions get a copy of the key, and of the quota that limits how many keys a client may use.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -167,8 +167,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
 };
 
 /**
- * The fields of a client that each partition gets a copy of. Only the control partition gets the other fields, such
- * as digests of secrets.
+ * The fields of a client that every partition gets. Only the control partition gets the other fields, such as digests
+ * of secrets.
  */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 

@@ -29,7 +29,7 @@ export class BadEvent extends Error {
 /** Limits and rules for the fields of an event. */
 export type EventLimits = EventDialect & Pick<Config, 'maxEventDataBytes'>;
 
-/** What all events of one body have in common. */
+/** What all events of one request body have in common. */
 interface EventSource {
   topic: string;
   nowMs: number;
@@ -40,8 +40,8 @@ interface EventSource {
 export type ReadEvent = string | TimedEvent;
 
 /**
- * Checks a parsed event. Returns the event in the form in which it is stored. Throws bad_event with the `field` that is
- * wrong, and with the `index` of the event if that is given.
+ * Checks a parsed event. Returns the event in the form in which it is stored. Throws bad_event with the name of the
+ * wrong `field`, and with the `index` of the event if that is given.
  */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {
@@ -69,7 +69,10 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
 /** The fields of an event that the bus cannot fill in, because only the publisher knows them. */
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
-/** Returns the content of a parsed event. Throws BadEvent if it is wrong, or if a field is not in `fields`. */
+/**
+ * Returns the type, URL and data of a parsed event. Throws BadEvent if one of these is wrong. Also throws it if the
+ * event has a field that is not in `fields`, unless the limits allow unknown fields.
+ */
 export function readContent(value: unknown, limits: EventLimits, fields: ReadonlySet<string>): EventContent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new BadEvent(undefined, 'an event is an object such as {"type":"create","url":"https://…"}');
@@ -112,8 +115,8 @@ function readTimestamp(timestamp: unknown): number | undefined {
 }
 
 /**
- * Returns the time at which an event is to be published; undefined means at once. An `at` more than a year ahead is
- * refused later, by Redis, because only its clock counts.
+ * Returns the time at which an event is to be published; undefined means at once. Does not check whether `at` is more
+ * than a year ahead: a script refuses such an event later, because only Redis's clock counts.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;

@@ -46,8 +46,8 @@ export class StorageGuard {
   }
 
   /**
-   * Returns the memory limit of the smallest Redis, as last measured. The result is 0 if no Redis has a limit, or if
-   * nothing was measured yet. If the last measurement is old, a new measurement begins.
+   * Returns the lowest memory limit (bytes) of the Redises that the bus uses, as last measured. The result is 0 if one
+   * of them has no limit, or if nothing was measured yet. If the last measurement is old, a new one begins.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#looking ??= this.#look();

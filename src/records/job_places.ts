@@ -7,7 +7,7 @@ import type { Commands } from '../store/partition.ts';
  * millisecond.
  */
 const MAX_LOOKED = 1000;
-/** Number of workers or subscribers that one command reads. Several commands are needed to go through all of them. */
+/** Number of workers or subscribers that one SSCAN command reads. A call may send several of these commands. */
 const STEP = 200;
 
 /** A job, with the facts that are known from the place where the job was found. */
@@ -169,8 +169,8 @@ interface Entry {
 }
 
 /**
- * Reads jobs from a sorted set. A position is the score of the last job and the job itself, in Base64, because many
- * jobs may have the same score.
+ * Reads jobs from a sorted set. A position has two parts: the score of the last job that was read, and the job itself,
+ * because several jobs may have the same score. A position is text and a job is bytes, so the job is in Base64.
  */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
@@ -191,7 +191,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank at which reading continues: one more than the rank of the last job that was read. If that job is
- * gone (`isGone`), returns the rank of the first job with the same score.
+ * gone (`isGone`), returns the rank of the first job that has its score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -2,21 +2,21 @@ import { clock } from '../clock.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Name of the watch (somebody's wish to see new events) that gets the events of all topics. No topic has this name. */
+/** Stands in place of a topic's name if somebody watches the new events of all topics. No topic has this name. */
 const ALL_TOPICS = '*';
-/** Time after which a watch (somebody's wish to see new events) ends if nobody has asked for its events. */
+/** Time for which the new events of a topic are watched, after somebody has last asked for them. */
 const WATCH_MS = 15_000;
-/** Maximum number of watches. A watch is somebody's wish to see new events, and keeps up to KEPT of them. */
+/** Maximum topics that are watched at a time. Redis keeps the newest KEPT events of each. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
 /** Maximum bytes of an event that the tail shows. Of a longer event, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
 /**
- * Interval at which a process sends the events that it has noted to Redis. It first asks Redis which watches (wishes to
- * see new events) there are, and stores events only for these.
+ * Interval at which a process sends events to Redis for people who watch them. It first asks Redis which topics are
+ * watched, and sends only events of these.
  */
 const INTERVAL_MS = 1000;
-/** Maximum events that a process notes for a watch (somebody's wish to see new events) in one interval. */
+/** Maximum events of a watched topic that a process holds in memory in one interval. It only counts the others. */
 const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
@@ -38,12 +38,14 @@ interface Publication {
   events: readonly string[];
 }
 
-/** An event that was noted for the tail. `text` is its JSON, or `null` if it is too long to be shown. */
+/**
+ * An event that a process holds in memory for the tail. `text` is its JSON, or `null` if it is too long to be shown.
+ */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
 /**
- * The events noted in one interval for one watch (somebody's wish to see new events). Only the first events of the
- * interval are noted. The others are counted as skipped.
+ * The events of one watched topic that a process holds in memory until the interval ends. It holds only the first
+ * events of the interval. The others are counted as skipped.
  */
 class Notes {
   readonly noted: Noted[] = [];
@@ -53,7 +55,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events that were left out after the last noted one. */
+  /** Number of events that were left out after the last one in `noted`. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -71,16 +73,16 @@ class Notes {
 }
 
 /**
- * Shows a sample of the accepted events to people who watch them in the console. Each process notes the first events of
- * each second, and then asks Redis whether anybody watches. While no event is accepted, the process does nothing for
- * the tail.
+ * Shows a sample of the accepted events to people who watch them in the console. Each process holds the first events of
+ * each second in memory, and then asks Redis which topics are watched. While no event is accepted, the process does
+ * nothing for the tail.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events noted in this interval, by watch (somebody's wish to see new events). Events for the watch of all topics
-   * are noted even if nobody watches: a watch that begins meanwhile gets its events from them.
+   * The events of this interval, by watched topic. The first events of all topics together are held even if nobody
+   * watches. If somebody begins to watch a topic in this interval, its events are taken from these.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -90,7 +92,7 @@ export class Tail {
     this.#log = log;
   }
 
-  /** Notes accepted events. Never throws. */
+  /** Holds accepted events in memory until the interval ends. Never throws. */
   note(publication: Publication): void {
     this.#timer ??= setTimeout(() => void this.#exchange(), INTERVAL_MS).unref();
     this.#notes.get(ALL_TOPICS)?.add(publication);
@@ -98,8 +100,8 @@ export class Tail {
   }
 
   /**
-   * Begins or continues to watch a topic, or all topics, for the next 15 seconds. Returns the newest events that were
-   * noted so far, newest first. Throws the errors of Partition.
+   * Begins or continues to watch a topic, or all topics, for the next 15 seconds. Returns the events that Redis has so
+   * far for those who watch, newest first. Throws the errors of Partition.
    */
   async watch(topic: string | undefined): Promise<TailEntry[]> {
     const watch = topic ?? ALL_TOPICS;
@@ -117,8 +119,8 @@ export class Tail {
   }
 
   /**
-   * Stores the noted events in Redis, for each watch that somebody has begun. If storing fails, the noted events are
-   * lost. No publisher waits for this method.
+   * Sends the events of the interval to Redis, for each topic that somebody watches. If that fails, the tail lacks
+   * these events. No publisher waits for this method.
    */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
@@ -148,8 +150,8 @@ export class Tail {
 }
 
 /**
- * Returns the events that were noted for a watch (somebody's wish to see new events). A watch that is new in this
- * interval has no notes of its own. It gets the events of its topic from the notes of all topics.
+ * Returns the events of this interval for those who watch a topic (`watch`; `*` for all topics). A topic that was not
+ * watched before has no notes of its own. Its events are taken from the notes of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -5,10 +5,10 @@ import { hashTag, slotOfKey } from './tags.ts';
 
 /**
  * Interval of pings. They detect a connection that was cut silently. Without pings such a connection would look like
- * one on which nothing is announced.
+ * one on which no message arrives.
  */
 const PING_EVERY_MS = 30_000;
-/** Pause before a process that has lost the subscription to channels of a cluster subscribes to them again. */
+/** Pause before a process subscribes again to channels of a cluster, after it has lost the subscription. */
 const PAUSE_MS = 100;
 
 /**
@@ -18,7 +18,7 @@ const PAUSE_MS = 100;
 export interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
-  /** Called each time Redis has confirmed the subscription. Earlier announcements may have been missed. */
+  /** Called each time Redis has confirmed the subscription. Messages sent before that may have been missed. */
   listens(): void;
 }
 
@@ -26,7 +26,10 @@ export interface Audience {
  * The connections of a process that are used only to listen to channels: one or, on a cluster, one to each master.
  */
 export interface Listener {
-  /** Begins to listen. Returns a function that ends the listening. The connections are closed when nobody listens. */
+  /**
+   * Begins to listen to the channels of `audience`. Returns a function that ends this. When it has ended for all
+   * audiences, the connections of this listener are closed.
+   */
   listen(audience: Audience): () => void;
 }
 
@@ -131,8 +134,8 @@ export class ClusterListener implements Listener {
 }
 
 /**
- * Subscribes to the channels of an audience. SSUBSCRIBE is used if the channels have a hash tag, because scripts then
- * announce by SPUBLISH (lua/shared/calls.lua).
+ * Subscribes to the channels of an audience. Uses SSUBSCRIBE if the channels have a hash tag, because scripts then send
+ * their messages by SPUBLISH (lua/shared/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   const isSharded = hashTag(channels[0] ?? '') !== undefined;
@@ -158,7 +161,7 @@ function tell(redis: Redis, audiences: ReadonlySet<Audience>): void {
   redis.on('smessage', hear);
 }
 
-/** If a ping gets no reply, the option `socketTimeout` closes the connection. */
+/** Pings these connections at intervals. If a ping gets no reply, the option `socketTimeout` closes the connection. */
 function pinging(redises: () => Redis[]): NodeJS.Timeout {
   return setInterval(() => {
     for (const redis of redises()) if (redis.status === 'ready') redis.ping().catch(() => {});

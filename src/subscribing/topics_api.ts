@@ -32,7 +32,7 @@ const WHOLE_TOPIC = TOPIC.extend({
 
 interface TopicsParts {
   topics: Topics;
-  /** Resolves with the tokens of the joins of a client, which are subscribers too. */
+  /** Resolves with the tokens of a client's joins. A join is a subscriber too. */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;
@@ -67,9 +67,9 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the client may publish to the topic. The scopes are read from Redis, because a deletion cannot be
-   * undone, and the cache of clients may be a second old. If a client's scopes are narrowed, the client still owns its
-   * topics, so that nobody else can take their names and subscribers.
+   * Throws unless the client's scopes let it publish to the topic. A client whose scopes were narrowed still owns its
+   * topics, so that nobody else can take their names and subscribers. The scopes are read from Redis, because the cache
+   * of clients may be a second old, and a deletion cannot be undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);

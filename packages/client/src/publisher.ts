@@ -5,7 +5,7 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** A call of `flush` that waits, with the publishes for which it waits. */
+/** A call of `flush`, with the publishes for which it still waits. */
 interface Flush {
   left: Set<Pending>;
   done: () => void;
@@ -13,12 +13,12 @@ interface Flush {
 
 /**
  * Publishes events in groups. While a request for a topic is running, further events of that topic are collected for
- * its next request. Only a limited number of events is written as JSON in advance, which bounds memory. The other
- * events wait as the objects that the caller has given.
+ * its next request. Waiting events are kept as the objects that the caller has given. Only a limited number of them
+ * (MAX_BUFFERED) is written as JSON in advance, which bounds the memory that this JSON takes.
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not written as JSON yet, because MAX_BUFFERED is reached. */
+  /** Events that are not written as JSON yet, because as many as MAX_BUFFERED allows are written already. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */

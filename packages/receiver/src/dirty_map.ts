@@ -3,8 +3,8 @@ import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
 /**
- * Stores dirty URLs, each with the time of the newest event about it. A URL is dirty if copies of what it leads to are
- * out of date.
+ * Stores dirty URLs, each with the time of its newest event. A URL is dirty if it had an event and was not handled
+ * since.
  */
 export interface DirtyStore {
   /** Adds URLs with their times. A URL that is already stored gets the later of the two times. */
@@ -27,7 +27,7 @@ export class DirtyMap {
     this.#store = store;
   }
 
-  /** Returns a handler that stores the URLs of its events as dirty: copies of what they lead to are out of date. */
+  /** Returns a handler of events that marks their URLs as dirty, so that `sweep` handles them later. */
   handler(): Handler {
     return async (events) => {
       await this.#store.mark(newestTimes(events));
@@ -40,9 +40,9 @@ export class DirtyMap {
   }
 
   /**
-   * Calls `handle` for each dirty URL, one after the other. If `handle` resolves, the URL is removed, unless it was
-   * marked again meanwhile. If `handle` throws, the URL stays. Throws AggregateError at the end if any call has
-   * failed. Returns the number of handled URLs.
+   * Calls `handle` for each dirty URL (a URL with an event that was not handled yet), one after the other. If `handle`
+   * resolves, the URL is dirty no more, unless a newer event came meanwhile. If `handle` throws, the URL stays dirty.
+   * Throws AggregateError at the end if any call has failed. Returns the number of handled URLs.
    */
   async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     const tried = new Set<string>();
@@ -71,7 +71,7 @@ function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
   return times;
 }
 
-/** A store in the memory of one process. */
+/** Stores dirty URLs in the memory of one process. */
 export class MemoryDirtyStore implements DirtyStore {
   readonly #times = new Map<string, number>();
 
@@ -95,7 +95,7 @@ export class MemoryDirtyStore implements DirtyStore {
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
 
-/** A store that all processes of a service share. It is a sorted set in Redis. */
+/** Stores dirty URLs in a sorted set in Redis, which all processes of a service share. */
 export class RedisDirtyStore implements DirtyStore {
   readonly #send: SendCommand;
   readonly #key: string;

@@ -41,8 +41,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   store?: DeliveryStore;
   /**
-   * Called before the handlers, with the URLs of the events. Cached copies of what these URLs lead to are out of date,
-   * and the function must remove them.
+   * Called before the handlers, with the URLs of the events. What these URLs lead to has changed, so the function must
+   * remove cached copies of it.
    */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
@@ -57,8 +57,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   toleranceSeconds?: number;
   /**
-   * Maximum size of a body; 33 MiB by default. The bus sends at most the subscription's `max_bytes` (1 MiB by default,
-   * 16 MiB at most), or else a single longer event.
+   * Maximum bytes of a body; 33 MiB by default. The bus sends at most the subscription's `max_bytes` (1 MiB by default,
+   * 16 MiB at most), unless a single event is longer.
    */
   maxBytes?: number;
 }
