@@ -18,6 +18,8 @@ const SLICE = 250;
 const TAKEN = 25;
 const EVENT =
   '{"id":"V1StGXR8_Z5jdHi6","topic":"widgets","type":"update","url":"https://billing.example.com/invoices/1842201","t":1767225600000}';
+/** Maximum deliveries in flight: as many as 16 worker processes have with default settings. */
+const MAX_IN_FLIGHT = 1000;
 /** Settings of the queue: a lane has room for all batches of a script call, and leases do not end. */
 const QUEUE = { laneLimit: SLICE, laneLimitMax: SLICE, leaseMs: FAR_MS, deliveryLog: 10_000_000 };
 
@@ -41,8 +43,8 @@ export interface FullBus {
 
 /**
  * Starts a bus and fills it. Half of the queued batches belong to one subscriber, which is paused. Each of the other
- * subscribers has records, a batch in flight, a batch that is tried again, and dead letters. One more subscriber has
- * an open batch. All were sampled.
+ * subscribers has records, a batch that is tried again, and dead letters, and 1,000 of them have a batch in flight. One
+ * more subscriber has an open batch. All were sampled.
  */
 export async function startFullBus(stage: Stage, size: Size): Promise<FullBus> {
   const bus = await Bus.start(stage);
@@ -121,8 +123,8 @@ async function takeAll(queue: Queue): Promise<void> {
 }
 
 /**
- * Fails the batches of a subscriber: one stays in flight, one will be tried again, and the others become dead
- * letters.
+ * Fails the batches of a subscriber: one will be tried again, and the others become dead letters. The first subscribers
+ * have one more batch, which stays in flight.
  */
 async function failSome(
   store: Partition,
@@ -130,11 +132,13 @@ async function failSome(
   subscriber: number,
   deadLetters: number,
 ): Promise<void> {
-  const batches = Array.from({ length: deadLetters + 2 }, (_, i) => i);
-  await publish(store, subscriber, batches.length);
-  const { grants } = await queue.acquire(batches.map((i) => `flying${subscriber}_${i}`));
-  const [, retried, ...dead] = grants;
-  if (!retried || dead.length < deadLetters) throw new Error('a batch was not acquired');
+  const failing = Array.from({ length: deadLetters + 1 }, (_, i) => `failing${i}`);
+  const workers = subscriber <= MAX_IN_FLIGHT ? [...failing, `flying${subscriber}`] : failing;
+  await publish(store, subscriber, workers.length);
+  const { grants } = await queue.acquire(workers);
+  if (grants.length < workers.length) throw new Error('a batch was not acquired');
+  const [retried, ...dead] = grants.filter(({ worker }) => failing.includes(worker));
+  if (!retried) throw new Error('no batch fails');
   const attempt = { atMs: Date.now(), durationMs: 5, status: 503, reason: 'HTTP 503', answer: 'down' };
   const failure = { damage: 0, throttleMs: 0, attempt };
   await queue.nack(retried, { ...failure, delayMs: FAR_MS });
