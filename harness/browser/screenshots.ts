@@ -8,7 +8,10 @@ const PICTURES = {
   overview: '/console',
   subscribers: '/console/subscribers',
   deliveries: '/console/deliveries',
+  clients: '/console/clients',
 } as const;
+/** The list whose first batch is shown in a picture of its own. */
+const RETRYING = '/console/deliveries?state=retrying';
 
 const folder = join(import.meta.dirname, '..', '..', 'docs', 'images');
 const [url, rootKey] = process.argv.slice(2);
@@ -28,10 +31,15 @@ try {
   await page.type('[name=user]', 'root');
   await page.type('[name=password]', rootKey);
   await Promise.all([page.waitForNavigation(), page.click('form.login button')]);
+  const take = (name: string) =>
+    page.screenshot({ path: join(folder, `console_${name}.webp`), type: 'webp', quality: 80 });
   for (const [name, path] of Object.entries(PICTURES)) {
     await page.goto(url + path, { waitUntil: 'networkidle0' });
-    await page.screenshot({ path: join(folder, `console_${name}.webp`), type: 'webp', quality: 80 });
+    await take(name);
   }
+  await page.goto(url + RETRYING, { waitUntil: 'networkidle0' });
+  await Promise.all([page.waitForNavigation({ waitUntil: 'networkidle0' }), page.click('td a')]);
+  await take('delivery');
 } finally {
   await browser.close();
 }

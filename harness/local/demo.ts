@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
-import { PATIENTS, TRIGGER } from './demo_cast.ts';
+import { JOIN, PATIENTS, TRIGGER } from './demo_cast.ts';
 import { dropOldest } from './demo_drop.ts';
 import { demoEvent, demoEvents } from './demo_events.ts';
 import { keptClient } from './kept_client.ts';
@@ -79,7 +79,7 @@ export class Demo {
     const first = demoEvent(0);
     this.#subscriber = new BusClient(busUrl, kept.subscriber);
     await this.#subscriber.call('POST', '/subscription', {
-      topics: ['demo_orders', 'demo_customers', 'demo_reports'],
+      topics: ['demo_orders', 'demo_customers', 'demo_reports', JOIN.body.then.topic],
       callback: this.#receiver.callback,
       uuid: 'demo',
       timeout: 1_500,
@@ -87,6 +87,7 @@ export class Demo {
     });
     await publish(publisher, first);
     await publisher.call('PUT', `/triggers/${TRIGGER.name}`, TRIGGER.body);
+    await this.#subscriber.call('PUT', `/joins/${JOIN.name}`, JOIN.body);
     await this.#admit(busUrl, kept.patients ?? {});
     if (ownRedisUrl !== undefined) await this.#loseSome(busUrl, ownRedisUrl, publisher, kept);
     this.#print(`${kept.publisher.token} publishes to demo_orders and demo_customers, 3 events a second`);
@@ -95,6 +96,9 @@ export class Demo {
     );
     for (const { name, story } of PATIENTS) this.#print(`${name} ${story}`);
     this.#print(`its trigger ${TRIGGER.name} publishes to ${TRIGGER.body.topic} once a minute`);
+    this.#print(
+      `the join ${JOIN.name} publishes to ${JOIN.body.then.topic} when a customer has ordered three times`,
+    );
     this.#print(`look at ${busUrl}/console as root, with the root key as password`);
     this.#print('these clients and topics stay on the bus for the next demo');
     this.#publishing = this.#publishOn(publisher);

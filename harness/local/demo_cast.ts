@@ -24,7 +24,7 @@ export const PATIENTS: readonly Patient[] = [
   {
     name: 'demo_failing',
     path: '/failing',
-    answer: { status: 500, delayMs: 0 },
+    answer: { status: 500, delayMs: 0, text: 'no database: connection refused' },
     subscription: { topics: ['demo_customers'], timeout: 10_000, max: 100, max_attempts: 2 },
     story: 'answers 500, so its batches become dead letters after two attempts',
   },
@@ -37,6 +37,17 @@ export const PATIENTS: readonly Patient[] = [
     story: 'has paused itself, so its events wait; it lost a batch, of which it will be told',
   },
 ];
+
+/** A join of the demo's subscriber: an event for each customer of whom there is news, and who has ordered three times. */
+export const JOIN = {
+  name: 'demo_regulars',
+  body: {
+    sources: [{ topic: 'demo_orders', count: 3 }, { topic: 'demo_customers' }],
+    by: 'data.customer',
+    then: { topic: 'demo_regular_customers', type: 'update' },
+    within: 600_000,
+  },
+};
 
 /** A trigger of the demo's publisher: one event a minute. */
 export const TRIGGER = {

@@ -7,18 +7,20 @@ interface DemoEvent {
 
 const types = ['create', 'update', 'update', 'noop', 'delete'] as const;
 
+/** Customers whose orders the sample publisher tells of. */
+const CUSTOMERS = 8;
+/** Number of events in a row that are about the same customer. */
+const EVENTS_IN_A_ROW = 6;
+
 /** Returns the nth event of the sample publisher: a mix of topics and types, some with data. */
 export function demoEvent(n: number): DemoEvent {
   const topic = n % 3 === 2 ? 'demo_customers' : 'demo_orders';
   const type = types[n % types.length] ?? 'noop';
   const url = `https://shop.example.com/${topic}/${1 + (n % 40)}`;
   if (type === 'delete' || n % 2 === 1) return { topic, type, url };
-  return {
-    topic,
-    type,
-    url,
-    data: topic === 'demo_orders' ? { total: 10 + (n % 90), currency: 'EUR' } : { vip: n % 4 === 0 },
-  };
+  const customer = 1 + (Math.floor(n / EVENTS_IN_A_ROW) % CUSTOMERS);
+  const about = topic === 'demo_orders' ? { total: 10 + (n % 90), currency: 'EUR' } : { vip: n % 4 === 0 };
+  return { topic, type, url, data: { customer, ...about } };
 }
 
 /** Returns the first events of the sample publisher that are of this topic. */

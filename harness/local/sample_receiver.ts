@@ -28,6 +28,8 @@ export interface Delivery {
 export interface Answer {
   status: number;
   delayMs: number;
+  /** The body of the answer, which the console shows. */
+  text?: string;
 }
 
 /** A sample subscriber: an HTTP server on 127.0.0.1 that accepts and prints every batch. */
@@ -71,11 +73,11 @@ export class Receiver {
 async function answerLate(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, delayMs }: Answer,
+  { status, delayMs, text }: Answer,
 ): Promise<void> {
   request.resume();
   await sleep(delayMs);
-  response.writeHead(status).end();
+  response.writeHead(status, { 'content-type': 'text/plain' }).end(text);
 }
 
 async function take(

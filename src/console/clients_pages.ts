@@ -163,7 +163,7 @@ function limitFields({ publish, subscribe }: Partial<Client>): Html {
   const written = (list: string[] | undefined) => (list?.length === 0 ? NO_TOPIC : list?.join(', '));
   const field = (name: string, label: string, list: string[] | undefined): Content =>
     html`<label>${label} <input name="${name}" value="${written(list)}" placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`;
-  return html`${field('publish', 'May publish to', publish)}${field('subscribe', 'May subscribe to', subscribe)}
+  return html`<div class="fields">${field('publish', 'May publish to', publish)}${field('subscribe', 'May subscribe to', subscribe)}</div>
 <p class="hint">Topics such as <code>orders</code> or <code>shop_*</code>. Empty means any topic, <code>-</code> means none.</p>`;
 }
 
@@ -171,7 +171,7 @@ function creation(call: Parameters<typeof form>[0]) {
   return html`<h2>New client</h2><div class="card">${form(call, {
     action: PATH,
     does: 'Make it',
-    content: html`<label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label>
+    content: html`<div class="fields"><label>Name <input name="name" required pattern="[a-z0-9_\\-]+" autocapitalize="none" spellcheck="false"></label></div>
 ${limitFields({})}`,
   })}</div>`;
 }

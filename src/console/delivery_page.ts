@@ -122,7 +122,7 @@ function figures(delivery: WholeDelivery): Html {
   const steps: [string, number | null][] = [
     ['Opened', delivery.opened_at],
     ['Closed', delivery.closed_at],
-    ['First attempt', delivery.first_attempt_at],
+    ['First attempt', delivery.attempt_count > 1 ? delivery.first_attempt_at : null],
     ['Last attempt', delivery.last_attempt_at],
     [delivery.state === 'taken' ? 'Taken' : 'Ended', delivery.ended_at],
   ];

@@ -30,7 +30,7 @@ const LONG_SECONDS = 60;
  * What the overview judges: the newest sample of the bus (its figures) with its age, the present memory of Redis, and
  * the partitions that cannot be reached.
  */
-interface State {
+export interface State {
   figures: Figures<'bus'> | undefined;
   ageMs: number;
   memory: Memory;
@@ -87,7 +87,7 @@ interface Complaint {
 }
 
 /** Returns everything that is wrong with the bus, the worst first. */
-function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
+export function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
   const found: Complaint[] = [];
   if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
     found.push({

@@ -7,6 +7,10 @@ import { until } from '../../harness/until.ts';
 
 export const VIEWER_KEY = 'key-of-the-viewer-in-the-tests';
 export const HOSTILE = `<script>alert(1)</script>"><img src=x onerror=alert(2)>\u202e`;
+/** A word that is wider than a narrow window. */
+const WIDE = 'w'.repeat(100);
+/** A megabyte that a callback answers. */
+const LONG = 'x'.repeat(1_048_576);
 export const bus = RunningBus.forTests({
   env: { ROUTEMASTER_VIEWER_KEY: VIEWER_KEY, ROUTEMASTER_MAX_ATTEMPTS: '2' },
 });
@@ -46,8 +50,8 @@ before(async () => {
     then: { topic: 'ready' },
   });
   for (const letters of [1, 2]) {
-    receiver.answers(answer.status(500, { 'x-hostile': '1' }), answer.status(500));
-    await publisher.publish(topic, { url: 'https://shop.example.com/1', data: { note: HOSTILE } });
+    receiver.answers(answer.text(500, HOSTILE + LONG), answer.text(500, HOSTILE + LONG));
+    await publisher.publish(topic, { url: `https://shop.example.com/${WIDE}`, data: { note: HOSTILE } });
     await until(async () => (await subscriber.report()).dead_letters.batches === letters);
   }
 });
