@@ -8,12 +8,12 @@ const GROWS_EVERY_MS = 50;
 
 /**
  * Resolves with the first truthy value of `condition`. Throws after `timeoutMs`, with `what` in the message and
- * the condition's last error as the cause. The default time is ample, because a process may take ten seconds to
- * start on a busy machine, and only a failing test waits that long.
+ * the condition's last error as the cause. The default time is ample, because a process may take half a
+ * minute to start on a busy machine, and only a failing test waits that long.
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 30_000, everyMs, what = condition.toString() }: UntilOptions = {},
+  { timeoutMs = 60_000, everyMs, what = condition.toString() }: UntilOptions = {},
 ): Promise<NonNullable<T>> {
   const beganAt = performance.now();
   let cause: unknown;

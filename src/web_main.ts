@@ -51,7 +51,8 @@ async function serve(config: Config, log: Log): Promise<void> {
       log,
     });
   };
-  let app = appIn(config.compatibility ?? 'none');
+  const assumed = config.compatibility ?? 'none';
+  let app = appIn(assumed);
   const server = new HttpServer((request, response) => app(request, response), config);
   onStop(log, async () => {
     await server.close(GRACE_MS);
@@ -62,9 +63,9 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // The app is built again, because the compatibility mode may differ from the mode that was assumed so far. No
-    // caller has been answered in the wrong mode: until now, all calls except health checks were refused.
-    app = appIn(compatibility);
+    // If the compatibility mode differs from the mode that was assumed so far, the app is built again. No caller has
+    // been answered in the wrong mode: until now, all calls except health checks were refused.
+    if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
     counters.start();

@@ -166,9 +166,7 @@ test('2,000 events that are due while workers are killed are published once each
   }
   await until(() => new Set(ids(receiver)).size === 2000, { timeoutMs: 60_000 });
   const { redis: commands, keys } = bus.partitions.ofSubscriber(subscriber.token);
-  await until(async () => (await commands.hlen(keys.gauge_events())) === 0, {
-    timeoutMs: 20_000,
-  });
+  await until(async () => (await commands.hlen(keys.gauge_events())) === 0);
   assertStoredOnce(
     receiver,
     events.map(({ id }) => id),
@@ -197,7 +195,7 @@ test('what waits outlives a Redis that is killed', async (t) => {
   await until(() => receiver.events.length > 20);
   await bus.redis.kill('SIGKILL');
   await bus.redis.restart();
-  await until(() => new Set(ids(receiver)).size === 200, { timeoutMs: 30_000 });
+  await until(() => new Set(ids(receiver)).size === 200);
   assertStoredOnce(
     receiver,
     events.map(({ id }) => id),

@@ -53,7 +53,7 @@ test('a batch that kills its workers is buried after the third, and its neighbou
     history.map((each) => JSON.parse(each).reason),
     Array(letter.attempts).fill('its worker died'),
   );
-  await until(() => good.receiver.missing(urls).length === 0, { timeoutMs: 20_000 });
+  await until(() => good.receiver.missing(urls).length === 0);
   const counted = () => bus.metric('routemaster_batches_dead_lettered_total', { reason: 'killed_worker' });
   await until(async () => (await counted()) === 1);
 });
@@ -67,7 +67,7 @@ test('batches that were in flight at many kills of processes are delivered in th
     urls.map((each) => ({ url: each })),
   );
   for (let kills = 0, seen = 0; kills < 4; kills++) {
-    await until(() => receiver.deliveries.length > seen, { timeoutMs: 20_000 });
+    await until(() => receiver.deliveries.length > seen);
     seen = receiver.deliveries.length;
     await bus.process('worker').kill();
     await bus.start('worker');
@@ -95,6 +95,6 @@ test('a worker process that stops ends its quarantine, which gives back what it 
   assert.deepEqual(quarantines(), []);
   await bus.start('worker');
   receiver.usual = answer.status(204);
-  await until(async () => (await subscriber.report()).events.queued === 0, { timeoutMs: 20_000 });
+  await until(async () => (await subscriber.report()).events.queued === 0);
   assert.deepEqual(await subscriber.call('GET', '/dead_letters'), []);
 });

@@ -115,7 +115,7 @@ test('a second start delivers what the first accepted and could not deliver', as
   const deliveries: Delivery[] = [];
   const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
   const second = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
-  await until(() => deliveries.length > 0, { timeoutMs: 30_000 });
+  await until(() => deliveries.length > 0);
   assert.deepEqual(
     deliveries[0]?.events.map(({ topic, url }) => [topic, url]),
     [['widgets', 'https://example.com/widgets/1']],
@@ -201,7 +201,7 @@ test('it listens where HOST says, closes data that others could read, and nothin
   assert.deepEqual(open, []);
 
   bus.signal('SIGKILL');
-  await until(() => started().length === 0, { timeoutMs: 40_000, what: 'nothing left behind' });
+  await until(() => started().length === 0, { what: 'nothing left behind' });
 });
 
 test('a directory that others can read and that has other files is refused as it is', async () => {

@@ -43,7 +43,7 @@ test('top shows the bus on a screen, those who fail first, and gives the screen 
   await publish();
   const counted = () =>
     /published (?:[1-9]|0\.[1-9]).*delivered (?:[1-9]|0\.[1-9])/.test(frames().at(-1) ?? '');
-  await until(counted, { timeoutMs: 20_000, what: 'the rates are shown' });
+  await until(counted, { what: 'the rates are shown' });
   screen.stdin.write(CTRL_C);
   const [status] = await once(screen, 'close');
   assert.equal(status, 0, text);
@@ -62,10 +62,10 @@ test('top goes on when the bus is back', async (t) => {
   screen.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
   await until(() => text.includes('queued'));
   proxy.meddle = () => ({ end: 'cut' });
-  await until(() => text.includes('no answer'), { timeoutMs: 20_000 });
+  await until(() => text.includes('no answer'));
   text = '';
   proxy.meddle = () => undefined;
-  await until(() => text.includes('queued'), { timeoutMs: 20_000 });
+  await until(() => text.includes('queued'));
   screen.stdin.write(CTRL_C);
   assert.deepEqual(await once(screen, 'close'), [0, null]);
 });
@@ -86,7 +86,7 @@ test('top --once and --json are for scripts; without a terminal it shows the bus
   t.after(() => lines.kill('SIGKILL'));
   let text = '';
   lines.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
-  await until(() => text.split('\n').length > 2, { timeoutMs: 20_000 });
+  await until(() => text.split('\n').length > 2);
   lines.kill('SIGINT');
   assert.deepEqual(await once(lines, 'close'), [0, null]);
   assert.equal(typeof JSON.parse(text.split('\n')[1] ?? '').delivered_rate, 'number');
