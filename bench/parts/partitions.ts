@@ -6,7 +6,7 @@ import type { LoadCalls } from '../processes/load.ts';
 import type { SinkCalls } from '../processes/sink.ts';
 import type { Figures } from '../result.ts';
 import type { Running, Stage } from '../stage.ts';
-import { EVENT, STAMPED } from '../workload.ts';
+import { bulk, EVENT, STAMPED } from '../workload.ts';
 
 const FULL = { copies: 200_000, maxEvents: 40_000, max: 100, singles: 400 };
 const QUICK: typeof FULL = { copies: 9_600, maxEvents: 4_800, max: 10, singles: 40 };
@@ -25,7 +25,13 @@ const AUDIENCES = [
   { subscribers: 10, topicsEach: 12, ratio: 1.4 },
   { subscribers: 100, topicsEach: TOPICS, ratio: 1.2 },
 ];
+type Audience = Pick<(typeof AUDIENCES)[number], 'subscribers' | 'topicsEach'>;
 const MAX_BUSIEST = 1.3;
+/** The number of events in a POST, and how many times as many events are published than in the case of single events. */
+const POSTS = [
+  { perPost: 1, times: 1 },
+  { perPost: 20, times: 5 },
+];
 /** The rate of events on an idle bus, and the maximum that partitions add to the median time to their receipt. */
 const SINGLES_PER_SECOND = 20;
 const MAX_MORE_MS = 3;
@@ -88,20 +94,23 @@ async function prepare(
 /** The beginning of the topics whose events are delivered one by one. */
 const SINGLE = 'single_';
 const topicFor = (subscribers: number) => `to_${subscribers}_`;
-const rowOf = (name: string, subscribers: number) => `${name}, ${subscribers} subscribers`;
+const rowOf = (name: string, subscribers: number, perPost = 1) =>
+  `${name}, ${subscribers} subscribers${perPost > 1 ? `, arrays of ${perPost}` : ''}`;
 
 function costPlan(load: Helper<LoadCalls>, both: Sharing[], size: typeof FULL): Plan {
-  const cases = AUDIENCES.flatMap(({ subscribers, topicsEach }): Case[] =>
-    both.map((each) => ({
-      row: rowOf(each.name, subscribers),
-      floors: each.name === ROWS.cluster ? [rowOf(ROWS.one, subscribers)] : [],
-      measure: () => measure(load, each, { subscribers, topicsEach }, size),
-    })),
+  const cases = POSTS.flatMap((posts) =>
+    AUDIENCES.flatMap(({ subscribers, topicsEach }): Case[] =>
+      both.map((each) => ({
+        row: rowOf(each.name, subscribers, posts.perPost),
+        floors: each.name === ROWS.cluster ? [rowOf(ROWS.one, subscribers, posts.perPost)] : [],
+        measure: () => measure(load, each, { subscribers, topicsEach, ...posts }, size),
+      })),
+    ),
   );
   return {
     title: 'partitions: the CPU of all Redis for an event, from its publish to its deliveries',
     notes: [
-      `published one by one over 64 connections to ${TOPICS} topics in turn; delivered in batches of ${size.max}`,
+      `published over 64 connections to ${TOPICS} topics in turn; delivered in batches of ${size.max}`,
       'busiest: the CPU of the busiest master in relation to the mean of all',
     ],
     cases,
@@ -129,10 +138,12 @@ function costPlan(load: Helper<LoadCalls>, both: Sharing[], size: typeof FULL): 
 async function measure(
   load: Helper<LoadCalls>,
   { bus, worker, redisPids, sink }: Sharing,
-  { subscribers, topicsEach }: Pick<(typeof AUDIENCES)[number], 'subscribers' | 'topicsEach'>,
+  { subscribers, topicsEach, perPost, times }: Audience & (typeof POSTS)[number],
   { copies, maxEvents, max }: typeof FULL,
 ): Promise<Figures> {
-  const events = Math.min(maxEvents, copies / subscribers);
+  const posts = Math.ceil((Math.min(maxEvents, copies / subscribers) * times) / perPost);
+  const warmUp = Math.ceil(posts / 10);
+  const events = posts * perPost;
   await sink.call('reset');
   const publish = (requests: number) =>
     load.call('run', {
@@ -141,15 +152,15 @@ async function measure(
       paths: TOPICS,
       connections: 64,
       requests,
-      body: EVENT,
+      body: perPost === 1 ? EVENT : bulk('array', perPost).body,
     });
-  await publish(Math.ceil(events / 10));
+  await publish(warmUp);
   const used = cpuSince(Object.fromEntries(redisPids.map((pid, index) => [index, pid])));
   const usedByBus = cpuSince({ web: bus.web.pid, worker: worker.pid });
-  const { seconds } = await publish(events);
+  const { seconds } = await publish(posts);
   // Does not wait for events in batches that are not full. Each subscriber has at most one such batch.
   const open = (max * subscribers * TOPICS) / topicsEach;
-  await sink.call('reach', Math.max(1, (events + Math.ceil(events / 10)) * subscribers - open));
+  await sink.call('reach', Math.max(1, (events + warmUp * perPost) * subscribers - open));
   const micros = Object.values(used()) as number[];
   const { web, worker: its } = usedByBus();
   const sum = micros.reduce((total, each) => total + each, 0);
