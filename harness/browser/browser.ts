@@ -4,9 +4,12 @@ import axe from 'axe-core';
 import { type Browser, type BrowserContext, launch, type Page } from 'puppeteer-core';
 import { chromium } from './chromium.ts';
 
-interface PageOptions {
-  width?: number;
-  scheme?: 'light' | 'dark';
+interface Screen {
+  width: number;
+  scheme: 'light' | 'dark';
+}
+
+interface PageOptions extends Partial<Screen> {
   javascript?: boolean;
 }
 
@@ -48,11 +51,10 @@ export class TestBrowser {
     if (!this.#browser) throw new Error('the tests have not begun');
     const context = await this.#browser.createBrowserContext();
     this.#contexts.push(context);
-    const page = await context.newPage();
-    await page.setViewport({ width, height: 900 });
-    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-    await page.setJavaScriptEnabled(javascript);
-    return new TestPage(page);
+    const page = new TestPage(await context.newPage());
+    await page.show({ width, scheme });
+    await page.page.setJavaScriptEnabled(javascript);
+    return page;
   }
 }
 
@@ -70,6 +72,12 @@ export class TestPage {
     page.on('console', (message) => {
       if (message.type() === 'error' && !EXPECTED.test(message.text())) this.complaints.push(message.text());
     });
+  }
+
+  /** Shows the same page on another screen. */
+  async show({ width, scheme }: Screen): Promise<void> {
+    await this.page.setViewport({ width, height: 900 });
+    await this.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
   }
 
   /** Logs in, and shows the page at `path` of the console. */
@@ -97,7 +105,7 @@ export class TestPage {
   async assertSound(what = 'the page', rules?: readonly string[]): Promise<void> {
     assert.deepEqual(this.complaints, [], what);
     // axe is evaluated, as the content policy would refuse a script element.
-    await this.page.evaluate(axe.source);
+    if (!(await this.page.evaluate(`'axe' in window`))) await this.page.evaluate(axe.source);
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
     const { violations } = (await this.page.evaluate(
       `axe.run(${JSON.stringify(options)})`,
