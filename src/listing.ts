@@ -3,7 +3,7 @@ import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
 /** Maximum entries that are converted to JSON in one turn of the event loop; listings of long entries set fewer. */
-const SLICE = 200;
+const MAX_AT_ONCE = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
@@ -15,7 +15,7 @@ export async function listed<T, Shown>(
   all: readonly T[],
   show: Show<T, Shown>,
   page?: Page<unknown>,
-  size = SLICE,
+  size = MAX_AT_ONCE,
 ) {
   const { headers, calls } = page ?? {};
   if (all.length <= size) return { ...ok(await show(all)), headers, calls };

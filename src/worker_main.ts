@@ -2,9 +2,9 @@ import { Clients } from './authentication/client.ts';
 import { NameKey } from './authentication/name_key.ts';
 import { PublicNames } from './authentication/public_names.ts';
 import { configIn, environmentWarnings, readConfig } from './config.ts';
+import { OneAtATime } from './delivering/one_at_a_time.ts';
 import { Quarantine } from './delivering/quarantine.ts';
 import { Supervisor } from './delivering/supervisor.ts';
-import { Turns } from './delivering/turns.ts';
 import { createLog } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import { takenOverAtMs } from './maintenance/schema.ts';
@@ -43,7 +43,7 @@ await start(async () => {
     ...{ figures: recorder, marks: new TopicMarks(partitions), limits: config, log },
   });
   const quarantines: Quarantine[] = [];
-  const turns = { ofQuarantines: new Turns(), ofSweeps: new Turns() };
+  const turns = { ofQuarantines: new OneAtATime(), ofSweeps: new OneAtATime() };
   const listener = connectListener(config.redisUrl, log, config.redisTls);
   const maintenance = partitions.all.map((partition) => {
     const quarantine = new Quarantine({

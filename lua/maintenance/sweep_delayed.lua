@@ -13,7 +13,7 @@ local findings = include('findings')
 local topics = include('topics')
 
 -- Number of entries that one script call checks.
-local SLICE = 300
+local MAX_AT_ONCE = 300
 
 local function delete_all(call, topic, found)
   local keys = call.keys
@@ -23,11 +23,11 @@ local function delete_all(call, topic, found)
   if deleted > 0 then findings.add(found, 'delayed_without_topic', topic) end
 end
 
--- Checks up to SLICE delayed events of a topic, from the rank `from` on. Returns how many were checked, how many were
+-- Checks up to MAX_AT_ONCE delayed events of a topic, from the rank `from` on. Returns how many were checked, how many were
 -- removed, and the bytes of the others.
 local function check_entries(call, topic, from, found)
   local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
-  local entries = redis.call('ZRANGE', due, from, from + SLICE - 1)
+  local entries = redis.call('ZRANGE', due, from, from + MAX_AT_ONCE - 1)
   for _, entry in ipairs(entries) do
     local id = delayed.id_of(entry)
     local event_bytes = delayed.bytes_at(call, topic, id)
@@ -65,7 +65,7 @@ return function(call, args)
   reply.members = (args.from == 0 and members or args.members) - removed
   reply.bytes = (args.from == 0 and 0 or args.bytes) + bytes
   reply.from = args.from + count - removed
-  reply.is_finished = count < SLICE
+  reply.is_finished = count < MAX_AT_ONCE
   if reply.is_finished then
     check_place(call, topic, found)
     reply.has_strays = redis.call('HLEN', call.keys.delayed_events(topic)) > redis.call('ZCARD', due)

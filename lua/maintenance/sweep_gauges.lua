@@ -19,7 +19,7 @@ local open_batches = include('open_batches')
 local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted at a time. Batches with the same score are in the
 -- same slice, so a slice can have more.
-local SLICE = 200
+local MAX_AT_ONCE = 200
 -- This value stands in place of the number of batches of a slice (some 200 batches, counted together) that contains an
 -- open batch. It differs from every real number, so the next script call counts the slice again. By then the open batch
 -- may have more events.
@@ -51,7 +51,7 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of an index in slices (parts of about SLICE batches). A slice that was counted before is counted
+-- Counts the events of an index in slices (parts of about MAX_AT_ONCE batches). A slice that was counted before is counted
 -- again only if its number of batches has changed. Returns the slices, the sum of their events, and the lower bound of
 -- the scores after the last slice. The sum is false if the script call stopped at MAX_LISTS.
 local function count_all(subject, counted)
@@ -72,7 +72,7 @@ local function count_all(subject, counted)
     add(slice.to, members, slice_events)
   end
   while subject.read < MAX_LISTS do
-    local to = redis.call('ZRANGE', subject.index, from, '+inf', 'BYSCORE', 'LIMIT', SLICE - 1, 1, 'WITHSCORES')[2]
+    local to = redis.call('ZRANGE', subject.index, from, '+inf', 'BYSCORE', 'LIMIT', MAX_AT_ONCE - 1, 1, 'WITHSCORES')[2]
     if not to then break end
     add(to, count_slice(subject, from, to))
   end

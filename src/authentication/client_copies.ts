@@ -4,7 +4,7 @@ import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeList } from './scope.ts';
 
 /** Number of clients that are compared with their copies at a time. Reading 300 takes Redis about 1 ms. */
-const SLICE = 300;
+const MAX_AT_ONCE = 300;
 
 /**
  * The copy of a client that each partition other than the control partition stores. Scripts in such a partition check
@@ -60,7 +60,7 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
   let cursor = '0';
   do {
     const [next, flat] = await partition.command((redis, keys) =>
-      redis.hscan(keys.api_tokens(), cursor, 'COUNT', SLICE),
+      redis.hscan(keys.api_tokens(), cursor, 'COUNT', MAX_AT_ONCE),
     );
     cursor = next;
     yield flat.filter((_, index) => index % 2 === 0);

@@ -7,7 +7,7 @@ const STORED_EVERY_MS = 60_000;
 /** Time for which the tokens of calling clients are collected, so that one script call notes many clients. */
 const GATHERED_MS = 5000;
 /** Maximum clients that one script call notes as seen. The call takes Redis a quarter of a ms. */
-const SLICE = 250;
+const MAX_AT_ONCE = 250;
 const MAX_KNOWN = 10_000;
 
 /**
@@ -39,8 +39,8 @@ export class LastSeen {
     const tokens = this.#waiting;
     this.#waiting = [];
     try {
-      for (let from = 0; from < tokens.length; from += SLICE)
-        await this.#control.run('note_seen', { tokens: tokens.slice(from, from + SLICE) });
+      for (let from = 0; from < tokens.length; from += MAX_AT_ONCE)
+        await this.#control.run('note_seen', { tokens: tokens.slice(from, from + MAX_AT_ONCE) });
     } catch (error) {
       // The error does no lasting harm: a client that goes on calling is noted again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');

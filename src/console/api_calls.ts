@@ -8,7 +8,7 @@ import type { Call, Route } from '../route.ts';
  * A visit is a request for a page or form of the console. These are the parts of it with which `ApiCalls` calls the API
  * in the name of the visitor.
  */
-export type Visit = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
+export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
 
 interface ApiInput {
   params?: Record<string, string>;
@@ -62,14 +62,14 @@ export class ApiCalls {
   }
 
   /** True if the visitor may make this call, such as `GET /topics`. */
-  allows(name: string, { caller }: Visit): boolean {
+  allows(name: string, { caller }: PageCall): boolean {
     return caller !== undefined && (this.#routes.get(name)?.roles.includes(caller.role) ?? false);
   }
 
   /** Makes a call. Throws the error that the API would answer. */
   async call<T>(
     name: string,
-    visit: Visit,
+    visit: PageCall,
     { params = {}, query = {}, body, text = '', keep, ending }: ApiInput = {},
   ): Promise<ApiAnswer<T>> {
     const route = this.#routes.get(name);
@@ -96,7 +96,7 @@ export class ApiCalls {
   }
 }
 
-async function* charged(pieces: AsyncIterable<string>, visit: Visit): AsyncGenerator<string> {
+async function* charged(pieces: AsyncIterable<string>, visit: PageCall): AsyncGenerator<string> {
   for await (const piece of pieces) {
     charge(visit, piece.length / CHARACTERS_PER_CALL);
     yield piece;

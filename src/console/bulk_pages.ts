@@ -1,11 +1,11 @@
 import type { Caller } from '../caller.ts';
-import { queuesOf } from '../delivering/asked_queues.ts';
+import { subscribersOf } from '../delivering/asked_subscribers.ts';
 import type { Bulk, Bulks } from '../delivering/bulks.ts';
 import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../route.ts';
-import type { Visit } from './api_calls.ts';
+import type { PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
@@ -59,11 +59,11 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
       async act({ caller, body }) {
         const act = body.do === 'purge' ? 'purge' : 'retry';
         const subscriber = caller.role === 'client' ? caller.token : String(body.subscriber ?? '');
-        const queues = subscriber === '' ? undefined : await queuesOf({ joinsOf }, subscriber);
+        const tokens = subscriber === '' ? undefined : await subscribersOf({ joinsOf }, subscriber);
         const { since, until } = body;
         const untilMs = timeIn(until);
         const filter = {
-          ...{ queues, reason: reasonIn(body.reason), fromMs: timeIn(since) },
+          ...{ queues: tokens, reason: reasonIn(body.reason), fromMs: timeIn(since) },
           untilMs: untilMs === undefined ? undefined : untilMs - 1,
         };
         const hasBegun = await bulks.begin(bulkOwner(caller), act, filter);
@@ -124,7 +124,7 @@ export function headline({ act, state, matched, done }: Bulk): string {
   return `${did} ${exactly(done)}${state === 'cancelled' ? `, then stopped` : ''}`;
 }
 
-function shown(bulk: Bulk, visit: Visit | false): Html {
+function shown(bulk: Bulk, visit: PageCall | false): Html {
   return html`<h1>${headline(bulk)}</h1>
 <p>${filterOf(bulk)}</p>
 ${bulk.state === 'running' && progress(bulk)}
@@ -163,7 +163,7 @@ function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk
   }${gone > 0 && `${exactly(gone)} of those that were counted were not touched.`}</p>`;
 }
 
-function acts({ id, act, state, matched }: Bulk, visit: Visit): Content {
+function acts({ id, act, state, matched }: Bulk, visit: PageCall): Content {
   const content = html`<input type="hidden" name="id" value="${id}">`;
   const [does] = VERBS[act];
   const stop = form(visit, {

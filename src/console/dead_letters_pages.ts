@@ -4,7 +4,7 @@ import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
@@ -92,7 +92,7 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
     }),
   ];
 
-  function shown(call: Visit, letter: WholeLetter): Html {
+  function shown(call: PageCall, letter: WholeLetter): Html {
     const nowMs = Date.now();
     const mayChange = api.allows('POST /dead_letters/:id/retry', call);
     const id = html`<input type="hidden" name="id" value="${letter.id}">`;
@@ -120,7 +120,7 @@ function selector({ id }: DeadLetter): Html {
   return html`<input type="checkbox" name="id" value="${id}" aria-label="Select ${id}">`;
 }
 
-function selected({ formToken }: Visit, content: Content): Html {
+function selected({ formToken }: PageCall, content: Content): Html {
   return html`<form method="post" action="${PATH}/selected">${tokenField(formToken)}${content}</form>`;
 }
 
@@ -143,7 +143,7 @@ type Query = Record<string, string | undefined>;
  * A form that retries or purges all matching dead letters, including those on other pages. They are counted before
  * anything is changed.
  */
-function all({ formToken }: Visit, { subscriber, reason, since, until }: Query): Html {
+function all({ formToken }: PageCall, { subscriber, reason, since, until }: Query): Html {
   const fields = Object.entries({ subscriber, reason, since, until }).map(
     ([name, value]) => value && html`<input type="hidden" name="${name}" value="${value}">`,
   );

@@ -4,7 +4,7 @@ import { joinToken } from '../join_token.ts';
 import type { Delivery } from '../records/delivery.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { curlOf, type WholeDelivery } from './delivery_curl.ts';
 import { ago, bytes, count, number } from './format.ts';
@@ -77,7 +77,7 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
    * Resolves with the subscriber of a batch, or with undefined if there is none to show: the batch no longer exists,
    * its subscriber is a join, or the subscriber has left.
    */
-  async function subscriberOf(call: Visit, { subscriber, join, events }: WholeDelivery) {
+  async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
     const asked = { params: { token: subscriber } };
     const found = api.call<SubscriberReport>('GET /subscribers/:token', call, asked);
@@ -87,7 +87,7 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
     );
   }
 
-  function retrying(call: Visit, delivery: Delivery): Content {
+  function retrying(call: PageCall, delivery: Delivery): Content {
     if (delivery.state === 'dead' && api.allows('POST /dead_letters/:id/retry', call))
       return form(call, {
         action: '/console/dead_letters/selected',
@@ -102,7 +102,7 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
  * Returns a form with a button that makes a waiting batch due at once. Returns nothing if the batch does not wait, or
  * if the visitor may not retry it.
  */
-export function retryForm(api: ApiCalls, call: Visit, { id, state }: Delivery): Content {
+export function retryForm(api: ApiCalls, call: PageCall, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
   const does = state === 'retrying' ? 'Retry now' : 'Deliver now';
   return form(call, { action: `${PATH}/${id}/retry`, does });

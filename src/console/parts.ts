@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Content, type Html, html } from '../html.ts';
 import type { Input } from '../route.ts';
-import type { Visit } from './api_calls.ts';
+import type { PageCall } from './api_calls.ts';
 import { tokenField } from './layout.ts';
 
 /**
@@ -69,7 +69,7 @@ export interface FormOptions {
 }
 
 /** Returns a form with one button. */
-export function form({ formToken }: Visit, { action, does, isDangerous, content }: FormOptions): Html {
+export function form({ formToken }: PageCall, { action, does, isDangerous, content }: FormOptions): Html {
   return html`<form method="post" action="${action}">${tokenField(formToken)}${content}
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
@@ -78,7 +78,7 @@ export function form({ formToken }: Visit, { action, does, isDangerous, content 
  * Returns a form that is hidden until a person clicks on `summary`. The open form begins with a warning that says what
  * the button will do.
  */
-export function confirmed(visit: Visit, summary: string, warning: Content, options: FormOptions): Html {
+export function confirmed(visit: PageCall, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
 ${form(visit, { isDangerous: true, ...options })}</div></details>`;
 }

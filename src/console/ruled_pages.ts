@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../route.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { jsonOf } from './fields.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
@@ -44,7 +44,7 @@ export interface Ruled<Listed, Whole> {
    * Returns further forms for one trigger or join, such as those that fire or pause a trigger. `own` has the hidden
    * fields that name the trigger or join.
    */
-  acts?(visit: Visit, path: string, one: Whole, own: Html): Content;
+  acts?(visit: PageCall, path: string, one: Whole, own: Html): Content;
   /** Returns a text that says what the removal of one trigger or join does. */
   warning(one: Whole): string;
 }
@@ -170,7 +170,7 @@ export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Wh
  * Returns the form fields that name a new trigger or join. For root they include a field for the client that will own
  * it.
  */
-function naming({ caller }: Visit): Html {
+function naming({ caller }: PageCall): Html {
   const owner =
     caller?.role === 'root' &&
     html`<label>Token of its client <input name="client" required autocapitalize="none" spellcheck="false"></label>`;
@@ -178,7 +178,7 @@ function naming({ caller }: Visit): Html {
 }
 
 function rulesForm(
-  visit: Visit,
+  visit: PageCall,
   { path, what }: Pick<Ruled<never, never>, 'path' | 'what'>,
   rules: object,
   fields: Html,

@@ -6,7 +6,7 @@ import type { Delivery } from '../records/delivery.ts';
 import { ALL, BOTH, ROOT, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { deliveriesTable, linkToDeliveries } from './deliveries_pages.ts';
 import { retryForm } from './delivery_page.ts';
 import { count } from './format.ts';
@@ -119,7 +119,10 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
    * Resolves with the newest batches of a subscriber that will be tried again. A subscriber with perfect health or an
    * empty queue has no such batches, so the API is not called.
    */
-  async function retryingOf(call: Visit & { caller: Caller }, report: SubscriberReport): Promise<Delivery[]> {
+  async function retryingOf(
+    call: PageCall & { caller: Caller },
+    report: SubscriberReport,
+  ): Promise<Delivery[]> {
     const { subscriber, health_points, events } = report;
     if (health_points === PERFECT_HEALTH || events.queued === 0) return [];
     const ofIt = call.caller.role === 'client' ? {} : { subscriber };

@@ -1,7 +1,7 @@
 import { type Html, html } from '../html.ts';
 import { CLIENTS, type Route } from '../route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { action } from './page.ts';
 import { ANY_FIELDS, form } from './parts.ts';
@@ -22,7 +22,7 @@ const NUMBERS = [
 ] as const;
 
 /** Returns a form by which a client changes its own subscription. */
-export function subscriptionForm(visit: Visit, report: SubscriberReport): Html {
+export function subscriptionForm(visit: PageCall, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
   const content = html`<label>Topics <textarea name="topics" rows="3" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
 <label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>

@@ -6,7 +6,7 @@ import { EVENT_TYPES } from '../publishing/event.ts';
 import { ALL, BOTH, CLIENTS, type Route } from '../route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
@@ -100,7 +100,7 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
     }),
   ];
 
-  async function delayedOf(call: Visit, name: string): Promise<DelayedEvent[]> {
+  async function delayedOf(call: PageCall, name: string): Promise<DelayedEvent[]> {
     const query = { limit: SHOWN_DELAYED };
     const { body } = await api.call<DelayedEvent[]>('GET /topics/:name/delayed', call, {
       ...{ params: { name }, query },
@@ -110,21 +110,21 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
 }
 
 /** Returns true if the visitor may remove the topic and its delayed events. */
-export function isOwn({ caller }: Visit, { publisher }: Topic): boolean {
+export function isOwn({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'root' || (caller?.role === 'client' && publisher === caller.token);
 }
 
 /** Returns true if the visitor may see the delayed events of the topic. */
-function isShown(visit: Visit, topic: Topic): boolean {
+function isShown(visit: PageCall, topic: Topic): boolean {
   return visit.caller?.role === 'viewer' || isOwn(visit, topic);
 }
 
-function mayPublish({ caller }: Visit, { publisher }: Topic): boolean {
+function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
 }
 
 /** Returns a form that removes a topic. The person must type the name of the topic. */
-export function removal(visit: Visit, name: string): Html {
+export function removal(visit: PageCall, name: string): Html {
   return confirmed(
     visit,
     'Remove this topic…',
@@ -153,7 +153,7 @@ function figures(topic: WholeTopic): Html {
   }</dd></dl>`;
 }
 
-function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }: Visit): Html {
+function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }: PageCall): Html {
   const more = subscriber_count - subscribers.length;
   const rest =
     more > 0 &&
@@ -162,7 +162,7 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
 <p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map(linkToQueue)}${rest}</p>`;
 }
 
-function delayedTable(visit: Visit, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
+function delayedTable(visit: PageCall, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
   const nowMs = Date.now();
   const takeBack = ({ event }: DelayedEvent) =>
     form(visit, {
@@ -182,7 +182,7 @@ function delayedTable(visit: Visit, topic: WholeTopic, delayed: readonly Delayed
   )}${topic.delayed > delayed.length && html`<p class="hint">${number(topic.delayed - delayed.length)} more wait behind these.</p>`}`;
 }
 
-function publishing(visit: Visit, path: string): Html {
+function publishing(visit: PageCall, path: string): Html {
   return html`<h2>Publish a test event</h2><div class="card">${form(visit, {
     action: `${path}/publish`,
     does: 'Publish it',

@@ -1,7 +1,7 @@
 import type { TriggerReport } from '../flow/trigger_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { BOTH, type Route } from '../route.ts';
-import type { ApiCalls, Visit } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { action } from './page.ts';
 import { ANY_FIELDS, boxes, form } from './parts.ts';
@@ -37,7 +37,7 @@ const RULED: Ruled<Listed, Trigger> = {
   query: { preview: PREVIEW },
   rulesOf,
   shown,
-  acts(visit: Visit, path: string, { paused }: Trigger, content: Html) {
+  acts(visit: PageCall, path: string, { paused }: Trigger, content: Html) {
     const does = paused ? 'Resume' : 'Pause';
     return [
       form(visit, { action: `${path}/fire`, does: 'Fire now', content }),

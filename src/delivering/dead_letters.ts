@@ -18,7 +18,7 @@ import { eventSlices } from './event_slices.ts';
 import type { DeathReason } from './settlement.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
-const SLICE = 100;
+const MAX_AT_ONCE = 100;
 
 /**
  * Maximum dead letters that are read at a time, so that other requests are served in between. Reading one takes three
@@ -197,7 +197,7 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to SLICE ids of a subscriber's dead letters, until none is left that died by `untilMs`.
+   * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until none is left that died by `untilMs`.
    * Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined, the loop
    * ends.
    */
@@ -209,11 +209,11 @@ export class DeadLetters {
     const partition = this.#partitions.ofSubscriber(token);
     for (let total = 0; ; ) {
       const ids = await partition.command((redis, keys) =>
-        redis.zrangebyscore(keys.dead_letters_of(token), '-inf', untilMs, 'LIMIT', 0, SLICE),
+        redis.zrangebyscore(keys.dead_letters_of(token), '-inf', untilMs, 'LIMIT', 0, MAX_AT_ONCE),
       );
       const count = ids.length > 0 ? await process(partition, ids) : undefined;
       total += count ?? 0;
-      if (count === undefined || ids.length < SLICE) return total;
+      if (count === undefined || ids.length < MAX_AT_ONCE) return total;
     }
   }
 }

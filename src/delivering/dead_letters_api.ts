@@ -6,13 +6,13 @@ import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
 import {
-  type AskedQueuesParts,
+  type AskedSubscribersParts,
   badSubscriber,
-  queuesAsked,
-  queuesOf,
   shownTo,
+  subscribersAsked,
+  subscribersOf,
   tokenAsked,
-} from './asked_queues.ts';
+} from './asked_subscribers.ts';
 import { DEAD_LETTER, type Place } from './dead_letter.ts';
 import type { DeadLetters } from './dead_letters.ts';
 import { DEATH_REASONS } from './settlement.ts';
@@ -101,7 +101,7 @@ const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
 const RETRIED = z.object({ retried: z.int().describe('How many.') });
 const PURGED = z.object({ purged: z.int().describe('How many.') });
 
-interface DeadLettersParts extends AskedQueuesParts {
+interface DeadLettersParts extends AskedSubscribersParts {
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
   /**
@@ -164,9 +164,9 @@ function handlers(parts: DeadLettersParts) {
    * Throws subscriber_not_found if root names a subscriber that does not exist. Other callers are not checked, because
    * they can only change their own dead letters.
    */
-  const check = async (caller: Owner, queues: readonly string[]) => {
-    if (caller.role !== 'root' || queues.length > 1) return;
-    if (!(await isSubscriber(queues[0] ?? '')))
+  const check = async (caller: Owner, tokens: readonly string[]) => {
+    if (caller.role !== 'root' || tokens.length > 1) return;
+    if (!(await isSubscriber(tokens[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
   return {
@@ -175,34 +175,34 @@ function handlers(parts: DeadLettersParts) {
       const { reason, since: sinceMs, until } = asked;
       const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
       const count = limit ?? DEFAULT_LISTED;
-      const { queues, calls } = await queuesAsked(parts, caller, query, WHAT);
-      const { letters, next } = await deadLetters.list(queues, count, before, filter);
+      const { tokens, calls } = await subscribersAsked(parts, caller, query, WHAT);
+      const { letters, next } = await deadLetters.list(tokens, count, before, filter);
       const place = next && `${next.diedAtMs}-${next.id}`;
       const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
       return {
         ...ok(await shownTo(parts, caller, letters)),
         headers,
-        calls: calls + (queues?.length ?? 1) / QUEUES_PER_CALL,
+        calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL,
       };
     },
 
     async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
-      const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
-      await check(caller, queues);
-      // One check of the memory covers all these queues, because a client and its joins are in the same partition.
-      await guard.checkSubscriber(queues[0] ?? '');
+      const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
+      await check(caller, tokens);
+      // One check of the memory covers all these subscribers, because a client and its joins are in the same partition.
+      await guard.checkSubscriber(tokens[0] ?? '');
       let retried = 0;
-      for (const token of queues) retried += await deadLetters.retryAll(token);
+      for (const token of tokens) retried += await deadLetters.retryAll(token);
       return ok({ retried });
     },
 
     async purgeAll({ caller, query }: { caller: Owner; query: Whose }) {
-      const queues = await queuesOf(parts, oneTokenOf(caller, query.subscriber), query.join);
+      const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
-      for (const token of queues) purged += await deadLetters.purgeAll(token);
+      for (const token of tokens) purged += await deadLetters.purgeAll(token);
       // The subscriber is looked up only if nothing was purged. A subscriber whose removal ended half-way no longer
       // exists, but can still have dead letters.
-      if (purged === 0) await check(caller, queues);
+      if (purged === 0) await check(caller, tokens);
       return ok({ purged });
     },
 

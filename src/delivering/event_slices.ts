@@ -6,10 +6,10 @@ import { eventJson } from './legacy_event.ts';
 /**
  * Maximum events that one command reads. By default, an event has at most 64 KiB of data, so 20 have about 1.3 MB.
  */
-const SLICE = 20;
+const MAX_AT_ONCE = 20;
 
 /**
- * Yields the first `count` events of a batch or dead letter, up to SLICE at a time. An event is the JSON text that is
+ * Yields the first `count` events of a batch or dead letter, up to MAX_AT_ONCE at a time. An event is the JSON text that is
  * delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch or letter is
  * deleted meanwhile.
  */
@@ -18,8 +18,8 @@ export async function* eventSlices(
   listOf: (keys: Keyspace) => string,
   count: number,
 ): AsyncGenerator<string[]> {
-  for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + count; at += SLICE) {
-    const to = Math.min(at + SLICE, BATCH_HEADER_LENGTH + count) - 1;
+  for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + count; at += MAX_AT_ONCE) {
+    const to = Math.min(at + MAX_AT_ONCE, BATCH_HEADER_LENGTH + count) - 1;
     const stored = await partition.command((redis, keys) => redis.lrangeBuffer(listOf(keys), at, to));
     if (stored.length === 0) return;
     yield stored.map(shown);

@@ -11,7 +11,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
-import type { Turns } from './turns.ts';
+import type { OneAtATime } from './one_at_a_time.ts';
 
 /**
  * Interval at which Redis is asked for suspects, which are batches that may have killed their workers. Asking is needed
@@ -40,7 +40,7 @@ interface QuarantineParts {
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
   /** Runs the quarantines of all partitions one at a time, because each is a process of its own. */
-  turns: Turns;
+  turns: OneAtATime;
   log: Log;
 }
 

@@ -14,7 +14,7 @@ import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
-const SLICE = 100;
+const MAX_AT_ONCE = 100;
 /**
  * When so many due times are planned, no further trigger is added to the script call. One call fires 200 due times at
  * most, and leaves the rest for the next call.
@@ -64,7 +64,7 @@ export class DueTriggers {
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;
     await guard.check(partition);
-    const { nowMs, due } = await partition.run('due_triggers', { limit: SLICE, turn: this.#turn++ });
+    const { nowMs, due } = await partition.run('due_triggers', { limit: MAX_AT_ONCE, turn: this.#turn++ });
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
   }

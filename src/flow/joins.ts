@@ -9,7 +9,7 @@ import { type JoinRules, outletsOf } from './join_rules.ts';
 import type { JoinLimits } from './join_store.ts';
 
 /** Maximum joins that are read at once. Reading one takes eight commands. */
-const LIST_SLICE = 50;
+const LISTED_AT_ONCE = 50;
 
 /** The joins of all clients. The token of a join contains its name and the token of its client. */
 export class Joins {
@@ -106,8 +106,8 @@ export class Joins {
   /** Returns the reports of these joins. Joins that do not exist are left out. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
-    for (let from = 0; from < tokens.length; from += LIST_SLICE) {
-      const slice = tokens.slice(from, from + LIST_SLICE);
+    for (let from = 0; from < tokens.length; from += LISTED_AT_ONCE) {
+      const slice = tokens.slice(from, from + LISTED_AT_ONCE);
       reports.push(...(await Promise.all(slice.map((token) => this.find(token)))));
     }
     return reports.filter((each) => each !== undefined);

@@ -26,7 +26,7 @@ import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
 
 /** Maximum triggers that a listing reads and shows at a time. The parsed data of each may take a megabyte. */
-const SLICE = 4;
+const MAX_AT_ONCE = 4;
 
 export interface TriggersParts {
   triggers: Triggers;
@@ -92,7 +92,7 @@ export function triggerCalls(parts: TriggersParts) {
         await budget.turn(caller.role === 'client' ? caller.token : caller.role);
         return shownTo(caller, stored);
       };
-      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, SLICE);
+      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, MAX_AT_ONCE);
     },
 
     async read({ caller, params: { name }, query }: { caller: Caller; params: TriggerParams; query: One }) {

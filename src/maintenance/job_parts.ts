@@ -1,6 +1,6 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
-import type { Turns } from '../delivering/turns.ts';
+import type { OneAtATime } from '../delivering/one_at_a_time.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
@@ -24,7 +24,7 @@ export interface JobParts extends RepairParts {
    * the sweeps of 16 partitions ran at once, commands of one would run in the pauses of another, and Redis would always
    * be busy.
    */
-  sweeps: Turns;
+  sweeps: OneAtATime;
   /**
    * Aborted as soon as the process begins to stop. In contrast, the signal that a job gets when it runs is aborted only
    * at the end of the grace period.

@@ -11,7 +11,7 @@ const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
 /** Maximum reports (totals that were sent to Datadog) that one script call stores. 1000 take Redis about 1 ms. */
-const SLICE = 1000;
+const MAX_AT_ONCE = 1000;
 
 /**
  * The growth of a counter that was sent to Datadog: the total that was sent before, and the total that was sent now.
@@ -34,8 +34,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
  * Throws the errors of Partition.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
-  for (let i = 0; i < reports.length; i += SLICE)
-    await partition.run('report', { reports: reports.slice(i, i + SLICE) });
+  for (let i = 0; i < reports.length; i += MAX_AT_ONCE)
+    await partition.run('report', { reports: reports.slice(i, i + MAX_AT_ONCE) });
 }
 
 /**

@@ -91,7 +91,7 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
 /** True if the target has a bus whose keys have no hash tags: one with a single partition. */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
-  return (await partitions.control.master.having(key).call((redis) => redis.exists(key))) === 1;
+  return (await partitions.control.master.forKey(key).call((redis) => redis.exists(key))) === 1;
 }
 
 /** True if source and target are the same prefix in the same database of the same Redis. */
@@ -111,7 +111,7 @@ export function fillingText({ id, partitions }: Mark): string {
 
 export async function storeCount({ partitions, prefix }: Side, value: string): Promise<void> {
   const key = prefix + COUNT_KEY;
-  await partitions.control.master.having(key).call((redis) => redis.set(key, value));
+  await partitions.control.master.forKey(key).call((redis) => redis.set(key, value));
 }
 
 async function readCount({
@@ -119,7 +119,7 @@ async function readCount({
   prefix,
 }: Pick<Side, 'partitions' | 'prefix'>): Promise<string | undefined> {
   const key = prefix + COUNT_KEY;
-  return (await partitions.control.master.having(key).call((redis) => redis.get(key))) ?? undefined;
+  return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
 /** Returns the `run_id` of the source's Redis. The cursor of a scan is only valid in the run that returned it. */

@@ -13,7 +13,7 @@ export type Sums = (source: Partition, partitions: Partitions, of: string) => Pr
 
 /** The two fields of `delayed:held:{token}` that are totals. All its other fields are names of topics. */
 const [EVENTS, BYTES] = [':events', ':bytes'];
-const SLICE = 1000;
+const MAX_AT_ONCE = 1000;
 
 /**
  * Computes `delayed:held:{token}`: the bytes of a client's delayed events by topic, and the total of bytes and of
@@ -42,7 +42,7 @@ export const recordSums: Sums = async (source, partitions) => {
   let cursor = '0';
   do {
     const [next, flat] = await source.command((redis, keys) =>
-      redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', SLICE),
+      redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', MAX_AT_ONCE),
     );
     cursor = next;
     // A map is used, because a scan may return a log twice.

@@ -1,5 +1,5 @@
 import { StorageFull } from '../errors.ts';
-import { Batcher, Crowd } from '../store/batcher.ts';
+import { Batcher, TotalWaiting } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Copies } from './copies.ts';
@@ -36,7 +36,7 @@ export class Publisher {
   readonly #onlooker: Onlooker | undefined;
   readonly #limits: PublishLimits;
   readonly #copies: Copies;
-  readonly #crowd = new Crowd();
+  readonly #totalWaiting = new TotalWaiting();
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
   /** The function `onFull` is called if Redis is out of memory. It must free some memory at once. */
@@ -77,7 +77,7 @@ export class Publisher {
       max: MAX_EVENTS_PER_CALL,
       weigh: (publication) => this.#weigh(publication),
       ownerOf: ({ client }) => client,
-      crowd: this.#crowd,
+      totalWaiting: this.#totalWaiting,
     });
   }
 

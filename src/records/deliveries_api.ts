@@ -1,6 +1,11 @@
 import { z } from 'zod';
 import type { Caller } from '../caller.ts';
-import { type AskedQueuesParts, queuesAsked, queuesOf, shownTo } from '../delivering/asked_queues.ts';
+import {
+  type AskedSubscribersParts,
+  shownTo,
+  subscribersAsked,
+  subscribersOf,
+} from '../delivering/asked_subscribers.ts';
 import { BusError } from '../errors.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
@@ -82,7 +87,7 @@ const NOT_WAITING = {
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
 };
 
-interface DeliveriesParts extends AskedQueuesParts {
+interface DeliveriesParts extends AskedSubscribersParts {
   deliveries: Deliveries;
 }
 
@@ -117,14 +122,14 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
 
 function handlers(parts: DeliveriesParts) {
   const { deliveries } = parts;
-  const queuesOfCaller = async (caller: Caller) =>
-    caller.role === 'client' ? queuesOf(parts, caller.token) : undefined;
+  const tokensOfCaller = async (caller: Caller) =>
+    caller.role === 'client' ? subscribersOf(parts, caller.token) : undefined;
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Query }) {
       const { limit, before, ...asked } = query;
-      const { queues, calls } = await queuesAsked(parts, caller, asked, 'batches');
+      const { tokens, calls } = await subscribersAsked(parts, caller, asked, 'batches');
       const { state, since, until } = asked;
-      const wanted = { clients: queues, state, sinceMs: since, untilMs: until, after: before };
+      const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
       const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
       const place = page.next && `${page.next.placeMs.toFixed(3)}-${page.next.id}`;
       return {
@@ -135,7 +140,7 @@ function handlers(parts: DeliveriesParts) {
     },
 
     async read({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
-      const own = await queuesOfCaller(caller);
+      const own = await tokensOfCaller(caller);
       const { delivery, looked } = await deliveries.find(id, own);
       const calls = looked / SEARCHED_PER_CALL;
       if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
@@ -147,7 +152,7 @@ function handlers(parts: DeliveriesParts) {
     },
 
     async retry({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
-      const outcome = await deliveries.retry(id, await queuesOfCaller(caller));
+      const outcome = await deliveries.retry(id, await tokensOfCaller(caller));
       if (outcome === 'delivery_not_found')
         throw new BusError(outcome, 'there is no such batch of yours that is queued');
       if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);

@@ -7,7 +7,7 @@ const ENOUGH = 128;
 const FEW = 4;
 
 /** The total number of items that wait in several Batchers of a process. */
-export class Crowd {
+export class TotalWaiting {
   waiting = 0;
 }
 
@@ -28,7 +28,7 @@ export interface CallLimit<Item> {
    * the total is high, a Batcher with few items of its own also waits for more. By default a Batcher counts only its
    * own items.
    */
-  crowd?: Crowd;
+  totalWaiting?: TotalWaiting;
 }
 
 interface Waiting<Item, Result> {
@@ -48,7 +48,7 @@ export class Batcher<Item, Result> {
   readonly #max: number;
   readonly #weigh: (item: Item) => number;
   readonly #ownerOf: (item: Item) => string;
-  readonly #crowd: Crowd;
+  readonly #totalWaiting: TotalWaiting;
   /**
    * For each owner, the number of the last turn that the owner had. Turns are numbered in order. Owners take turns if
    * not all items fit into one call.
@@ -65,20 +65,20 @@ export class Batcher<Item, Result> {
    */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,
-    { max, weigh = () => 1, ownerOf = () => '', crowd = new Crowd() }: CallLimit<Item>,
+    { max, weigh = () => 1, ownerOf = () => '', totalWaiting = new TotalWaiting() }: CallLimit<Item>,
   ) {
     this.#call = call;
     this.#max = max;
     this.#weigh = weigh;
     this.#ownerOf = ownerOf;
-    this.#crowd = crowd;
+    this.#totalWaiting = totalWaiting;
   }
 
   /** Adds an item. Resolves with its result, or rejects with the error of the call that had this item. */
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, weight: this.#weigh(item), resolve, reject });
-      this.#crowd.waiting++;
+      this.#totalWaiting.waiting++;
       if (!this.#isRunning) void this.#run();
       else if (this.#waiting.length >= ENOUGH) this.#stopGathering();
     });
@@ -89,7 +89,7 @@ export class Batcher<Item, Result> {
     while (this.#waiting.length > 0) {
       await this.#gather();
       const group = this.#nextGroup();
-      this.#crowd.waiting -= group.length;
+      this.#totalWaiting.waiting -= group.length;
       try {
         const results = await this.#call(group.map(({ item }) => item));
         group.forEach(({ resolve }, index) => void resolve(results[index] as Result));
@@ -111,7 +111,7 @@ export class Batcher<Item, Result> {
     return new Promise((resolve) => {
       this.#stopGathering = resolve;
       if (this.#waiting.length >= ENOUGH) resolve();
-      else setImmediate(() => (this.#crowd.waiting < FEW ? resolve() : setImmediate(resolve)));
+      else setImmediate(() => (this.#totalWaiting.waiting < FEW ? resolve() : setImmediate(resolve)));
     });
   }
 

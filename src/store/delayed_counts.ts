@@ -1,15 +1,15 @@
 import type { Partition } from './partition.ts';
 
 /** Maximum commands of a pipeline; 500 take this process about 1 ms. */
-const SLICE = 500;
+const MAX_AT_ONCE = 500;
 
 /** Returns the number of delayed events of each topic that has any. Throws the errors of Partition. */
 export function delayedCounts(partition: Partition): Promise<Map<string, number>> {
   return partition.command(async (redis, keys) => {
     const topics = await redis.zrange(keys.delayed_topics(), '0', '-1');
     const counts = new Map<string, number>();
-    for (let from = 0; from < topics.length; from += SLICE) {
-      const slice = topics.slice(from, from + SLICE);
+    for (let from = 0; from < topics.length; from += MAX_AT_ONCE) {
+      const slice = topics.slice(from, from + MAX_AT_ONCE);
       const replies = await redis.pipeline(slice.map((topic) => ['zcard', keys.delayed_due(topic)])).exec();
       for (const [index, [error, count]] of (replies ?? []).entries()) {
         if (error) throw error;

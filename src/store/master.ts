@@ -81,7 +81,7 @@ export class Master {
    * Returns the Redis that has another key, for example a key that belongs to no partition. On a cluster it may be
    * another master.
    */
-  having(key: string): Master {
+  forKey(key: string): Master {
     return new Master(this.#connection, key, this.#name);
   }
 

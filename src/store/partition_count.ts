@@ -25,7 +25,7 @@ export async function settlePartitionCount(
       'ROUTEMASTER_REDIS_PREFIX must have no { or }: with several partitions, or on a cluster, the bus adds the hash tags.',
     );
   const key = prefix + COUNT_KEY;
-  const holder = master.having(key);
+  const holder = master.forKey(key);
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
@@ -50,7 +50,7 @@ export async function settlePartitionCount(
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);
-  const exists = async (key: string) => (await master.having(key).call((redis) => redis.exists(key))) > 0;
+  const exists = async (key: string) => (await master.forKey(key).call((redis) => redis.exists(key))) > 0;
   const isOne = await exists(keys.schema());
   const ofRuby = [keys.subscribers(), keys.topics(), keys.batches_index(), keys.api_tokens()];
   if (!isOne && !(await Promise.all(ofRuby.map(exists))).includes(true)) return;

@@ -8,9 +8,9 @@ import { readReports, type SubscriberReport, type SubscriptionDefaults } from '.
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
 /** Maximum subscribers that one script call reads. Reading one takes nine commands; reading 50 takes Redis 2 ms. */
-const LIST_SLICE = 50;
+const LISTED_AT_ONCE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
-const DROP_SLICE = 500;
+const DROPPED_AT_ONCE = 500;
 
 /** Time for which a replaced signing key still signs deliveries, in addition to the new key. */
 const SIGNING_OVERLAP_MS = 86_400_000;
@@ -143,10 +143,10 @@ export class Subscriptions {
     let dropped = 0;
     for (;;) {
       const { deliveryLog } = this.#defaults;
-      const slice = { token, maxBatches: DROP_SLICE, untilMs, deliveryLog };
+      const slice = { token, maxBatches: DROPPED_AT_ONCE, untilMs, deliveryLog };
       const { batches, events } = await partition.run('drop_queue', slice);
       dropped += events;
-      if (batches < DROP_SLICE) return dropped;
+      if (batches < DROPPED_AT_ONCE) return dropped;
     }
   }
 
@@ -190,9 +190,9 @@ export class Subscriptions {
     const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
     const reports = parts.map(async ([partition, tokens]) => {
       const reports: SubscriberReport[] = [];
-      for (let from = 0; from < tokens.length; from += LIST_SLICE)
+      for (let from = 0; from < tokens.length; from += LISTED_AT_ONCE)
         reports.push(
-          ...(await readReports(partition, tokens.slice(from, from + LIST_SLICE), this.#defaults)),
+          ...(await readReports(partition, tokens.slice(from, from + LISTED_AT_ONCE), this.#defaults)),
         );
       return reports;
     });

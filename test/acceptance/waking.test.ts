@@ -62,7 +62,7 @@ function answerLater(receiver: Receiver, later: Answer): () => void {
 }
 
 /** Makes as many scenes as there are workers, spare ones included. */
-function crowd(t: Parameters<RunningBus['scene']>[0]): Promise<Scene[]> {
+function totalWaiting(t: Parameters<RunningBus['scene']>[0]): Promise<Scene[]> {
   return Promise.all(Array.from({ length: WORKERS + SPARE }, () => scene(t)));
 }
 
@@ -93,7 +93,7 @@ test('an event on an idle bus takes two calls of one thread: acquire and ack', a
 });
 
 test('jobs that are announced together get all workers of all threads, and then the spare ones', async (t) => {
-  const many = await crowd(t);
+  const many = await totalWaiting(t);
   const ends = many.map(({ receiver }) => receiver.hold());
   await Promise.all(many.map((each) => publish(each, 1)));
   for (const { receiver } of many) await receiver.delivery(2);
@@ -103,7 +103,7 @@ test('jobs that are announced together get all workers of all threads, and then 
 
 test('a job that is announced while all workers are busy is delivered when one succeeds', async (t) => {
   const waiting = await scene(t);
-  const [end, ...others] = await occupyWorkers(await crowd(t), answer.status(204));
+  const [end, ...others] = await occupyWorkers(await totalWaiting(t), answer.status(204));
   await publish(waiting, 1);
   end?.();
   await waiting.receiver.delivery(2);
@@ -113,7 +113,7 @@ test('a job that is announced while all workers are busy is delivered when one s
 
 test('a job that is announced while all workers are busy is delivered when one fails', async (t) => {
   const waiting = await scene(t);
-  const ends = await occupyWorkers(await crowd(t), answer.status(503, { 'retry-after': '3600' }));
+  const ends = await occupyWorkers(await totalWaiting(t), answer.status(503, { 'retry-after': '3600' }));
   await publish(waiting, 1);
   ends.at(-1)?.();
   await waiting.receiver.delivery(2);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { ApiCalls, chargeOf, type Visit } from '../../src/console/api_calls.ts';
+import { ApiCalls, chargeOf, type PageCall } from '../../src/console/api_calls.ts';
 import { BATCH_ENDING } from '../../src/console/batch_parts.ts';
 import { ALL, ok, route } from '../../src/route.ts';
 
@@ -20,7 +20,7 @@ function answering(first: string, last: string) {
   return { api, read: () => read };
 }
 
-const visit = () => ({ caller: { role: 'viewer' }, headers: {} }) as unknown as Visit;
+const visit = () => ({ caller: { role: 'viewer' }, headers: {} }) as unknown as PageCall;
 
 test('a page reads the beginning of a long batch alone', async () => {
   const { api, read } = answering('{"id":"b","events":[', '],"bytes":1,"topics":null}');

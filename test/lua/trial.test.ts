@@ -224,7 +224,7 @@ describe('the trial job of a lane that fails', () => {
 
 describe('a delivery that waits for room on trial', () => {
   /** Makes four newcomers hold w1 to w4, while the fifth and the sixth wait for room in the share. */
-  async function crowd(): Promise<void> {
+  async function totalWaiting(): Promise<void> {
     await newcomers(6, 2);
     assert.deepEqual(await acquire(...WORKERS), ['newa1', 'newb1', 'newc1', 'newd1']);
     assert.deepEqual((await lanes()).sharing.slow, ['newe1', 'newf1']);
@@ -238,7 +238,7 @@ describe('a delivery that waits for room on trial', () => {
   };
   for (const [what, end] of Object.entries(ends)) {
     test(`starts first when another on trial ${what}`, async () => {
-      await crowd();
+      await totalWaiting();
       await proven('bob', 1);
       await end();
       assert.deepEqual((await acquire('w1', 'w5')).slice(0, 2), ['newe1', 'bob1']);
@@ -247,7 +247,7 @@ describe('a delivery that waits for room on trial', () => {
   }
 
   test('starts first when the worker of another dies', async () => {
-    await crowd();
+    await totalWaiting();
     await bus.store.redis.hset('workers', 'w1', 1);
     await bus.scrub(MINUTE_MS);
     // Seven workers are left, of which three may deliver to subscribers on trial. With w9 there are eight, and four may.
@@ -256,12 +256,12 @@ describe('a delivery that waits for room on trial', () => {
   });
 
   test('starts when more workers are there', async () => {
-    await crowd();
+    await totalWaiting();
     assert.deepEqual(await acquire('w9', 'w10', 'w11', 'w12'), ['newe1', 'newf1']);
   });
 
   test('wakes the workers when it has room, except the one that acks: its reply says so', async () => {
-    await crowd();
+    await totalWaiting();
     const listener = await Listener.open(redis.redis.url);
     const announced = (call: () => Promise<unknown>) => listener.during(redis.store, call);
     try {
@@ -282,13 +282,13 @@ describe('a delivery that waits for room on trial', () => {
   });
 
   test('counts as ready in the reply of an ack, if it has room', async () => {
-    await crowd();
+    await totalWaiting();
     const { left } = await bus.acquire([], { laneLimit, idle, finished: [{ worker: 'w1', job: 'newa1' }] });
     assert.equal(left, 2, 'newa2, which the ack brought back, and one of newe1 and newf1');
   });
 
   test('is replaced by the next of its lane when its batch is dropped', async () => {
-    await crowd();
+    await totalWaiting();
     assert.deepEqual(await bus.dropQueue('newe', 1), { batches: 1, events: 1 });
     await bus.ack('w1', 'newa1', { laneLimit });
     await bus.ack('w2', 'newb1', { laneLimit });
@@ -296,7 +296,7 @@ describe('a delivery that waits for room on trial', () => {
   });
 
   test('survives autodrop of other lanes and of its own', async () => {
-    await crowd();
+    await totalWaiting();
     // Batches in flight are spared: newa2, newb2, newc2, newd2, newe1, newe2 and newf1 are dropped.
     assert.equal((await bus.autodrop(7)).batches, 7);
     assert.deepEqual((await bus.state()).index, ['newa1', 'newb1', 'newc1', 'newd1', 'newf2']);
@@ -305,7 +305,7 @@ describe('a delivery that waits for room on trial', () => {
   });
 
   test('is deleted by its job if the subscriber left and its queue was not dropped', async () => {
-    await crowd();
+    await totalWaiting();
     await bus.store.run('remove_subscriber', { token: 'newe', series: [] });
     await bus.ack('w1', 'newa1', { laneLimit });
     assert.deepEqual(await acquire('w1'), ['newe1']);

@@ -10,7 +10,7 @@ import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
-import { Turns } from '../../src/delivering/turns.ts';
+import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
@@ -45,7 +45,7 @@ test('a stopping process does not wait for a sweep to finish', async () => {
     publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
     wakeups,
     recorder,
-    sweeps: new Turns(),
+    sweeps: new OneAtATime(),
     log,
   });
   maintenance.start();

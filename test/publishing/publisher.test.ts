@@ -78,8 +78,8 @@ describe('group commit', () => {
   });
 
   test('puts fewer events into a call if there are many subscribers, and refuses far too many', async () => {
-    const crowd = Array.from({ length: 200 }, (_, i) => `s${i}`);
-    for (const token of crowd)
+    const totalWaiting = Array.from({ length: 200 }, (_, i) => `s${i}`);
+    for (const token of totalWaiting)
       await bus.subscribe(token, { topics: ['crowded'], timeout: 60_000, max: 10_000 });
     const shared = publisher();
     const events = (n: number) => ({

@@ -21,9 +21,9 @@ import { readConfig } from '../../src/config.ts';
 import type { ApiCalls } from '../../src/console/api_calls.ts';
 import { overviewPage } from '../../src/console/overview_page.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
-import { Turns } from '../../src/delivering/turns.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { periodicJobs } from '../../src/maintenance/periodic_jobs.ts';
@@ -140,7 +140,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   const shared = { partitions, publicNames, recorder, log };
   const outboxParts = { applying: partitions, figures: recorder, marks: new TopicMarks(partitions) };
   const outbox = new Outbox({ ...outboxParts, limits: PUBLISH_LIMITS, log });
-  const sweeps = new Turns();
+  const sweeps = new OneAtATime();
   const settings = { ...CONFIG, workers: workersOfPartition(CONFIG, partitions) };
   assert.equal(settings.workers, 4);
 
@@ -278,7 +278,7 @@ test('a sweep that ends a join of a client, whose change was cut off, deletes it
   const publicNames = new PublicNames(new Clients(control, []), new NameKey(control));
   const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new Turns(), stopping };
+  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new OneAtATime(), stopping };
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping);
   assert.deepEqual([await partition.redis.scard(partition.keys.joins()), await letters()], [0, 0]);
@@ -296,7 +296,7 @@ test('a sweep of an idle partition sends few commands, whatever the number of cl
   const publicNames = new PublicNames(clients, new NameKey(partitions.control));
   const recorder = new Recorder(new Counters(partitions, { flushIntervalMs: MINUTE_MS, log }));
   const { signal: stopping } = new AbortController();
-  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new Turns(), stopping };
+  const shared = { partition, partitions, publicNames, recorder, log, sweeps: new OneAtATime(), stopping };
   const job = periodicJobs({ ...shared, config: CONFIG }).find(({ name }) => name === 'sweep');
   await job?.run(stopping); // loads the functions
   const monitor = connect(redis.redis.socketPath ?? '');

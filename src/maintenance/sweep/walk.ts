@@ -7,7 +7,7 @@ import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
 /** Maximum elements that one command reads or one script call checks; 300 take Redis about 1 ms. */
-const SLICE = 300;
+const MAX_AT_ONCE = 300;
 /**
  * Minimum length of the pauses between commands (see Walk), because timers are not precise enough for shorter ones.
  * Shorter pauses are added up until their sum reaches this length.
@@ -62,7 +62,7 @@ export class Walk {
     const { prefix } = this.partition;
     const match = `${prefix}*`;
     const present = new Set<string>();
-    const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', SLICE);
+    const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', MAX_AT_ONCE);
     for await (const slice of this.#scan(scan)) {
       const keys = slice.map(String);
       for (const key of keys) if (SINGLE_KEYS.has(key.slice(prefix.length))) present.add(key);
@@ -79,9 +79,9 @@ export class Walk {
     const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
     if (isSingle && this.#present && !this.#present.has(key)) return;
     const scans: Record<typeof type, Scan> = {
-      set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', SLICE),
-      zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', SLICE),
-      hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', SLICE),
+      set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', MAX_AT_ONCE),
+      zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', MAX_AT_ONCE),
+      hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', MAX_AT_ONCE),
     };
     // The reply for a sorted set or a hash has a score or value after each member.
     const step = type === 'set' ? 1 : 2;
@@ -90,10 +90,10 @@ export class Walk {
 
   /** Yields the elements of a list, from the left. */
   async *elements(key: string): AsyncGenerator<Buffer[]> {
-    for (let at = 0; !this.aborted; at += SLICE) {
-      const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + SLICE - 1));
+    for (let at = 0; !this.aborted; at += MAX_AT_ONCE) {
+      const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + MAX_AT_ONCE - 1));
       if (slice.length > 0) yield slice;
-      if (slice.length < SLICE) return;
+      if (slice.length < MAX_AT_ONCE) return;
     }
   }
 
@@ -142,7 +142,7 @@ export function* slices<T>(all: Iterable<T>): Generator<T[]> {
   let slice: T[] = [];
   for (const each of all) {
     slice.push(each);
-    if (slice.length < SLICE) continue;
+    if (slice.length < MAX_AT_ONCE) continue;
     yield slice;
     slice = [];
   }

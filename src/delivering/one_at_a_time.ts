@@ -1,5 +1,5 @@
 /** Runs asynchronous functions one at a time, in the order of the calls. */
-export class Turns {
+export class OneAtATime {
   #last: Promise<void> = Promise.resolve();
 
   /** Runs `work` when all earlier functions have ended. Resolves or rejects as `work` does. */

@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
 import { ENTRIES_PER_CALL } from '../paging.ts';
 
-export interface AskedQueuesParts {
+export interface AskedSubscribersParts {
   /** Resolves with the tokens of the joins of a client, which are subscribers too. */
   joinsOf: (client: string) => Promise<string[]>;
   /** Resolves with the tokens of all subscribers. */
@@ -41,8 +41,8 @@ export function badSubscriber(rule: string): BusError {
  * Returns the tokens of the subscribers that belong to a client: the client itself and its joins. If `join` is given,
  * returns only the token of that join.
  */
-export async function queuesOf(
-  { joinsOf }: Pick<AskedQueuesParts, 'joinsOf'>,
+export async function subscribersOf(
+  { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,
   join?: string,
 ): Promise<string[]> {
@@ -50,25 +50,25 @@ export async function queuesOf(
 }
 
 /**
- * Returns the tokens of the subscribers that the caller asks about. `queues` is undefined if all subscribers are meant,
+ * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined if all subscribers are meant,
  * and empty if a viewer gave a name that nobody has. `calls` is the work of finding the name that a viewer gave,
  * counted as calls in the viewer's rate limit. Throws bad_query if a parameter is not allowed.
  */
-export async function queuesAsked(
-  parts: AskedQueuesParts,
+export async function subscribersAsked(
+  parts: AskedSubscribersParts,
   caller: Caller,
   { subscriber, join }: Asked,
   what: string,
-): Promise<{ queues: string[] | undefined; calls: number }> {
+): Promise<{ tokens: string[] | undefined; calls: number }> {
   const { token, calls } = await named(parts, caller, subscriber, what);
-  if (token !== undefined) return { queues: await queuesOf(parts, token, join), calls };
-  if (subscriber !== undefined) return { queues: [], calls };
+  if (token !== undefined) return { tokens: await subscribersOf(parts, token, join), calls };
+  if (subscriber !== undefined) return { tokens: [], calls };
   if (join !== undefined) throw badSubscriber('is missing: say whose join it is');
-  return { queues: undefined, calls };
+  return { tokens: undefined, calls };
 }
 
 async function named(
-  { publicNames, subscribers }: AskedQueuesParts,
+  { publicNames, subscribers }: AskedSubscribersParts,
   caller: Caller,
   subscriber: string | undefined,
   what: string,
@@ -84,7 +84,7 @@ async function named(
  * `subscriber` becomes the client that owns the join, and `join` is the name of the join.
  */
 export async function shownTo<T extends { subscriber: string }>(
-  { publicNames }: Pick<AskedQueuesParts, 'publicNames'>,
+  { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,
   caller: Caller,
   entries: readonly T[],
 ): Promise<(T & { join?: string })[]> {
