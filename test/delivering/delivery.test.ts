@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { sender } from '../../harness/http/sender.ts';
+import { until } from '../../harness/until.ts';
 import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
 
 /** Returns a function that sends a batch to a callback at 127.0.0.1. */
@@ -35,7 +36,7 @@ for (const status of [200, 503]) {
     const outcome = await deliver();
     assert.equal(outcome.accepted, status === 200);
     const [socket] = (await connected) as [Socket];
-    await once(socket, 'close', { signal: AbortSignal.timeout(30_000) });
+    await until(() => socket.closed);
     const tookMs = performance.now() - atMs;
     assert.ok(tookMs > 990, `${tookMs} ms`);
   });
