@@ -7,7 +7,7 @@ import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { dropNoticeHeader } from '../../src/subscribing/drop_notice.ts';
 
-const MAX_BYTES = 20 * 1024 * 1024;
+const MAX_BYTES = 16 * 1024 * 1024;
 const EVENTS_A_REQUEST = 20;
 const EVENT_BYTES = 8_000;
 
