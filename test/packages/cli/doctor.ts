@@ -7,11 +7,10 @@ import { type TestContext, test } from 'node:test';
 import { selfSigned } from '../../../harness/http/certificates.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
+import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
 
-const bus = RunningBus.forTests();
 const terminal = new Terminal();
 const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
 

@@ -3,11 +3,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
+import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
 
-const bus = RunningBus.forTests();
 const terminal = new Terminal();
 const silent = { stdout: '', stderr: '', status: 0 };
 let asRoot = '';
