@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { until } from '../../harness/until.ts';
-import { as, bus, letterId, PATHS, root, scene } from './visits.ts';
+import { as, bus, HOSTILE, letterId, PATHS, root, scene } from './visits.ts';
 
 describe('each page', () => {
   test('is sound, on a narrow dark screen and on a wide light one', async () => {
@@ -41,6 +41,25 @@ describe('each page', () => {
       /^<script>alert\(1\)<\/script>"><img src=x onerror=alert\(2\)>\ufffd/,
     );
     await visit.assertSound();
+  });
+
+  test('shows a hostile client or topic as text, which only another program can have stored', async () => {
+    const { redis, keys } = bus.store;
+    await redis.hset(keys.api_tokens(), HOSTILE, HOSTILE);
+    await redis.sadd(keys.topics(), HOSTILE);
+    await redis.hset(keys.topic(HOSTILE), 'publisher', HOSTILE);
+    try {
+      for (const path of ['/console/clients', '/console/topics']) {
+        const visit = await as(root, path);
+        const text = await visit.text('main');
+        assert.ok(text.includes(HOSTILE.replace('\u202e', '\ufffd')), `${path}: ${text}`);
+        await visit.assertSound(path);
+      }
+    } finally {
+      await redis.hdel(keys.api_tokens(), HOSTILE);
+      await redis.srem(keys.topics(), HOSTILE);
+      await redis.del(keys.topic(HOSTILE));
+    }
   });
 
   test('is refreshed while somebody looks, and keeps what the reader does', async () => {
