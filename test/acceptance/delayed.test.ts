@@ -149,22 +149,23 @@ function assertStoredOnce(receiver: Receiver, expected: readonly string[]): void
   assert.deepEqual([...batches.keys()].sort(), [...expected].sort());
 }
 
-test('2,000 events that are due while workers are killed are published once each', async (t) => {
+test('1,000 events that are due while workers are killed are published once each', async (t) => {
   const { publisher, topic, subscriber, receiver } = await bus.scene(t, { max: 20 });
   const workers = [bus.process('worker'), await bus.start('worker')];
-  const events = Array.from({ length: 2000 }, (_, n) => ({
+  const events = Array.from({ length: 1000 }, (_, n) => ({
     id: `e${n}`,
     url: url(n),
     delay: 300 + (n % 50),
   }));
-  for (let kill = 0; kill < 4; kill++) {
+  // Each of the two workers is killed once.
+  for (let kill = 0; kill < 2; kill++) {
     const { length } = receiver.events;
     await publisher.publish(topic, events.slice(500 * kill, 500 * (kill + 1)));
     await until(() => receiver.events.length > length, { everyMs: 2 });
     await workers[kill % 2]?.kill();
     workers[kill % 2] = await bus.start('worker');
   }
-  await until(() => new Set(ids(receiver)).size === 2000, { timeoutMs: 60_000 });
+  await until(() => new Set(ids(receiver)).size === 1000);
   const { redis: commands, keys } = bus.partitions.ofSubscriber(subscriber.token);
   await until(async () => (await commands.hlen(keys.gauge_events())) === 0);
   assertStoredOnce(

@@ -146,12 +146,12 @@ test('a join counts what another publishes', async (t) => {
 test('each key is published once, although workers are killed again and again', async (t) => {
   const shop = await open(t, 'ready');
   await shop.shop.call('PUT', '/joins/order', bothOf(shop));
-  const orders = 2000;
+  const orders = 1000;
   let published = 0;
   const publishing = (async () => {
     for (; published < orders; published += 50) await publishOrders(shop, published, published + 50);
   })();
-  for (let kill = 0; kill < 4; kill++) {
+  for (let kill = 0; kill < 2; kill++) {
     const seen = Math.min(published + 100, orders);
     await until(() => published >= seen);
     await bus.process('worker').kill();
@@ -159,7 +159,7 @@ test('each key is published once, although workers are killed again and again', 
   }
   await publishing;
   const { shop: client, receiver } = shop;
-  await until(async () => new Set(keysOf(receiver)).size === orders, { timeoutMs: 60_000 });
+  await until(async () => new Set(keysOf(receiver)).size === orders);
   await until(() => isCounted(client, 'order'));
   // A delivery that was under way when its worker died may arrive twice, with the same events.
   const once = new Map(receiver.events.map(({ id, data }) => [id, (data as JoinData).key]));
