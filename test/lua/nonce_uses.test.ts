@@ -31,9 +31,14 @@ async function useWith({ issuedAtMs }: { issuedAtMs: number }, ...uses: Use[]): 
   });
 }
 
-/** Makes the quota of `shop` what it will be in the time that gives one nonce back. */
+/**
+ * Makes the quota of `shop` what it will be in the time that gives one nonce back. Resolves when new nonces are issued
+ * after the refusal: those of the same ms are old.
+ */
 async function regainOne(): Promise<void> {
   const { redis: raw, keys } = redis.store;
+  const refusedAtMs = Number(await raw.get(keys.nonces_refused('shop')));
+  await until(() => nonceKeys.nowMs() > refusedAtMs);
   const key = keys.nonce_quota('shop');
   await raw.set(key, Number(await raw.get(key)) - (KEPT_MS / 3) * 1000, 'KEEPTTL');
 }
