@@ -9,6 +9,9 @@ import { until } from '../../../harness/until.ts';
 const bus = busWithDefaultLimits();
 const victim = Victim.forTests(bus);
 
+/** Minimum numbers that an attack reaches. On a slow machine it goes on for longer than the victim is measured. */
+const MIN_HOSTS = 11;
+const MIN_DELIVERIES = 100;
 const EVENT = { url: 'https://evil.example.com/1' };
 
 test('a subscriber that moves from host to host leaves no connections behind', async (t) => {
@@ -16,7 +19,7 @@ test('a subscriber that moves from host to host leaves no connections behind', a
   const hosts: KeepingHost[] = [];
   const open = () => hosts.reduce((sum, each) => sum + each.open.size, 0);
   await besideAttack(victim, async (signal) => {
-    while (!signal.aborted) {
+    while (!signal.aborted || hosts.length < MIN_HOSTS) {
       const host = await KeepingHost.start(t);
       hosts.push(host);
       await attacker.client.call('POST', '/subscription', {
@@ -29,9 +32,8 @@ test('a subscriber that moves from host to host leaves no connections behind', a
       await until(() => host.requests > 0);
     }
   });
-  assert.ok(hosts.length > 10, `${hosts.length} hosts`);
   // One connection to the last host, and one that the other thread keeps for some seconds to its own last host.
-  await until(() => open() <= 4, { timeoutMs: 2000, what: 'connections to former hosts are closed' });
+  await until(() => open() <= 4, { timeoutMs: 5000, what: 'connections to former hosts are closed' });
 });
 
 test('a subscriber whose answers never end holds a limited number of connections', async (t) => {
@@ -48,12 +50,11 @@ test('a subscriber whose answers never end holds a limited number of connections
     max: 1,
   });
   await besideAttack(victim, async (signal) => {
-    for (let sent = 20; !signal.aborted; sent += 20) {
+    for (let sent = 20; !signal.aborted || sent <= MIN_DELIVERIES; sent += 20) {
       await attacker.client.publish('drips', Array(20).fill(EVENT));
       await until(() => host.requests >= sent);
     }
   });
-  assert.ok(host.requests > 100, `${host.requests} deliveries`);
   // 16 unfinished answers in each of two threads, 16 deliveries under way, and connections that are being closed.
   assert.ok(host.maxOpen <= 64, `${host.maxOpen} connections`);
 });
