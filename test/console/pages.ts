@@ -117,4 +117,13 @@ describe('plots', () => {
     await visit.page.waitForFunction(`document.querySelector('figcaption').textContent !== 'old'`);
     assert.equal(await visit.page.$eval('figure canvas', ({ dataset }) => dataset.mark), 'same');
   });
+
+  test('write times as people do', async () => {
+    const visit = await as(root, '/console');
+    const written = await visit.page.evaluate(
+      `[0, 0.0035, 0.9999, 4.5, 59.97, 200, 600, 3599.7, 5400, 108_000].map(writtenTime)`,
+    );
+    const short = ['0 s', '3.5 ms', '1 s', '4.5 s', '1 min'];
+    assert.deepEqual(written, [...short, '3 min 20 s', '10 min', '1 h', '1 h 30 min', '1 d 6 h']);
+  });
 });

@@ -4,17 +4,21 @@
 const COLOURS = { delivered: '--good', failed: '--bad' };
 const SCALED = { bytes: [1024, ['', ' KiB', ' MiB', ' GiB']], other: [1000, ['', ' k', ' M', ' G']] };
 
-/** Lengths of time in seconds, and their names. */
+/** Units of time, each with its length in seconds and the unit that is written after it. */
 const TIMES = [
-  [3600, ' h'],
-  [60, ' min'],
-  [1, ' s'],
-  [0.001, ' ms'],
+  [86_400, 'd', 3600, 'h'],
+  [3600, 'h', 60, 'min'],
+  [60, 'min', 1, 's'],
 ];
 
+/** Writes a time such as 12 ms, 4.5 s, 3 min 20 s, 2 h, or 1 d 6 h. */
 function writtenTime(seconds) {
-  const [length, name] = TIMES.find(([length]) => seconds >= length) ?? TIMES[2];
-  return `${Number((seconds / length).toPrecision(3))}${name}`;
+  if (seconds > 0 && seconds < 0.9995) return `${Number((seconds * 1000).toPrecision(3))} ms`;
+  if (seconds < 59.95) return `${Number(seconds.toPrecision(3))} s`;
+  const [length, name, part, partName] = TIMES.find(([length]) => Math.round(seconds) >= length);
+  const parts = Math.round(seconds / part);
+  const [whole, rest] = [Math.floor((parts * part) / length), parts % (length / part)];
+  return rest === 0 ? `${whole} ${name}` : `${whole} ${name} ${rest} ${partName}`;
 }
 
 function written(value, unit) {
@@ -29,6 +33,25 @@ const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-d
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 /** Distances between the ticks of an axis of bytes. */
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
+/** Distances of a second and more between the ticks of an axis of time, in seconds. */
+const LONG_TIMES = [
+  ...[1, 2, 5, 10, 20, 30],
+  ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * 3600),
+  ...Array.from({ length: 10 }, (_, power) => 86_400 * 2 ** power),
+];
+/** Returns 1, 2 and 5 times each of five powers of ten, from the power `first`. */
+function decimals(first) {
+  const powers = Array.from({ length: 5 }, (_, index) => first + index);
+  return powers.flatMap((power) => [1, 2, 5].map((each) => Number(`${each}e${power}`)));
+}
+/** Distances between ticks by the unit of an axis. On other axes, uPlot chooses them. */
+const DISTANCES = {
+  bytes: POWERS,
+  s: [...decimals(-5), ...LONG_TIMES],
+  ms: [...decimals(-2), ...LONG_TIMES.map((seconds) => seconds * 1000)],
+};
 
 /** The drawn plots, by their figures. */
 const drawn = new Map();
@@ -52,7 +75,7 @@ function draw(figure) {
   const times = { ...axis, values: (_, ticks) => ticks.map((each) => CLOCK.format(each * 1000)) };
   const amounts = {
     ...{ ...axis, size: 75, values: (_, ticks) => ticks.map((each) => written(each, given.unit)) },
-    ...(given.unit === 'bytes' && { incrs: POWERS }),
+    ...(DISTANCES[given.unit] && { incrs: DISTANCES[given.unit] }),
   };
   const series = given.lines.map(({ name }) => ({
     label: name,
