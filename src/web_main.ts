@@ -10,8 +10,9 @@ import { createLog, type Log } from './log.ts';
 import { Counters } from './metrics/counters.ts';
 import { Recorder } from './metrics/recorder.ts';
 import { boot, confirmedPartitions, onStop, start } from './process.ts';
-import { connect } from './store/connection.ts';
+import { connect, connectListener } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
+import { showPresence } from './store/presence.ts';
 import { WebProcesses } from './web_processes.ts';
 
 /** Maximum time after SIGTERM in which requests under way can finish. */
@@ -36,6 +37,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let isReady = false;
+  let endPresence: (() => void) | undefined;
   const { routesIn, pages, ...parts } = buildApi({
     ...{ config, partitions, recorder, log },
     accepting: accepting?.partitions,
@@ -58,6 +60,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     await server.close(GRACE_MS);
     if (isReady) recorder.processStopped('web');
     await counters.stop();
+    endPresence?.();
     redis.disconnect();
     accepting?.redis.disconnect();
   });
@@ -70,6 +73,8 @@ async function serve(config: Config, log: Log): Promise<void> {
     isReady = true;
     counters.start();
     recorder.processStarted('web');
+    const listener = connectListener(config.redisUrl, log, config.redisTls);
+    endPresence = showPresence(listener, partitions.control.keys, 'web');
     // If Redis fails right now, the warning about short tokens is left out. The next start will warn.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });

@@ -14,6 +14,7 @@ import { boot, confirmedPartitions, onStop, start } from './process.ts';
 import { Outbox } from './publishing/outbox.ts';
 import { connect, connectListener } from './store/connection.ts';
 import { Partitions } from './store/partitions.ts';
+import { showPresence } from './store/presence.ts';
 import { Wakeups } from './store/wakeups.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 import { TopicMarks } from './subscribing/topic_marks.ts';
@@ -36,6 +37,7 @@ await start(async () => {
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
   let supervisor: Supervisor | undefined;
+  let endPresence: (() => void) | undefined;
   const publicNames = new PublicNames(new Clients(control, config.clients), new NameKey(control));
   const applying = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
   const outbox = new Outbox({
@@ -70,6 +72,7 @@ await start(async () => {
     await Promise.all([...delivering, supervisor?.stop(GRACE_MS)]);
     if (supervisor) recorder.processStopped('worker');
     await counters.stop();
+    endPresence?.();
     redis.disconnect();
     applying?.redis.disconnect();
   });
@@ -80,6 +83,7 @@ await start(async () => {
   supervisor = new Supervisor(THREAD, inMode, log);
   counters.start();
   recorder.processStarted('worker');
+  endPresence = showPresence(listener, control.keys, 'worker');
   supervisor.start(takenOver);
   for (const each of maintenance) each.start();
   for (const each of quarantines) each.start(takenOver);

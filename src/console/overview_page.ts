@@ -5,6 +5,7 @@ import { ALL, type Route } from '../route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { countProcesses, type ProcessCounts } from '../store/presence.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
@@ -60,7 +61,12 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
   ];
 }
 
-function stateShown(state: State): Content {
+/** What the overview shows: what it judges, and the living processes, unless Redis refuses to count them. */
+interface Shown extends State {
+  processes: ProcessCounts | undefined;
+}
+
+function stateShown(state: Shown): Content {
   const complaints = complaintsOf(state);
   return [
     html`<h1>${sentence(state, complaints)}</h1>`,
@@ -70,14 +76,15 @@ function stateShown(state: State): Content {
   ];
 }
 
-async function readState({ partitions, limits, history }: OverviewParts): Promise<State> {
-  const [latest, { memory, missing }, time] = await Promise.all([
+async function readState({ partitions, limits, history }: OverviewParts): Promise<Shown> {
+  const [latest, { memory, missing }, time, processes] = await Promise.all([
     history.latest(),
     readFullestMemory(partitions, limits),
     partitions.control.command((redis) => redis.time()),
+    countProcesses(partitions.control),
   ]);
   const ageMs = latest ? Number(time[0]) * 1000 - latest.atMs : 0;
-  return { figures: latest?.figures, ageMs, memory, missing };
+  return { figures: latest?.figures, ageMs, memory, missing, processes };
 }
 
 interface Complaint {
@@ -147,14 +154,36 @@ function sentence({ figures }: State, complaints: readonly Complaint[]): string 
   return `${complaints.length} things need a look.`;
 }
 
-function figuresOf({ figures, ageMs, memory }: State): Html {
+function figuresOf({ figures, ageMs, memory, processes }: Shown): Html {
   const shown: [string, Content][] = [
     ['Queued', figures ? count(figures.queued, 'event') : '–'],
     ['Oldest', figures && figures.oldestSeconds > 0 ? duration(figures.oldestSeconds * 1000) : '–'],
     ['Subscribers', figures ? number(figures.subscribers) : '–'],
     ['Dead letters', figures ? number(figures.deadLetters) : '–'],
-    ['Memory', memory.max > 0 ? `${bytes(memory.used)} of ${bytes(memory.max)}` : bytes(memory.used)],
+    ['Memory', memoryShown(memory)],
+    ['Processes', processes ? processesShown(processes) : 'unknown'],
   ];
   return html`${boxes(shown)}
+${memory.max > 0 && html`<p class="hint">${marksOf(memory)}</p>`}
+${!processes && html`<p class="hint">${UNCOUNTED}</p>`}
 <p class="hint">${figures && html`As of ${duration(Math.max(0, ageMs))} ago; sampled every ten seconds.`}</p>`;
+}
+
+/** Why the processes are not counted, and what to do. */
+const UNCOUNTED =
+  'Redis does not let the bus count its processes: its user lacks PUBSUB. docs/operating.md has the ACL that the bus needs.';
+
+function processesShown({ web, worker }: ProcessCounts): Content {
+  return html`<span class="whole">${number(web)} web,</span> <span class="whole">${count(worker, 'worker')}</span>`;
+}
+
+function memoryShown({ used, max, lowMark, highMark }: Memory): Content {
+  if (max === 0) return bytes(used);
+  const text = `${bytes(used)} of ${bytes(max)}`;
+  return html`${text} <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
+}
+
+/** Says at which sizes the bus begins and ends to drop data. */
+function marksOf({ lowMark, highMark }: Memory): string {
+  return `When memory is above ${bytes(highMark)}, publishes are refused and the oldest batches are dropped, until it is down to ${bytes(lowMark)}.`;
 }

@@ -1,3 +1,4 @@
+import type { ProcessType } from '../store/keys.ts';
 import type { Counters } from './counters.ts';
 import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
 
@@ -126,11 +127,11 @@ export class Recorder {
     this.#counters.increment('authentication.slowed', {});
   }
 
-  processStarted(type: 'web' | 'worker'): void {
+  processStarted(type: ProcessType): void {
     this.#counters.increment('process', { status: 'start', type });
   }
 
-  processStopped(type: 'web' | 'worker'): void {
+  processStopped(type: ProcessType): void {
     this.#counters.increment('process', { status: 'stop', type });
   }
 }

@@ -112,7 +112,14 @@ export const LAYOUT = {
  */
 export const DECLARED_KEY = 'absent';
 
-export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
+/**
+ * Every channel. The names of all begin with `wake`, because the user of Redis may have the right to listen to such
+ * channels only (the ACL of docs/operating.md).
+ */
+export const CHANNELS = {
+  wake: { pattern: 'wake:{kind}' },
+  processes: { pattern: 'wake:processes:{type}' },
+} as const;
 
 /**
  * The kinds of announcements that scripts publish. `main` and `aux`: this queue has an instant job. `due`: something
@@ -120,6 +127,11 @@ export const CHANNELS = { wake: { pattern: 'wake:{kind}' } } as const;
  * delivers batches that may have killed workers.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
+
+/** The types of processes. Each process listens to the channel of its type for as long as it lives. */
+export type ProcessType = (typeof PROCESS_TYPES)[number];
+
+export const PROCESS_TYPES = ['web', 'worker'] as const;
 
 export type KeyName = keyof typeof LAYOUT;
 
@@ -135,6 +147,7 @@ export type Keyspace = {
   readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
 } & {
   readonly wake: (kind: Wake) => string;
+  readonly processes: (type: ProcessType) => string;
 };
 
 /**

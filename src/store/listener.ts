@@ -138,8 +138,12 @@ export class ClusterListener implements Listener {
  * their messages by SPUBLISH (lua/shared/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
-  const isSharded = hashTag(channels[0] ?? '') !== undefined;
-  return isSharded ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
+  return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
+}
+
+/** Returns true if these channels have a hash tag. Redis then sends their messages by the sharded commands. */
+export function isSharded([first = '']: readonly string[]): boolean {
+  return hashTag(first) !== undefined;
 }
 
 /**

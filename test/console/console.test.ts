@@ -4,3 +4,4 @@ import './pages.ts';
 import './root.ts';
 import './others.ts';
 import './login.ts';
+import './overview.ts';

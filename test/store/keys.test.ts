@@ -28,10 +28,11 @@ describe('a key', () => {
     assert.equal(keys.schema(), '{0}:schema');
     assert.equal(keys.batches_current('alice'), '{0}:batches:current:alice');
     assert.equal(keys.wake('aux'), '{0}:wake:aux');
+    assert.equal(keys.processes('web'), '{0}:wake:processes:web');
   });
 
   test('exists for every entry of the layout, and matches no other pattern', () => {
-    const { wake, ...keys } = keyspace();
+    const { wake, processes, ...keys } = keyspace();
     assert.deepEqual(Object.keys(keys), Object.keys(LAYOUT));
     const patterns = Object.values(LAYOUT).map(({ pattern }) => pattern);
     assert.equal(new Set(patterns).size, patterns.length);

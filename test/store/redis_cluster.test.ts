@@ -13,6 +13,7 @@ import type { Connection } from '../../src/store/master.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { settlePartitionCount } from '../../src/store/partition_count.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { countProcesses, showPresence } from '../../src/store/presence.ts';
 import { addressOf } from '../../src/store/redis_url.ts';
 import { hashTag, slotOfKey } from '../../src/store/tags.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -133,6 +134,14 @@ describe('a cluster', () => {
     await settle(1);
     await settle(1);
     await assert.rejects(settle(4), /has 1 partitions/);
+  });
+
+  test('counts processes on the master of the control partition', async () => {
+    const { control } = partitions;
+    const end = showPresence(connectListener(url, silent), control.keys, 'worker');
+    await until(async () => (await countProcesses(control))?.worker === 1);
+    end();
+    await until(async () => (await countProcesses(control))?.worker === 0);
   });
 
   test('tells each partition what its scripts announce, over a connection to each master', async (t) => {

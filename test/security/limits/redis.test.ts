@@ -11,6 +11,8 @@ import { aclRules } from '../../../harness/redis/acl.ts';
 import { PrivateRedis } from '../../../harness/redis/private_redis.ts';
 import { until } from '../../../harness/until.ts';
 import { connectOne, type RedisTls } from '../../../src/store/connection.ts';
+import { Partition } from '../../../src/store/partition.ts';
+import { countProcesses } from '../../../src/store/presence.ts';
 import { readScripts } from '../../../src/store/script_source.ts';
 import { answerParameters, challengeFor, header } from '../../authentication/digest_client.ts';
 
@@ -34,7 +36,8 @@ const RARE = new Set([
   'ltrim', // when a batch is cut, or the log of deliveries is full
   'renamenx', // at the takeover from the Ruby Routemaster
   'select', // with a database number in ROUTEMASTER_REDIS_URL
-  'spublish', // with a hash tag in the prefix
+  'pubsub|shardnumsub', // with a hash tag in the prefix
+  'spublish', // the same
   'ssubscribe', // the same
   'wait', // with ROUTEMASTER_MIN_REPLICAS
   'zmscore', // when deliveries in flight are listed
@@ -242,6 +245,18 @@ describe('a bus whose Redis is behind TLS and has the ACL of docs/operating.md',
     assert.match(refused.headers.get('www-authenticate') ?? '', /nonce=/);
     await assertPermitted();
     assert.equal((await bus.store.redis.keys(bus.store.keys.failed_logins('*'))).length, 1);
+  });
+
+  test('counts its processes', async (t) => {
+    const url = `rediss://routemaster:${PASSWORD}@127.0.0.1:${port}`;
+    const redis = connectOne(url, capturedLog().log, { ca: certificates.caText, verify: true });
+    t.after(() => redis.disconnect());
+    const control = new Partition(redis, { prefix: bus.store.prefix });
+    await until(async () => {
+      const found = await countProcesses(control);
+      return found?.web === 1 && found.worker === 1;
+    });
+    await assertPermitted();
   });
 
   test('keeps dead letters, retries and purges them', async (t) => {

@@ -1,0 +1,34 @@
+import { type Keyspace, PROCESS_TYPES, type ProcessType } from './keys.ts';
+import { isSharded, type Listener } from './listener.ts';
+import type { Partition } from './partition.ts';
+
+/** The number of living processes of each type. */
+export type ProcessCounts = Record<ProcessType, number>;
+
+/**
+ * Makes this process count as alive, until the returned function is called: it listens to a channel on which nothing is
+ * announced. So being alive costs no command and needs no key, and a killed process vanishes with its connection.
+ */
+export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
+  return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
+}
+
+/**
+ * Counts the living processes of the bus. `control` is its control partition. Returns undefined if the user of Redis
+ * lacks the command PUBSUB, as with an ACL made for an older release. Throws the errors of `Partition.command`.
+ */
+export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
+  const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));
+  const question = isSharded(channels) ? 'SHARDNUMSUB' : 'NUMSUB';
+  try {
+    const reply = (await control.command((redis) =>
+      redis.call('PUBSUB', question, ...channels),
+    )) as unknown[];
+    // The reply names each channel before its number.
+    const [web, worker] = [reply[1], reply[3]];
+    return { web: Number(web), worker: Number(worker) };
+  } catch (error) {
+    if (/^NOPERM/.test((error as Error).message)) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { as, bus, root } from './visits.ts';
+
+const says = (pattern: RegExp) => `${pattern}.test(document.querySelector('main').textContent)`;
+
+describe('the overview', () => {
+  test('counts the processes that live', async () => {
+    const visit = await as(root);
+    await visit.page.waitForFunction(says(/Processes1 web, 1 worker\b/));
+    await bus.start('web');
+    const second = await bus.start('worker');
+    await visit.page.waitForFunction(says(/Processes2 web, 2 workers/));
+    await second.kill();
+    await visit.page.waitForFunction(says(/Processes2 web, 1 worker\b/));
+    assert.deepEqual(visit.complaints, []);
+  });
+
+  test('says that it cannot count them if the user of Redis lacks PUBSUB', async (t) => {
+    const { redis } = bus.store;
+    t.after(() => redis.call('ACL', 'SETUSER', 'default', '+pubsub'));
+    await redis.call('ACL', 'SETUSER', 'default', '-pubsub');
+    const visit = await as(root);
+    assert.match(await visit.text('main'), /Processesunknown.*its user lacks PUBSUB/);
+    await visit.assertSound();
+  });
+
+  test('shows how full Redis is, and its marks', async (t) => {
+    const { redis } = bus.store;
+    t.after(() => redis.config('SET', 'maxmemory', 0));
+    await redis.config('SET', 'maxmemory', '30mb');
+    const visit = await as(root);
+    const { value, ...marks } = await visit.page.$eval('meter', ({ min, max, low, high, value }) => ({
+      ...{ min, max, low, high, value },
+    }));
+    const mib = 1_048_576;
+    assert.deepEqual(marks, { min: 0, max: 30 * mib, low: 24 * mib, high: 27 * mib });
+    assert.ok(value > 0 && value < 24 * mib);
+    assert.match(await visit.text('main'), /When memory is above 27 MiB, .* until it is down to 24 MiB\./);
+    for (const scheme of ['dark', 'light'] as const) {
+      await visit.show({ width: 360, scheme });
+      await visit.assertSound();
+    }
+  });
+});
