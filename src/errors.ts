@@ -31,7 +31,7 @@ export const ERRORS = {
   paused_by_operator: { status: 409, title: 'An operator paused this subscriber' },
   already_delayed: { status: 409, title: 'An event with this id is already delayed' },
   client_has_secret: { status: 409, title: 'A client with a secret has this token' },
-  limit_reached: { status: 409, title: 'A limit on the number of these is reached' },
+  limit_reached: { status: 409, title: 'The maximum number is reached' },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key was used for another request' },

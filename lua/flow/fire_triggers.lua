@@ -89,7 +89,7 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores in a trigger what became of its due times: the counts, the next due time and the error.
+-- Stores the result of firing in a trigger: how many due times were fired and missed, the next due time, and the error.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at

@@ -51,9 +51,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of an index in slices (parts of about MAX_AT_ONCE batches). A slice that was counted before is counted
--- again only if its number of batches has changed. Returns the slices, the sum of their events, and the lower bound of
--- the scores after the last slice. The sum is false if the script call stopped at MAX_LISTS.
+-- Counts the events of an index in slices (parts of about MAX_AT_ONCE batches). A slice that was counted before is
+-- counted again only if its number of batches has changed. Returns the slices, the sum of their events, and the lower
+-- bound of the scores after the last slice. Returns `false` instead of the sum if the script call stopped at MAX_LISTS.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -29,8 +29,8 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns items of a batch's list. Stops reading when the items are too many events or bytes for one delivery. Then
--- also returns true. If the second result is false, the caller must still compare the bytes with the limit.
+-- Returns items of a batch's list, and whether they are known to be too many for one delivery. Stops reading when they
+-- have too many events or bytes. The bytes of the part that was read last are not counted here: the caller does that.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end

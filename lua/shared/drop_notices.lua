@@ -47,8 +47,8 @@ function drop_notices.give(call, token, bid)
   local carrier = redis.call('HGET', carried, 'teller')
   if carrier and carrier ~= bid then
     if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
-    -- The batch that carried a notice was dropped, or became a dead letter, before the subscriber accepted it. So the
-    -- notice is added to the drops that are not reported yet.
+    -- The batch that carried a notice no longer exists. The subscriber has not accepted it: it was dropped, or became a
+    -- dead letter. So the notice is added to the drops that are not reported yet.
     redis.call('HDEL', carried, 'teller')
     add_drops(waiting, redis.call('HGETALL', carried))
   end

@@ -30,7 +30,7 @@ local function collection(args, closed)
   }
 end
 
--- Adds the record of a batch for the delivery log to the collected changes, unless that log is off.
+-- Adds the record of a batch, which is for the delivery log, to the collected changes. Does nothing if the log is off.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records

@@ -67,8 +67,8 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Deducts the required count of each source topic from a complete record. Returns those ids of the deducted events that
--- the record still has.
+-- Deducts the required count of each source topic from a complete record. Returns the ids of the deducted events. Some
+-- may be missing, because a record keeps only the last ids.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do

@@ -3,9 +3,9 @@ Pieces: the items of acquire's reply that hold jobs and events. `given` is the t
 ]]
 local pieces = {}
 
--- Maximum bytes of a piece, an item of acquire's reply that has events. Only a single longer event makes a longer
--- piece. The maximum is the size of Lua's buffer for joining texts. Longer texts are copied several times: batches in
--- one piece took up to three times as long, and one of 260 MB blocked Redis for 5 s.
+-- Maximum bytes of a piece, an item of acquire's reply that has events. An event that is longer than that is a piece of
+-- its own. The maximum is the size of Lua's buffer for joining texts. Longer texts are copied several times: without
+-- this maximum a batch took up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 

@@ -21,7 +21,7 @@ export class Basic extends BasicStrategy {
 
   override authenticate = notByPassport;
 
-  /** Checks the credentials of a request. Throws an error of the client lookup. */
+  /** Checks the credentials of a request. Passes on the errors of looking up the client. */
   judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const decoded = Buffer.from(credentialsOf(request), 'base64').toString();
     const colon = decoded.indexOf(':');

@@ -197,9 +197,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until none is left that died by `untilMs`.
-   * Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined, the loop
-   * ends.
+   * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until none is left that died by
+   * `untilMs`. Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined, the
+   * loop ends.
    */
   async #bySlices(
     token: string,
@@ -219,8 +219,8 @@ export class DeadLetters {
 }
 
 /**
- * Returns the queue of a dead letter, if it is the queue of the client or of one of its joins. Otherwise returns the
- * client, so that the script refuses the dead letter as one of another client.
+ * Returns the token of the subscriber that has a dead letter, if it is the client or one of its joins. Otherwise
+ * returns the token of the client. The script then refuses the call, because the dead letter belongs to another client.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

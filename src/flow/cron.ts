@@ -118,9 +118,9 @@ export class CronTimes implements Times {
   /**
    * Checks `atMs`, which croner has computed as the next time from `fromMs` on, as if the zone's offset stayed
    * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes
-   * again from there. If the offset is the same at both ends, changes in between do not matter, because no local time
-   * in between matches. Near an end, however, a local time may come twice. So the offset is also compared a day after
-   * `fromMs` and a day before `atMs`.
+   * again from there. Comparing the offset at `fromMs` and at `atMs` is nearly enough: no local time between them
+   * matches the expression, so a change that is undone in between has no effect. But where clocks are set back, a local
+   * time comes twice. So the offset is also compared a day after `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])

@@ -54,8 +54,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field (in the hash `counters`) of the counter that collects the counts of removed topics or subscribers.
- * When the topic or subscriber of a counter is removed, its count is added to that counter.
+ * Returns the field (in the hash `counters`) of a total. When a topic or subscriber is removed, its counter is removed
+ * too, and the count is added to the total.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);

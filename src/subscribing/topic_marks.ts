@@ -39,8 +39,8 @@ export class TopicMarks {
   }
 
   /**
-   * Marks topics for a partition that will have one more subscriber of them, and creates the topics that do not exist.
-   * A mark makes publishing pass events on to that partition. Call this before subscribing, and `refresh` afterwards.
+   * Marks topics that will have one more subscriber in a partition, and creates those that do not exist. The mark makes
+   * publishing pass events of the topic on to that partition. Call this before subscribing, and `refresh` afterwards.
    * Returns false if there would be too many topics. The next sweep deletes topics that were created in vain.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {

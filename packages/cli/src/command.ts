@@ -52,7 +52,7 @@ export interface Command {
 /** Thrown if the command line is wrong. The exit status is then 1. */
 export class UsageError extends Error {}
 
-/** A failure that its code and its message explain to the user. The exit status is then 2. */
+/** Thrown if a command fails. The user is shown the code and the message. The exit status is then 2. */
 export class Failure extends Error {
   readonly code: string;
 

@@ -157,7 +157,7 @@ export class ClientHasSecretError extends ProblemError {
   declare readonly code: 'client_has_secret';
 }
 
-/** 409: A limit on the number of these is reached. */
+/** 409: The maximum number is reached. */
 export class LimitReachedError extends ProblemError {
   declare readonly code: 'limit_reached';
 }
