@@ -230,6 +230,7 @@ test('each partition gets the counts of its topics and subscribers, also while a
   for (const topic of ['widgets', 'gadgets']) publish(topic);
   await assert.rejects(counters.flush(), StorageUnavailable);
   assert.deepEqual(await totals(), { 'events.published topic:gadgets': 1 });
+  await until(() => other.redis.status === 'end');
   for (const topic of ['widgets', 'gadgets']) publish(topic);
   counters.increment('workers.scrubbed', {});
   await other.redis.connect();
