@@ -117,7 +117,8 @@ async function deliver({ worker, audience }: Stage, answered: boolean): Promise<
   await soon(killed);
 }
 
-const HOARD = 2000;
+/** Enough events to be most of what Redis stores, so that dropping some of them frees enough. */
+const HOARD = 8000;
 /** Bytes by which the memory limit is set below the memory in use. */
 const SHORT_BY_BYTES = 50_000;
 
