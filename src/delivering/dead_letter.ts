@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { NAMED } from '../named_schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
+import { replies } from '../store/replies.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 
 /** A dead letter as listings show it. `id` is the id of its batch. Times are in ms, by Redis's clock. */
@@ -36,16 +37,40 @@ export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
 
-export async function readLetter(
+/**
+ * Reads the dead letters with these ids, in this order, by one pipeline. Undefined stands for a letter that does not
+ * exist.
+ */
+export async function readLetters(
   redis: Commands,
   keys: Keyspace,
+  ids: readonly string[],
+): Promise<(DeadLetter | undefined)[]> {
+  const values = await replies(
+    redis.pipeline(
+      ids.flatMap((id) => [
+        ['lrange', keys.dead_letter(id), 0, BATCH_HEADER_LENGTH - 1],
+        ['llen', keys.dead_letter(id)],
+        ['hgetall', keys.dead_letter_about(id)],
+      ]),
+    ),
+  );
+  return ids.map((id, index) => {
+    const [header, length, about] = values.slice(3 * index, 3 * index + 3) as [
+      string[],
+      number,
+      Record<string, string>,
+    ];
+    return letterOf(id, header, length, about);
+  });
+}
+
+function letterOf(
   id: string,
-): Promise<DeadLetter | undefined> {
-  const [[subscriber, created, attempts], length, about] = await Promise.all([
-    redis.lrange(keys.dead_letter(id), 0, BATCH_HEADER_LENGTH - 1),
-    redis.llen(keys.dead_letter(id)),
-    redis.hgetall(keys.dead_letter_about(id)),
-  ]);
+  [subscriber, created, attempts]: readonly string[],
+  length: number,
+  about: Record<string, string>,
+): DeadLetter | undefined {
   if (subscriber === undefined || about.died_at === undefined) return undefined;
   return {
     id,
