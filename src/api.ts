@@ -78,7 +78,7 @@ export interface ApiParts {
   log: Log;
 }
 
-type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[] } & Pick<
+type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: WorkBudget } & Pick<
   PipelineParts,
   'authentication' | 'sessions' | 'callLimits' | 'proxies' | 'audit' | 'lastSeen'
 >;
@@ -88,7 +88,7 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[] } & Pick<
  */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
-  const { authentication, sessions, proxies, audit, lastSeen } = shared;
+  const { authentication, sessions, proxies, audit, lastSeen, budget } = shared;
   const routesIn = (dialect: Dialect) => {
     const parts = { ...shared, dialect };
     const rows = [
@@ -114,15 +114,9 @@ export function buildApi(given: ApiParts): Built {
     return [...rows, ...openApi(rows, { ...parts, delivered: DELIVERED })];
   };
   return {
-    ...{
-      routesIn,
-      pages: consolePages(routesIn(DIALECTS.none), shared),
-      authentication,
-      sessions,
-      proxies,
-      audit,
-      lastSeen,
-    },
+    routesIn,
+    pages: consolePages(routesIn(DIALECTS.none), shared),
+    ...{ authentication, sessions, proxies, audit, lastSeen, budget },
     callLimits: new CallLimits(given.config, proxies),
   };
 }

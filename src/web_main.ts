@@ -55,7 +55,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   };
   const assumed = config.compatibility ?? 'none';
   let app = appIn(assumed);
-  const server = new HttpServer((request, response) => app(request, response), config);
+  const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
   onStop(log, async () => {
     await server.close(GRACE_MS);
     if (isReady) recorder.processStopped('web');

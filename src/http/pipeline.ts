@@ -47,6 +47,8 @@ export interface PipelineParts {
   ready: () => boolean;
   log: Log;
   admission?: Admission;
+  /** Spreads long work over turns of the event loop. All parts of a web process share it. */
+  budget?: WorkBudget;
   /** Limits the rates of callers. If absent, there is no limit. */
   callLimits?: CallLimits;
   /** Records the calls that change something. If absent, nothing is recorded. */
@@ -67,11 +69,12 @@ interface Arrival {
 export class Pipeline {
   readonly #parts: PipelineParts;
   readonly #admission: Admission;
-  readonly #budget = new WorkBudget();
+  readonly #budget: WorkBudget;
 
   constructor(parts: PipelineParts) {
     this.#parts = parts;
     this.#admission = parts.admission ?? new Admission();
+    this.#budget = parts.budget ?? new WorkBudget();
   }
 
   /** Resolves when the request is answered; never rejects. */

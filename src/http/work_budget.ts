@@ -1,11 +1,12 @@
 import { clock } from '../clock.ts';
 
-/** Maximum duration of work in one turn of the event loop. After it, other connections are served. */
-const BUDGET_MS = 4;
+/** Maximum time for long work in one turn of the event loop. After it, other connections are served. */
+const BUDGET_MS = 2;
 
 /**
- * Spreads long work over several turns of the event loop. Node delivers the data of all connections in one turn. So
- * without a limit the last request would wait for the work of all other requests, even if it is only to be refused.
+ * Spreads long work over several turns of the event loop. All parts of a web process share one budget. Node delivers
+ * the data of all connections in one turn. So without a limit the last request would wait for the work of all other
+ * requests, even if it is only to be refused.
  */
 export class WorkBudget {
   /** The work that waits, by owner (the client that it is done for). The first owner in the map has the next turn. */
