@@ -16,7 +16,7 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
  * Maximum nesting of arrays and objects. The data of an event may have 64 levels. Two more are the event itself and
  * the array of events.
  */
-const MAX_LEVELS = 66;
+export const MAX_LEVELS = 66;
 /** Length up to which a text takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
 export const SHORT_TEXT = 65_536;
 /**

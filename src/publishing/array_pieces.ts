@@ -1,4 +1,4 @@
-import { endOfString, firstCharacter } from '../json.ts';
+import { endOfString, firstCharacter, MAX_LEVELS } from '../json.ts';
 
 const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
@@ -17,8 +17,13 @@ interface Piece {
    * True if the text is only the beginning of an element, because the element exceeds the maximum length of an element.
    */
   isTooLong: boolean;
+  /** True if that beginning is nested more deeply than an event may be. */
+  isTooDeep: boolean;
   isLast: boolean;
 }
+
+/** Where a piece ends, and what is wrong with it. */
+type End = Pick<Piece, 'isTooLong' | 'isTooDeep'> & { end: number };
 
 /** True if JSON text is an array. */
 export function isArray(text: string): boolean {
@@ -52,8 +57,9 @@ export class ArrayPieces {
    * it is a piece, and the caller must call `take` with it. Returns undefined if there is no guess.
    */
   likely(): string | undefined {
-    const end = this.#text.indexOf('},', this.#at + CHARACTERS) + 1;
-    return end > 0 && end < this.#at + 2 * CHARACTERS ? this.#text.slice(this.#at, end) : undefined;
+    const from = this.#at + CHARACTERS;
+    const end = this.#text.slice(from, from + CHARACTERS).indexOf('},');
+    return end < 0 ? undefined : this.#text.slice(this.#at, from + end + 1);
   }
 
   /** Moves to the text after a piece that was guessed by `likely`. */
@@ -63,35 +69,43 @@ export class ArrayPieces {
 
   /**
    * Returns the next piece. Each element in it has at most `maxLength` characters. If the first element has more,
-   * returns only the beginning of that element, with `isTooLong`.
+   * returns only the beginning of that element, with `isTooLong`. Yields an empty list of elements after each
+   * CHARACTERS that it has searched, because an element may have hundreds of thousands.
    */
-  next(maxLength: number): Piece {
+  *next(maxLength: number): Generator<[], Piece> {
     const from = this.#at;
-    const { end, isTooLong } = this.#endOf(from, maxLength);
+    const { end, ...faults } = yield* this.#endOf(from, maxLength);
     this.#at = end + 1;
-    return { text: this.#text.slice(from, end), isTooLong, isLast: this.#text.charCodeAt(end) !== COMMA };
+    return { text: this.#text.slice(from, end), ...faults, isLast: this.#text.charCodeAt(end) !== COMMA };
   }
 
   /** Finds the end of the piece that begins at `from`: a comma, the closing bracket, or the end of the text. */
-  #endOf(from: number, maxLength: number): { end: number; isTooLong: boolean } {
+  *#endOf(from: number, maxLength: number): Generator<[], End> {
     const text = this.#text;
+    const good = { isTooLong: false, isTooDeep: false };
     const limitFor = (element: number) => Math.min(text.length, element + maxLength + 1);
-    let [depth, commas, element, limit] = [0, 0, from, limitFor(from)];
+    let [depth, maxDepth, commas, element, limit] = [0, 0, 0, from, limitFor(from)];
+    let pauseAt = from + CHARACTERS;
     for (let at = from; at < limit; at++) {
+      if (at >= pauseAt) {
+        pauseAt = at + CHARACTERS;
+        yield [];
+      }
       const code = text.charCodeAt(at);
       if (code === QUOTE) at = endOfString(text, at, limit);
-      else if (code === OPEN_ARRAY || code === OPEN_OBJECT) depth++;
-      else if (code === CLOSE_ARRAY && depth === 0) return { end: at, isTooLong: false };
+      else if (code === OPEN_ARRAY || code === OPEN_OBJECT) maxDepth = Math.max(maxDepth, ++depth);
+      else if (code === CLOSE_ARRAY && depth === 0) return { end: at, ...good };
       else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) depth--;
       else if (code === COMMA) {
         commas++;
         if (depth > 0) continue;
-        if (commas >= COMMAS || at - from >= CHARACTERS) return { end: at, isTooLong: false };
+        if (commas >= COMMAS || at - from >= CHARACTERS) return { end: at, ...good };
         element = at + 1;
         limit = limitFor(element);
       }
     }
-    if (limit === text.length) return { end: limit, isTooLong: false };
-    return element > from ? { end: element - 1, isTooLong: false } : { end: limit, isTooLong: true };
+    if (limit === text.length) return { end: limit, ...good };
+    if (element > from) return { end: element - 1, ...good };
+    return { end: limit, isTooLong: true, isTooDeep: maxDepth > MAX_LEVELS };
   }
 }
