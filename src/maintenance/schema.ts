@@ -21,6 +21,7 @@ const TELL_EVERY_MS = 2000;
 export async function prepareStorage(partition: Partition, leaseMs: number, log: Log): Promise<void> {
   await checkServer(partition, log);
   await partition.prepare();
+  await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
   if (found !== null && Number(found) > SCHEMA) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
@@ -100,6 +101,21 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
     const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
     throw new BootError(`${problem} Set maxmemory-policy to noeviction in its configuration.`);
   }
+}
+
+/**
+ * Throws BootError if the server cannot run the bus's scripts, as some servers that resemble Redis cannot. Otherwise the
+ * bus would start, and calls would fail later.
+ */
+async function tryScripts(partition: Partition): Promise<void> {
+  const advice =
+    'docs/scale.md says which servers the bus can use, and docs/operating.md which ACL it needs.';
+  const { command, error } = await partition.run('try_commands', {}).catch((cause: Error) => {
+    if (cause.name !== 'ReplyError' || cause.message.startsWith('NOPERM')) throw cause;
+    throw new BootError(`This server cannot run the bus's scripts: ${cause.message}. ${advice}`, { cause });
+  });
+  if (command === undefined) return;
+  throw new BootError(`This server does not let scripts use ${command}: ${error}. ${advice}`);
 }
 
 /**

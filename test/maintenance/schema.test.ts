@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { TestStore } from '../../harness/redis/store.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
 import { snapshot } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
 import { Queue } from '../../src/delivering/queue.ts';
@@ -60,6 +61,27 @@ describe('what is refused', () => {
     await redis.store.redis.set('schema', '3');
     await refused(/layout 3.*knows layout 2/);
   });
+});
+
+describe('a server that resembles Redis is refused', () => {
+  for (const [missing, advice] of [
+    [['OBJECT'], /does not let scripts use OBJECT ENCODING: .*docs\/scale\.md/],
+    [['MEMORY'], /does not let scripts use MEMORY USAGE: .*docs\/scale\.md/],
+    [['FCALL', 'EVALSHA'], /cannot run the bus's scripts: .*EVALSHA.*docs\/scale\.md/],
+  ] as const) {
+    test(`without ${missing}`, async (t) => {
+      const config = Object.fromEntries(missing.map((command) => [`rename-command ${command}`, '']));
+      const server = await PrivateRedis.start({ config });
+      t.after(() => server.stop());
+      const store = await openStore(server.url);
+      t.after(() => store.redis.disconnect());
+      await assert.rejects(
+        prepareStorage(store, 30_000, createLog('silent', {})),
+        (error: unknown) => error instanceof BootError && advice.test(error.message),
+      );
+      assert.deepEqual(await store.redis.keys('*'), []);
+    });
+  }
 });
 
 test('while Redis loads or is away, waiting may help', async () => {

@@ -21,6 +21,10 @@ const indexes =
 const eventsByTopic = [{ topic: 'text', events: 'number' }] as const;
 
 export const maintenanceContracts = {
+  try_commands: {
+    arguments: {},
+    reply: { command: 'text?', error: 'text?' },
+  },
   adopt: {
     arguments: { layout: 'digits' },
     reply: 'flag',
