@@ -124,10 +124,11 @@ const SHORT_BY_BYTES = 50_000;
 
 /** Batches pile up for a subscriber that takes none until memory runs short. The drop notices must be exact. */
 async function autodrop({ lab, worker }: Stage, at: At): Promise<void> {
-  const { redis, keys } = lab.bus.store;
+  // In the topic's own partition, where an event that is accepted is queued at once.
+  const { redis, keys, index } = lab.bus.partitions.ofTopic('hoard');
   const { subscriber, receiver } = await lab.subscribe(
     'hoarder',
-    { topic: 'hoard', max: 5 },
+    { topic: 'hoard', partition: index, max: 5 },
     { doomed: true },
   );
   receiver.usual = answer.status(503, { 'retry-after': '3600' });

@@ -27,6 +27,8 @@ export interface LabOptions {
   events: number;
   /** True for a run of seconds, in tests: fewer faults, closer together. */
   quick: boolean;
+  /** The partitions of the bus, unless the scenario needs a number of its own. */
+  partitions: number;
   /** Reports progress. */
   say: (text: string) => void;
 }
@@ -73,7 +75,8 @@ export class Lab implements Owner {
   #publishings = 0;
 
   static async open(scenario: Setting, options: LabOptions): Promise<Lab> {
-    const bus = await RunningBus.open(scenario.bus);
+    const env = { ROUTEMASTER_PARTITIONS: String(options.partitions), ...scenario.bus?.env };
+    const bus = await RunningBus.open({ ...scenario.bus, env });
     for (const partition of bus.partitions.all) await loadScripts(partition);
     return new Lab(scenario, options, bus);
   }

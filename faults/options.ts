@@ -8,6 +8,8 @@ export interface Options {
   events: number | undefined;
   /** The number of runs of each scenario; every run uses the next seed. */
   runs: number;
+  /** The partitions of each bus, unless the scenario needs a number of its own. */
+  partitions: number;
   quick: boolean;
   json: boolean;
   list: boolean;
@@ -26,6 +28,7 @@ export function readOptions(args: string[], known: readonly Scenario[]): Options
     seed: readCount('--seed', values.seed),
     events: values.events === undefined ? undefined : readCount('--events', values.events),
     runs: readCount('--runs', values.runs),
+    partitions: readCount('--partitions', values.partitions),
     quick: values.quick,
     json: values.json,
     list: values.list,
@@ -38,6 +41,7 @@ const OPTIONS = {
   seed: { type: 'string', default: '1' },
   events: { type: 'string' },
   runs: { type: 'string', default: '1' },
+  partitions: { type: 'string', default: '1' },
   quick: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   list: { type: 'boolean', default: false },
@@ -53,6 +57,7 @@ Options:
   --seed N           what is decided by chance (1): the same seed decides the same, though not when processes get to it
   --runs N           how often each is run (1), every time with the next seed
   --events N         events a scenario, in place of what each thinks right
+  --partitions N     partitions of each bus (1); outbox-kill, rolling-move and what runs on a cluster keep their own
   --quick            seconds each: fewer events, fewer faults; how fast a killed worker's batches go on is not judged
   --json             the results as JSON on stdout; progress is on stderr either way
   --list             the scenarios

@@ -2,10 +2,11 @@ import { until } from '../harness/until.ts';
 import { unpackJob } from '../src/store/job.ts';
 import { Packed } from '../src/store/packed.ts';
 import type { Partition } from '../src/store/partition.ts';
+import type { Partitions } from '../src/store/partitions.ts';
 
 const LOOK_EVERY_MS = 20;
 
-/** Resolves with the ids of the batches that workers hold. */
+/** Resolves with the ids of the batches that workers of a partition hold. */
 export async function heldBatches({ redis, keys }: Partition): Promise<string[]> {
   const workers = await redis.smembers(keys.jobs_pending_index('main'));
   const jobs = await Promise.all(
@@ -17,12 +18,12 @@ export async function heldBatches({ redis, keys }: Partition): Promise<string[]>
 /** Measures how long the batches that workers held at a fault take to be delivered. */
 export class Recovery {
   longestMs = 0;
-  readonly #store: Partition;
-  readonly #since = new Map<string, number>();
+  readonly #partitions: Partitions;
+  readonly #since = new Map<string, { partition: Partition; sinceMs: number }>();
   readonly #timer: NodeJS.Timeout;
 
-  constructor(store: Partition) {
-    this.#store = store;
+  constructor(partitions: Partitions) {
+    this.#partitions = partitions;
     this.#timer = setInterval(() => void this.#look().catch(() => {}), LOOK_EVERY_MS);
   }
 
@@ -31,9 +32,12 @@ export class Recovery {
    * earlier fault too is measured anew.
    */
   async begin(atMs: number): Promise<number> {
-    const held = await heldBatches(this.#store);
-    for (const bid of held) this.#since.set(bid, atMs);
-    return held.length;
+    const counts = this.#partitions.all.map(async (partition) => {
+      const held = await heldBatches(partition);
+      for (const bid of held) this.#since.set(bid, { partition, sinceMs: atMs });
+      return held.length;
+    });
+    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
   }
 
   /** Waits until all these batches are delivered; resolves with the longest time, in ms. */
@@ -48,14 +52,15 @@ export class Recovery {
   }
 
   async #look(): Promise<void> {
-    const { redis, keys } = this.#store;
     const looked = [...this.#since];
-    const exist = await Promise.all(looked.map(([bid]) => redis.exists(keys.batch(bid))));
-    looked.forEach(([bid, since], index) => {
+    const exist = await Promise.all(
+      looked.map(([bid, { partition }]) => partition.redis.exists(partition.keys.batch(bid))),
+    );
+    looked.forEach(([bid, held], index) => {
       // Another fault may have hit the batch meanwhile.
-      if (exist[index] === 1 || this.#since.get(bid) !== since) return;
+      if (exist[index] === 1 || this.#since.get(bid) !== held) return;
       this.#since.delete(bid);
-      this.longestMs = Math.max(this.longestMs, performance.now() - since);
+      this.longestMs = Math.max(this.longestMs, performance.now() - held.sinceMs);
     });
   }
 }

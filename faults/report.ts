@@ -1,7 +1,17 @@
 import { type Bar, columns } from '../harness/measuring/report.ts';
 import type { Result } from './trial.ts';
 
-const HEAD = ['scenario', 'accepted', 'lost', 'duplicated', 'out of order', 'recovery', 'seed', 'ok'];
+const HEAD = [
+  'scenario',
+  'accepted',
+  'lost',
+  'duplicated',
+  'out of order',
+  'recovery',
+  'partitions',
+  'seed',
+  'ok',
+];
 
 /** Returns the results as a table, and below it every bar with the value that was found; missed bars are marked. */
 export function forPeople(results: readonly Result[]): string {
@@ -13,12 +23,13 @@ export function forPeople(results: readonly Result[]): string {
 }
 
 function cells(result: Result): string[] {
-  const { scenario, accepted, lost, duplicated, outOfOrder, recoveryMs, ok, seed } = result;
+  const { scenario, accepted, lost, duplicated, outOfOrder, recoveryMs, partitions, ok, seed } = result;
   return [
     scenario,
     ...[accepted, lost, duplicated].map((count) => count.toLocaleString('en')),
     outOfOrder?.toLocaleString('en') ?? '–',
     recoveryMs === undefined ? '–' : `${(recoveryMs / 1000).toFixed(1)} s`,
+    String(partitions ?? '–'),
     String(seed),
     ok ? 'yes' : 'NO',
   ];

@@ -19,7 +19,11 @@ async function run(options: Options): Promise<boolean> {
   return results.every(({ ok }) => ok);
 }
 
-async function once(scenario: Scenario, seed: number, { quick, events }: Options): Promise<Result> {
+async function once(
+  scenario: Scenario,
+  seed: number,
+  { quick, events, partitions }: Options,
+): Promise<Result> {
   const beganMs = performance.now();
   const say = (text: string) => {
     const seconds = ((performance.now() - beganMs) / 1000).toFixed(1).padStart(7);
@@ -27,7 +31,7 @@ async function once(scenario: Scenario, seed: number, { quick, events }: Options
   };
   say(`${scenario.title}, seed ${seed}`);
   const count = events ?? (quick ? scenario.events.quick : scenario.events.full);
-  const result = await runScenario(scenario, { seed, quick, say, events: count });
+  const result = await runScenario(scenario, { seed, quick, partitions, say, events: count });
   say(result.ok ? 'ok' : 'NOT ok');
   return result;
 }

@@ -7,6 +7,8 @@ import type { Scenario } from './scenario.ts';
 export interface Result extends Totals {
   scenario: string;
   seed: number;
+  /** The partitions of the bus; undefined if none could be started. */
+  partitions: number | undefined;
   /** The longest recovery, in ms; undefined if none was measured. */
   recoveryMs: number | undefined;
   bars: Bar[];
@@ -36,8 +38,9 @@ export async function runScenario(scenario: Scenario, options: LabOptions): Prom
   const lost: Bar = { text: 'lost 0', ok: totals.lost === 0, found: String(totals.lost) };
   const bars = [lost, ...(lab?.bars ?? []), ...failures];
   const { name } = scenario;
+  const partitions = lab?.bus.partitions.all.length;
   const ok = bars.every((bar) => bar.ok);
-  return { scenario: name, seed: options.seed, ...totals, recoveryMs: lab?.recoveryMs, bars, ok };
+  return { scenario: name, seed: options.seed, partitions, ...totals, recoveryMs: lab?.recoveryMs, bars, ok };
 }
 
 const NONE: Totals = { accepted: 0, lost: 0, duplicated: 0, storedTwice: 0, outOfOrder: undefined };

@@ -139,10 +139,10 @@ async function subscribe(
 /** Unsubscribes the bad subscribers, and waits until their queues are gone. */
 async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess<BadCalls>): Promise<void> {
   await inTurns(subscribers, ({ client }) => client.call('DELETE', '/subscriber'));
-  const { redis, keys } = lab.bus.store;
+  const queued = () => lab.bus.partitions.all.map(({ redis, keys }) => redis.zcard(keys.batches_index()));
   const gone = async () => {
     await bad.call('hangUp');
-    return (await redis.zcard(keys.batches_index())) === 0;
+    return (await Promise.all(queued())).every((batches) => batches === 0);
   };
   await until(gone, { timeoutMs: 60_000, everyMs: 50, what: 'their batches are gone' });
 }

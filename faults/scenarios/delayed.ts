@@ -34,7 +34,7 @@ export const delayed: Scenario = {
       ...{ publishers: 4, perPost: PER_POST, perSecond: lab.quick ? 200 : 500, again: true },
       delayMs: () => random.whole(0, maxDelayMs),
     });
-    const { redis, keys } = lab.bus.store;
+    const { redis, keys } = lab.bus.partitions.ofTopic('widgets');
     const anyWaits = () => redis.zcard(keys.delayed_topics()).catch(() => 1);
     const kills = { worker: 0, redis: 0 };
     const minKills = MIN_KILLS[lab.quick ? 'quick' : 'full'];

@@ -3,13 +3,16 @@ import { answer, type Receiver } from '../../harness/http/receiver.ts';
 import type { BusProcess } from '../../harness/processes/bus_process.ts';
 import { until } from '../../harness/until.ts';
 import type { Job } from '../../src/store/job.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import type { Lab, Proxied } from '../lab.ts';
 import { heldBatches } from '../recovery.ts';
 import { acknowledgesOnMain } from '../redis_proxy.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** Number of batches in flight. One subscriber may hold a quarter of the workers of a thread, which is more. */
+/** Number of batches in flight. */
 const BATCHES = 8;
+/** One subscriber may hold a quarter of the workers that a thread has for a partition. */
+const WORKERS_PER_PARTITION = 4 * BATCHES;
 const MAX = 5;
 const TAKE = answer.status(204);
 const REFUSE = answer.status(500);
@@ -38,7 +41,8 @@ export const frozenWorker: Scenario = {
     await lab.start('web');
     const wanted = { topic: 'widgets', max: MAX, timeout: 60_000 };
     const { subscriber, receiver } = await lab.subscribe('search', wanted);
-    let worker = await lab.startProxied('worker');
+    const partition = lab.bus.partitions.ofSubscriber(subscriber.token);
+    let worker = await startWorker(lab);
     // Until a subscriber has taken a batch, it gets few deliveries at a time.
     await lab.publish({ topic: 'widgets', events: MAX, perPost: MAX }).done;
     await lab.settle();
@@ -52,7 +56,8 @@ export const frozenWorker: Scenario = {
       };
       // Every other time the answers come while the worker is stopped. When it goes on, they settle its deliveries before
       // its heartbeat can report the lost leases.
-      const other = await freeze(lab, worker, receiver, { answeredAsleep: (stale / BATCHES) % 2 === 0 });
+      const answeredAsleep = (stale / BATCHES) % 2 === 0;
+      const other = await freeze(lab, worker, { receiver, partition, answeredAsleep });
       const found = lostBy(process);
       lab.say(`${found} of ${BATCHES} stale outcomes do not count`);
       stale += BATCHES;
@@ -69,15 +74,23 @@ export const frozenWorker: Scenario = {
   },
 };
 
+/** Starts a worker. The workers of a thread are divided among the partitions. */
+function startWorker(lab: Lab): Promise<Proxied> {
+  const workers = WORKERS_PER_PARTITION * lab.bus.partitions.all.length;
+  return lab.startProxied('worker', { ROUTEMASTER_WORKERS_PER_THREAD: String(workers) });
+}
+
 /** Stops the worker until another has taken over its deliveries. Resolves with the other worker when all is delivered. */
 async function freeze(
   lab: Lab,
   { process }: Proxied,
-  receiver: Receiver,
-  { answeredAsleep }: { answeredAsleep: boolean },
+  {
+    receiver,
+    partition,
+    answeredAsleep,
+  }: { receiver: Receiver; partition: Partition; answeredAsleep: boolean },
 ): Promise<Proxied> {
   const random = lab.random.fork(`answers ${lab.ledger.accepted}`);
-  const { store } = lab.bus;
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const before = receiver.deliveries.length;
   const ids: string[] = [];
@@ -93,22 +106,25 @@ async function freeze(
   await lab.publish({ topic: 'widgets', events: BATCHES * MAX, perPost: MAX }).done;
   await arrived(BATCHES);
   process.signal('SIGSTOP');
-  const other = await lab.startProxied('worker').catch((error) => {
+  const other = await startWorker(lab).catch((error) => {
     process.signal('SIGCONT');
     throw error;
   });
   try {
     await arrived(2 * BATCHES);
-    await until(async () => (await heldBatches(store)).length === BATCHES / 2, { what: 'one half is done' });
+    await until(async () => (await heldBatches(partition)).length === BATCHES / 2, {
+      what: 'one half is done',
+    });
     if (answeredAsleep) first.resolve();
   } finally {
     process.signal('SIGCONT');
   }
-  const held = (await heldBatches(store)).sort();
+  const held = (await heldBatches(partition)).sort();
   first.resolve();
   await until(() => lostBy(process) === BATCHES, { what: 'the worker hears that its lease ran out' });
-  assert.deepEqual((await heldBatches(store)).sort(), held, 'the other holds what it held');
+  assert.deepEqual((await heldBatches(partition)).sort(), held, 'the other holds what it held');
   second.resolve();
-  await until(async () => (await store.redis.hlen(store.keys.gauge_events())) === 0, { what: 'all is done' });
+  const isDone = () => partition.redis.hlen(partition.keys.gauge_events()).then((count) => count === 0);
+  await until(isDone, { what: 'all is done' });
   return other;
 }

@@ -21,7 +21,7 @@ export const ordered: Scenario = {
       const reaction = answers.chance(FAILING) ? answer.status(503) : answer.status(204);
       setTimeout(() => reaction(response), answers.between(0, 30));
     };
-    const recovery = new Recovery(lab.bus.store);
+    const recovery = new Recovery(lab.bus.partitions);
     lab.after(() => recovery.close());
     const publishing = lab.publish({ topic: 'widgets', events: lab.events, perPost: 3, perSecond: 300 });
     let killed = 0;

@@ -45,7 +45,7 @@ export const poison: Scenario = {
 /** Writes a callback that is no URL into Redis, so that the job throws. The API would refuse it. */
 async function throwing(lab: Lab): Promise<Client> {
   const { subscriber } = await lab.subscribe('thrower', { topic: 'thrown' }, { doomed: true });
-  const { redis, keys } = lab.bus.store;
+  const { redis, keys } = lab.bus.partitions.ofSubscriber(subscriber.token);
   await redis.hset(keys.subscriber(subscriber.token), 'callback', 'nowhere');
   await lab.publish({ topic: 'thrown', events: 1 }).done;
   return subscriber;
@@ -55,9 +55,10 @@ async function throwing(lab: Lab): Promise<Client> {
 async function garbled(lab: Lab): Promise<Client> {
   const wanted = { topic: 'garbled', max: 4, timeout: 3_600_000 };
   const { subscriber } = await lab.subscribe('garbled', wanted, { doomed: true });
-  const { redis, keys } = lab.bus.store;
+  const { redis, keys } = lab.bus.partitions.ofSubscriber(subscriber.token);
   await lab.publish({ topic: 'garbled', events: 3 }).done;
-  const [bid = ''] = await redis.smembers(keys.batches_current(subscriber.token));
+  const openBatch = async () => (await redis.smembers(keys.batches_current(subscriber.token)))[0];
+  const bid = await until(openBatch, { what: 'the batch is there' });
   await redis.lset(keys.batch(bid), -1, Buffer.from([0xc1, 0xff, 0x00]));
   await lab.publish({ topic: 'garbled', events: 1 }).done;
   return subscriber;

@@ -19,7 +19,8 @@ export const rollingMove: Scenario = {
   name: 'rolling-move',
   title: 'a Ruby web goes on after the takeover, and a Ruby worker is started again in the middle',
   events: { full: 20_000, quick: 400 },
-  bus: { env: { ROUTEMASTER_WORKER_LEASE: '2' } },
+  // A Ruby Routemaster can only be taken over by a bus with one partition.
+  bus: { env: { ROUTEMASTER_PARTITIONS: '1', ROUTEMASTER_WORKER_LEASE: '2' } },
   async run(lab) {
     const { store } = lab.bus;
     const receiver = await subscribeAsRuby(lab);

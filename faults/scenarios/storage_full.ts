@@ -129,24 +129,26 @@ function watchOldest(readers: Reader[]): () => Promise<string[]> {
 
 /** Waits until drops are over. Publishes single events meanwhile: each makes the bus drop what is above the limit. */
 async function dropsAreOver(lab: Lab, flood: Flood): Promise<void> {
-  const { store } = lab.bus;
+  const { store, partitions } = lab.bus;
   const over = async () => {
     const { used, highMark } = await readMemory(store, { redisMaxBytes: 0, redisMinFreeBytes: MIN_FREE });
     if (used > highMark) await flood.publish(1, 1);
-    const jobs = await store.redis.smembersBuffer(store.keys.jobs_index('aux'));
-    return used <= highMark && !jobs.map(jobName).includes('autodrop');
+    const jobs = await Promise.all(
+      partitions.all.map(({ redis, keys }) => redis.smembersBuffer(keys.jobs_index('aux'))),
+    );
+    return used <= highMark && !jobs.flat().map(jobName).includes('autodrop');
   };
   await until(over, { timeoutMs: 30_000, everyMs: 50, what: 'nothing more is dropped' });
 }
 
 /** Resolves with true if each subscriber keeps at most one batch older than a dropped batch: the one under delivery. */
 async function oldestWentFirst(lab: Lab, readers: Reader[]): Promise<boolean> {
-  const { redis, keys } = lab.bus.store;
   const reports = await Promise.all(readers.map(({ client }) => client.report()));
   const droppedMs = Math.max(...reports.map(({ dropped }) => dropped?.to ?? 0));
-  const older = readers.map(({ client }) =>
-    redis.zcount(keys.batches_queued(client.token), '-inf', `(${droppedMs * 1000}`),
-  );
+  const older = readers.map(({ client: { token } }) => {
+    const { redis, keys } = lab.bus.partitions.ofSubscriber(token);
+    return redis.zcount(keys.batches_queued(token), '-inf', `(${droppedMs * 1000}`);
+  });
   return droppedMs > 0 && Math.max(...(await Promise.all(older))) <= IN_FLIGHT;
 }
 

@@ -95,7 +95,7 @@ async function beDown(
   { receiver }: Audience,
 ): Promise<void> {
   for (const worker of workers) await worker.kill();
-  const { redis, keys } = lab.bus.store;
+  const { redis, keys } = lab.bus.partitions.ofTopic('ticks');
   const event = { type: 'noop', url: 'https://shop.example.com/down' };
   const schedule = { cron: '*/2 * * * * *', timezone: 'Europe/London' };
   const put = (name: string, paused: boolean) => {

@@ -21,7 +21,7 @@ export const workerKill: Scenario = {
       const { receiver } = await lab.subscribe(name, { topic: 'widgets', max: MAX, timeout: 50 });
       receiver.usual = (response) => setTimeout(() => answer.status(204)(response), ANSWER_MS);
     }
-    const recovery = new Recovery(lab.bus.store);
+    const recovery = new Recovery(lab.bus.partitions);
     lab.after(() => recovery.close());
     const random = lab.random.fork('kills');
     const publishing = lab.publish({

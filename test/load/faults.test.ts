@@ -29,7 +29,7 @@ function testQuickly(scenario: Scenario): void {
     const events = scenario.events.quick;
     const said: string[] = [];
     const say = (text: string) => void said.push(text);
-    const result = await runScenario(scenario, { seed: 1, quick: true, events, say });
+    const result = await runScenario(scenario, { seed: 1, quick: true, partitions: 1, events, say });
     assert.ok(result.ok, `${forPeople([result])}\n${said.join('\n')}`);
     const skipped = result.bars.find(({ text }) => text.startsWith('skipped'));
     if (skipped) return t.skip(skipped.text);
@@ -41,6 +41,11 @@ test('the same seed decides the same', () => {
   assert.deepEqual(draw('1/kills'), draw('1/kills'));
   assert.notDeepEqual(draw('1/kills'), draw('2/kills'));
   assert.deepEqual(readOptions(['--seed', '7'], SCENARIOS).seed, 7);
+});
+
+test('a bus has as many partitions as the command line says', () => {
+  assert.equal(readOptions([], SCENARIOS).partitions, 1);
+  assert.equal(readOptions(['--partitions', '4'], SCENARIOS).partitions, 4);
 });
 
 test('the traffic between Redis and a process is split into messages, however it arrives', () => {
