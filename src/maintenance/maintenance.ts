@@ -21,7 +21,7 @@ const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
  * Time over which the tickers of the partitions start, one after the other, so that their jobs are not all queued at
- * once. A ticker queues a periodic job at its interval.
+ * once. A ticker queues a periodic job at its interval. The tickers of urgent jobs do not wait for their turn.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
@@ -51,10 +51,11 @@ export class Maintenance {
    * one partition can have taken over from a Ruby Routemaster.
    */
   readonly #rubyWatch: RubyWatch | undefined;
-  readonly #startTickers: () => NodeJS.Timeout[];
   readonly #tickersBeginMs: number;
   readonly #stopping = new AbortController();
   readonly #tickers: NodeJS.Timeout[] = [];
+  readonly #startTicker: (job: PeriodicJob) => void;
+  readonly #periodic: readonly PeriodicJob[];
 
   constructor(config: Config, { wakeups, ...parts }: MaintenanceParts) {
     const { partition, partitions, recorder, log } = parts;
@@ -93,16 +94,17 @@ export class Maintenance {
       });
     }
     this.#tickersBeginMs = (TICKERS_BEGIN_WITHIN_MS * partition.index) / all.length;
-    const periodic = jobs.filter(({ everyMs }) => everyMs > 0);
-    this.#startTickers = () => periodic.map((job) => startTicker(queue, job, log));
+    this.#periodic = jobs.filter(({ everyMs }) => everyMs > 0);
+    this.#startTicker = (job) => void this.#tickers.push(startTicker(queue, job, log));
   }
 
   start(): void {
     this.#workers.start();
     this.#scheduler.start();
     this.#rubyWatch?.start();
-    const begin = () => this.#tickers.push(...this.#startTickers());
-    this.#tickers.push(setTimeout(begin, this.#tickersBeginMs));
+    for (const job of this.#periodic)
+      if (job.isUrgent) this.#startTicker(job);
+      else this.#tickers.push(setTimeout(() => this.#startTicker(job), this.#tickersBeginMs));
   }
 
   async stop(graceMs: number): Promise<void> {

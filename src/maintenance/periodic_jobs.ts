@@ -15,6 +15,8 @@ export interface PeriodicJob {
   name: string;
   /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
   everyMs: number;
+  /** True if a process queues it in all partitions as soon as it starts, and not in one partition after the other. */
+  isUrgent?: boolean;
   /**
    * Does the work of the job once. If `signal` is aborted, the work should end soon. If `run` throws, the job runs
    * again at its next interval.
@@ -45,7 +47,14 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Makes due jobs instant if the scheduler, which normally does that, cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    { name: 'scrub', everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs, run: () => scrubDead(parts) },
+    // Deliveries wait for it when workers were killed. If its ticker waited for its turn, a process that is killed again
+    // before that would never scrub the last partitions.
+    {
+      name: 'scrub',
+      everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
+      isUrgent: true,
+      run: () => scrubDead(parts),
+    },
     // The sweep of a big bus takes minutes, so a sweep ends early when the process begins to stop. The next sweep
     // checks everything again.
     {

@@ -15,6 +15,7 @@ import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { connectListener } from '../../src/store/connection.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
 import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
@@ -30,19 +31,47 @@ test('a stopping process does not wait for a sweep to finish', async () => {
     await bus.publish(nthWord(n / 1000), 'widgets', Array(1000).fill('e'));
   // A sweep looks at gauges last.
   await store.redis.hincrby(store.keys.gauge_events(), 'alice', 1);
+  const { maintenance, lines, held } = begin(new Partitions(store), store);
+  await until(async () => (await held()).includes('sweep'), { everyMs: 5 });
+  await maintenance.stop(60_000);
+  assert.equal(await store.redis.hget(store.keys.gauge_events(), 'alice'), String(BATCHES + 1));
+  assert.deepEqual(await held(), []);
+  assert.ok(!lines.some(({ msg }) => /sweep/.test(String(msg))));
+});
+
+test('a process scrubs the last partition before it is the turn of that one', async (t) => {
+  await redis.flush();
+  const partitions = Partitions.on(redis.store.redis, { partitions: 4 });
+  const last = partitions.all.at(-1) ?? assert.fail();
+  const { keys } = last;
+  const there = new Bus(() => last);
+  await there.subscribe('alice', { max: 1 });
+  await there.publish('a', 'widgets', ['e1']);
+  await there.acquire(['w1']);
+  await last.redis.hset(keys.workers(), 'w1', 0);
+  const { maintenance } = begin(partitions, last);
+  t.after(() => maintenance.stop(60_000));
+  const isGivenBack = async () => (await last.redis.exists(keys.jobs_pending('main', 'w1'))) === 0;
+  await until(isGivenBack, { everyMs: 1, what: 'the scrub has given the batch back' });
+  const queued = (await last.redis.smembersBuffer(keys.jobs_index('aux'))).map(jobName);
+  const others = queued.filter((name) => name !== 'scrub');
+  assert.deepEqual(others, [], 'the jobs that wait for their turn are not there');
+});
+
+/** Starts the maintenance of a partition. */
+function begin(partitions: Partitions, partition: Partition) {
   const { log, lines } = capturedLog();
-  const wakeups = new Wakeups(connectListener(redis.redis.url, log), store.keys);
+  const wakeups = new Wakeups(connectListener(redis.redis.url, log), partition.keys);
   const recorder = new Recorder({ increment: () => {} });
-  const partitions = new Partitions(store);
   const outbox = new Outbox({
     applying: partitions,
     ...{ figures: recorder, marks: new TopicMarks(partitions), limits: PUBLISH_LIMITS, log },
   });
   const maintenance = new Maintenance(readConfig({ ROUTEMASTER_ROOT_KEY: 'root' }), {
-    partition: store,
+    partition,
     partitions,
     outbox,
-    publicNames: new PublicNames(new Clients(store, []), new NameKey(store)),
+    publicNames: new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control)),
     wakeups,
     recorder,
     sweeps: new OneAtATime(),
@@ -50,13 +79,10 @@ test('a stopping process does not wait for a sweep to finish', async () => {
   });
   maintenance.start();
   const held = async () => {
-    const lists = await store.redis.keys(store.keys.jobs_pending('aux', '*'));
-    const jobs = await Promise.all(lists.map((list) => store.redis.lrangeBuffer(list, 0, -1)));
+    const { redis, keys } = partition;
+    const lists = await redis.keys(keys.jobs_pending('aux', '*'));
+    const jobs = await Promise.all(lists.map((list) => redis.lrangeBuffer(list, 0, -1)));
     return jobs.flat().map(jobName);
   };
-  await until(async () => (await held()).includes('sweep'), { everyMs: 5 });
-  await maintenance.stop(60_000);
-  assert.equal(await store.redis.hget(store.keys.gauge_events(), 'alice'), String(BATCHES + 1));
-  assert.deepEqual(await held(), []);
-  assert.ok(!lines.some(({ msg }) => /sweep/.test(String(msg))));
-});
+  return { maintenance, lines, held };
+}
