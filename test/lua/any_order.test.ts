@@ -11,7 +11,7 @@ const MAX_SEQUENCE_STEPS = 100;
 test('calls in any order leave the bus in the same state as a plain model', async (t) => {
   let steps = 0;
   const property = behavesAsTheModel(
-    () => redis.store,
+    () => [redis.store],
     MAX_SEQUENCE_STEPS,
     () => steps++,
   );

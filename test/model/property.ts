@@ -10,18 +10,27 @@ import { pass, schedule, scrub } from './upkeep.ts';
 import { World } from './world.ts';
 
 /**
- * Returns the property that for any calls in any order, the bus does what the model does, and that everything queued is
- * delivered in the end. `counted` is called after each step.
+ * Returns the property that for any calls in any order, each partition does what its model does, that a call changes no
+ * other partition, and that everything queued is delivered in the end. No call here has anything for another partition.
+ * `counted` is called after each step.
  */
-export function behavesAsTheModel(store: () => Partition, longest: number, counted = () => {}) {
+export function behavesAsTheModel(
+  partitions: () => readonly Partition[],
+  longest: number,
+  counted = () => {},
+) {
   const sequences = fc.commands([anyStep], { maxCommands: longest, size: 'max' });
   return fc.asyncProperty(sequences, async (steps) => {
-    await store().redis.flushall();
-    const model = new Model();
-    const world = new World(new Bus(store), counted);
-    await begin(world, model);
-    await fc.asyncModelRun(() => ({ model, real: world }), steps);
-    await drain(world, model);
+    const all = partitions();
+    await all[0]?.redis.flushall();
+    const pairs = all.map((each) => ({
+      model: new Model(),
+      world: new World(new Bus(() => each), counted),
+    }));
+    for (const { world, model } of pairs) await begin(world, model);
+    const [model, real] = [pairs.map((each) => each.model), pairs.map((each) => each.world)];
+    await fc.asyncModelRun(() => ({ model, real }), steps);
+    for (const { world, model } of pairs) await drain(world, model);
   });
 }
 

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Model } from './model.ts';
 import type { World } from './world.ts';
@@ -8,18 +9,25 @@ import type { World } from './world.ts';
  */
 export type Action<A extends unknown[]> = (world: World, model: Model, ...args: A) => Promise<string>;
 
+/** The models of all partitions. */
+export type Models = readonly Model[];
+/** All partitions, in the same order. */
+export type Worlds = readonly World[];
+
 export interface Weighted {
   weight: number;
-  arbitrary: fc.Arbitrary<fc.AsyncCommand<Model, World>>;
+  arbitrary: fc.Arbitrary<fc.AsyncCommand<Models, Worlds>>;
 }
 
-/** One call with its arguments; a counterexample shows what it did. */
-class Step<A extends unknown[]> implements fc.AsyncCommand<Model, World> {
+/** One call in one partition, with its arguments; a counterexample shows what it did. */
+class Step<A extends unknown[]> implements fc.AsyncCommand<Models, Worlds> {
+  readonly #place: number;
   readonly #action: Action<A>;
   readonly #args: A;
   #did: string;
 
-  constructor(action: Action<A>, args: A) {
+  constructor(place: number, action: Action<A>, args: A) {
+    this.#place = place;
     this.#action = action;
     this.#args = args;
     this.#did = `${action.name}(${JSON.stringify(args)})`;
@@ -29,9 +37,13 @@ class Step<A extends unknown[]> implements fc.AsyncCommand<Model, World> {
     return true;
   }
 
-  async run(model: Model, world: World): Promise<void> {
-    this.#did = await this.#action(world, model, ...this.#args);
+  async run(models: Models, worlds: Worlds): Promise<void> {
+    const place = this.#place % worlds.length;
+    const [model, world] = [models[place] ?? assert.fail(), worlds[place] ?? assert.fail()];
+    const did = await this.#action(world, model, ...this.#args);
+    this.#did = worlds.length === 1 ? did : `partition ${place}: ${did}`;
     await world.verify(model);
+    for (const other of worlds) if (other !== world) await other.assertUnchanged();
     world.counted();
   }
 
@@ -40,6 +52,9 @@ class Step<A extends unknown[]> implements fc.AsyncCommand<Model, World> {
   }
 }
 
+/** Maximum of the number that chooses a partition by its remainder. */
+const MAX_PLACE = 255;
+
 /** Returns a kind of step, `weight` times as frequent as one of weight 1. */
 export function step<A extends unknown[]>(
   weight: number,
@@ -47,7 +62,8 @@ export function step<A extends unknown[]>(
   ...args: { [I in keyof A]: fc.Arbitrary<A[I]> }
 ): Weighted {
   const tuple = fc.tuple(...(args as fc.Arbitrary<unknown>[])) as unknown as fc.Arbitrary<A>;
-  return { weight, arbitrary: tuple.map((given) => new Step(action, given)) };
+  const placed = fc.tuple(fc.nat(MAX_PLACE), tuple);
+  return { weight, arbitrary: placed.map(([place, given]) => new Step(place, action, given)) };
 }
 
 /** Returns an item of a list by any number. Returns undefined if the list is empty. */

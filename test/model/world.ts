@@ -8,24 +8,25 @@ import { assertEqual } from './compare.ts';
 import { assertDeliveries } from './deliveries.ts';
 import type { Model } from './model.ts';
 
-/** Lets time pass in Redis: makes all its times earlier by ARGV[1] ms. */
+/** Lets time pass in Redis: makes all its times earlier by ARGV[1] ms. The keys begin with ARGV[2]. */
 const PASS = `
 local ms = tonumber(ARGV[1])
+local prefix = ARGV[2]
 for _, q in ipairs({ 'main', 'aux' }) do
-  local scheduled = redis.call('ZRANGE', 'jobs:scheduled:' .. q, 0, -1)
-  for _, job in ipairs(scheduled) do redis.call('ZINCRBY', 'jobs:scheduled:' .. q, -ms, job) end
+  local scheduled = redis.call('ZRANGE', prefix .. 'jobs:scheduled:' .. q, 0, -1)
+  for _, job in ipairs(scheduled) do redis.call('ZINCRBY', prefix .. 'jobs:scheduled:' .. q, -ms, job) end
 end
-for _, worker in ipairs(redis.call('HKEYS', 'workers')) do redis.call('HINCRBY', 'workers', worker, -ms) end
-for _, worker in ipairs(redis.call('HKEYS', 'leases')) do redis.call('HINCRBY', 'leases', worker, -1000 * ms) end
-redis.call('DECRBY', 'leases:last', 1000 * ms)
-for _, topic in ipairs(redis.call('ZRANGE', 'delayed:topics', 0, -1)) do
-  redis.call('ZINCRBY', 'delayed:topics', -ms, topic)
-  for _, entry in ipairs(redis.call('ZRANGE', 'delayed:due:' .. topic, 0, -1)) do
-    redis.call('ZINCRBY', 'delayed:due:' .. topic, -ms, entry)
+for _, worker in ipairs(redis.call('HKEYS', prefix .. 'workers')) do redis.call('HINCRBY', prefix .. 'workers', worker, -ms) end
+for _, worker in ipairs(redis.call('HKEYS', prefix .. 'leases')) do redis.call('HINCRBY', prefix .. 'leases', worker, -1000 * ms) end
+redis.call('DECRBY', prefix .. 'leases:last', 1000 * ms)
+for _, topic in ipairs(redis.call('ZRANGE', prefix .. 'delayed:topics', 0, -1)) do
+  redis.call('ZINCRBY', prefix .. 'delayed:topics', -ms, topic)
+  for _, entry in ipairs(redis.call('ZRANGE', prefix .. 'delayed:due:' .. topic, 0, -1)) do
+    redis.call('ZINCRBY', prefix .. 'delayed:due:' .. topic, -ms, entry)
   end
 end
-for _, token in ipairs(redis.call('SMEMBERS', 'subscribers')) do
-  local subscriber = 'subscriber:' .. token
+for _, token in ipairs(redis.call('SMEMBERS', prefix .. 'subscribers')) do
+  local subscriber = prefix .. 'subscriber:' .. token
   if redis.call('HEXISTS', subscriber, 'throttled_until') == 1 then redis.call('HINCRBY', subscriber, 'throttled_until', -ms) end
 end`;
 
@@ -90,7 +91,8 @@ export class World {
 
   /** Lets time pass in Redis and the model. The numbers of leases are times, so they change too. */
   async pass(model: Model, ms: number): Promise<void> {
-    await this.bus.store.redis.eval(PASS, 0, ms);
+    const { redis, prefix } = this.bus.store;
+    await redis.eval(PASS, 0, ms, prefix);
     model.nowMs += ms;
     for (const each of [...this.leases, ...model.holds.values()]) each.lease -= 1000 * ms;
     for (const [worker, lease] of this.bus.leases) this.bus.leases.set(worker, lease - 1000 * ms);
