@@ -44,7 +44,7 @@ export const delayedFlood: Scenario = {
       new URL('../processes/delaying_client.ts', import.meta.url),
       { last: true },
     );
-    const count = OFFERED[lab.quick ? 'quick' : 'full'];
+    const count = homesOf(lab).length * OFFERED[lab.quick ? 'quick' : 'full'];
     let isOver = false;
     const offering = client.call('offer', lab.bus.url, { token, secret }, TOPICS, count).finally(() => {
       isOver = true;
@@ -67,15 +67,18 @@ export const delayedFlood: Scenario = {
 const memoryUsed = async ({ bus }: Lab) =>
   (await readMemory(bus.store, { redisMaxBytes: 0, redisMinFreeBytes: 0 })).used;
 
+/** Returns the partitions of the topics. A client has its limits in each of them. */
+const homesOf = ({ bus }: Lab) => [...new Set(TOPICS.map((topic) => bus.partitions.ofTopic(topic)))];
+
 /** Judges that all accepted events wait, that they take no more than a client may, and that Redis grew by little more. */
 async function judgeMemory(lab: Lab, token: string, accepted: number, before: number): Promise<void> {
-  const homes = new Set(TOPICS.map((topic) => lab.bus.partitions.ofTopic(topic)));
+  const homes = homesOf(lab);
   const held = await Promise.all(
-    [...homes].map(({ redis, keys }) => redis.hmget(keys.delayed_held(token), ':events', ':bytes')),
+    homes.map(({ redis, keys }) => redis.hmget(keys.delayed_held(token), ':events', ':bytes')),
   );
   const sum = (field: number) => held.reduce((total, values) => total + Number(values[field]), 0);
   const [events, bytes] = [sum(0), sum(1)];
-  const [maxEvents, maxBytes] = [homes.size * MAX_EVENTS, homes.size * MAX_BYTES];
+  const [maxEvents, maxBytes] = [homes.length * MAX_EVENTS, homes.length * MAX_BYTES];
   lab.bar(`all that was accepted waits: ≤ ${maxEvents} events`, events === accepted && accepted <= maxEvents);
   lab.bar(`they take ≤ ${maxBytes} bytes`, bytes <= maxBytes, `${bytes}`);
   const grown = (await memoryUsed(lab)) - before;
