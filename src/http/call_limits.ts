@@ -59,10 +59,12 @@ export class CallLimits {
     const underWay = this.#underWay.get(client) ?? 0;
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
-    this.#underWay.set(client, underWay + 1);
     // The socket is watched too. If the connection closes, Node emits no `close` on a response that still waits for an
     // earlier response.
     const { socket } = response.req;
+    // A connection that has ended meanwhile would never be counted out again.
+    if (socket.destroyed) return;
+    this.#underWay.set(client, underWay + 1);
     const end = () => {
       response.off('close', end);
       socket.off('close', end);
