@@ -180,13 +180,15 @@ export class Pipeline {
   }
 
   /**
-   * Runs `work` for a caller. If the rate of the caller is limited, `work` waits while MAX_HANDLED calls of this caller
-   * are being handled (see CallLimits).
+   * Runs `work` for a caller. If the rate of the caller is limited, `work` waits while another call of this caller that
+   * reads, or changes something, as this one does, is being handled (see CallLimits).
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
     const counted = route.isFrequent ? undefined : countedAs(caller);
-    return counted !== undefined && callLimits ? callLimits.inTurn(counted, work) : work();
+    return counted !== undefined && callLimits
+      ? callLimits.inTurn(counted, route.method === 'GET', work)
+      : work();
   }
 
   /**
