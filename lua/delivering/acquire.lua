@@ -78,8 +78,9 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply. It has two numbers for each finished job: held (1 or 0), and the number of
--- events removed. `removed` has the number of events of each job's batch, or false if the worker did not hold the job.
+-- Returns the field `acks` of the reply. The field has two numbers for each finished job: 1 if the worker held the job
+-- (otherwise 0), and the number of events removed. `removed` has the number of events of each job's batch, or false if
+-- the worker did not hold the job.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
@@ -103,7 +104,8 @@ return function(call, args)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
   -- The finished deliveries may have made waiting jobs ready. Other workers are woken if the workers of this call did
-  -- not take all of these jobs. The quarantine worker takes none of them, because it gets only the jobs of suspects.
+  -- not take all of these jobs. A quarantine worker takes none of them, because it gets only the jobs of suspects
+  -- (batches that may have killed workers).
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

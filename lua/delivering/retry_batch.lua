@@ -21,8 +21,8 @@ local function is_of(clients, token)
 end
 
 -- Lets a subscriber that is held back after failures be tried now, and makes this job its trial job: the single job by
--- which a failing subscriber is tried again. A previous trial job joins the waiting jobs if it is scheduled for later.
--- If it is about to run, it stays the trial job.
+-- which a failing subscriber is tried again. If the previous trial job is scheduled for later, this job replaces it,
+-- and the previous one joins the waiting jobs. If the previous trial job is about to run, it stays the trial job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

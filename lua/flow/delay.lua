@@ -90,8 +90,9 @@ end
 -- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
 -- for the refusal, with the index of the event if one event is the reason.
 --
--- If there is no room for the events, only the one that is due last is compared with the delayed events, which is
--- cheap. It shows a repeated publication, because it waits as long as any other event of its publication.
+-- If there is no room for the events, only the event that is due last is compared with the delayed events. This is a
+-- cheap way to recognize a repeated publication, because no other event of a publication waits longer than its last
+-- one.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
@@ -143,7 +144,7 @@ return function(call, args)
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   -- If storing failed, the publisher may send the publications again. So their delayed events and idempotency keys are
-  -- not stored: with them, the script would refuse the repeated publications.
+  -- not stored. If they were stored, the script would refuse the publications when they come again.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

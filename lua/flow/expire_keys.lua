@@ -13,11 +13,12 @@ the events about the closed join keys could not be published.
 local join_work = include('join_work')
 local open_keys = include('open_keys')
 
--- Pause before expired join keys are looked at again because the join has older events that it has not counted yet.
--- Such an event may still complete a join key.
+-- Pause before the expired join keys of a join are looked at again. The pause is needed if the join has older events
+-- that it has not counted yet, because such an event may still complete a join key.
 local LOOK_AGAIN_MS = 250
 
--- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.
+-- Returns the time (ms) until which the join has counted everything: all of its events that the bus accepted before
+-- this time.
 local function counted_until(call, token)
   local oldest = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'WITHSCORES')[2]
   return math.min(call.now_ms, oldest and math.floor(oldest / 1000) or math.huge)

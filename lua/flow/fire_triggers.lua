@@ -32,7 +32,7 @@ local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
 
--- The error that the API shows for a trigger, by the reason for which the trigger could not publish.
+-- Maps the reason for which a trigger could not publish to the error that the API shows for the trigger.
 local ERRORS = {
   claimed_by_other = 'topic_claimed', no_room = 'limit_reached', owns_too_many = 'limit_reached',
   rate_limited = 'rate_limited',

@@ -51,8 +51,8 @@ end
 -- Adds the work of a topic to the work done, when a script call first takes events of this topic. Returns false if the
 -- work would exceed the maximum.
 --
--- The first topic of a call is always accepted, even one with very many subscribers. The maximum is then at least twice
--- the work of that topic, so that the call publishes more than one event.
+-- The first topic of a call is always accepted, even if it has very many subscribers. The maximum is then raised to
+-- twice the work of that topic if necessary, so that the call publishes more than one event.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -68,9 +68,9 @@ local function begin_work(call, progress, client, topic)
   return true
 end
 
--- Takes the events that are due by `until_ms` from the topic `client.first`, whose next event is the client's next one.
+-- Takes the events that are due by `until_ms` from the topic `client.first`, which has the client's earliest event.
 -- Stops when the script call has done its maximum of work, or when the client has used its part of that work. Returns
--- false if the maximum is reached.
+-- false if the maximum of the script call is reached.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end

@@ -72,8 +72,8 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- A join of another client does not matter. The topic was deleted after that join had claimed it, so that join can
-    -- no longer publish to it.
+    -- A join of another client does not matter. The topic was deleted after the other join had claimed it, so the other
+    -- join can no longer publish to the topic.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)

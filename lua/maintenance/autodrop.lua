@@ -19,8 +19,8 @@ local drop_records = include('drop_records')
 local drops = include('drops')
 local jobs = include('jobs')
 
--- The work of a request in `cuts`, of deleting a dead letter, and of deleting a batch. The unit is about 1 µs of Redis,
--- as for MAX_WORK in drop_records.lua.
+-- The work of handling one entry of `cuts` (what to drop of which subscriber), of deleting a dead letter, and of
+-- deleting a batch. The unit is about 1 µs of Redis, as for MAX_WORK in drop_records.lua.
 local WORK_OF = { cut = 4, dead_letter = 25, batch = 6 }
 
 local function drop_dead_letters(call, run, cut)

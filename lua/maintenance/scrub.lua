@@ -25,8 +25,8 @@ local function tell_apart(call, lease_ms)
   return dead, alive
 end
 
--- Returns the jobs of a dead worker to the queue, and removes the worker from its subscriber's lane. Returns the
--- number of jobs.
+-- Returns the jobs of a dead worker to the queue, and removes the worker from its lane (the deliveries of one
+-- subscriber that are in flight). Returns the number of jobs.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane = q == 'main' and lanes.leave(call, worker)
@@ -42,9 +42,10 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's delivery has left the lane, so the subscriber may have another one. Usually the returned job
-  -- becomes that delivery, so no other job is made instant (0). But an `ordered` subscriber must get its oldest batch
-  -- first. If the job of that batch waits, `bring_back` makes it instant even with 0.
+  -- The delivery of the dead worker no longer counts for its subscriber (`lane`), so the subscriber may have another
+  -- delivery. Usually the returned job becomes this delivery, so no other job must be made instant: the maximum is 0.
+  -- An `ordered` subscriber must get its oldest batch first. If the job of that batch waits, `bring_back` makes it
+  -- instant even with 0.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -49,7 +49,7 @@ end
 
 -- Removes surplus copies of a job from a list. `times` is the number of copies in this list. `places` is the number of
 -- copies that were found before in other lists and sets. One copy stays if `places` is 0, otherwise none. Returns the
--- sum of both numbers.
+-- sum of `times` and `places`.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)

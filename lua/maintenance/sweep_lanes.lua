@@ -9,8 +9,8 @@ subscriber again.
 local findings = include('findings')
 local waiting = include('waiting')
 
--- True if the jobs of all batches of the subscriber wait. Then no delivery is left that could make them instant when it
--- ends.
+-- True if the jobs of all batches of the subscriber wait. A waiting job becomes instant when a delivery of the
+-- subscriber ends, but in this case no such delivery is left.
 local function all_wait(call, token)
   local waiting_count = redis.call('ZCARD', call.keys.jobs_waiting(token))
   return waiting_count > 0 and waiting_count == redis.call('ZCARD', call.keys.batches_queued(token))

@@ -23,16 +23,17 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from the lane of its subscriber, and makes a waiting job of that lane instant. Returns true if the
--- worker was in a lane.
+-- Removes the worker from its lane (the deliveries of one subscriber that are in flight), and makes a waiting job of
+-- this subscriber instant. Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
   return lane ~= nil
 end
 
--- Enters a worker into the lane of the subscriber whose batch it delivers. Does nothing if the worker is in that lane
--- already, no longer holds the job of the batch, or has no lease.
+-- Enters a worker into the lane of the subscriber whose batch the worker delivers. A lane is the deliveries of one
+-- subscriber that are in flight. Does nothing if the worker is in that lane already, no longer holds the job of the
+-- batch, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = redis.pcall('LINDEX', keys.batch(bid), 0)

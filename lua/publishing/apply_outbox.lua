@@ -23,8 +23,8 @@ local function slice_of(events)
   return { list = events, first = 1, last = #events }
 end
 
--- Stores events of a topic whose home is another partition. They go to the subscribers that the topic has in this
--- partition. The home has already accepted the events.
+-- Stores events of a topic that another partition owns. The events go to the subscribers that the topic has in this
+-- partition. The other partition has already accepted the events.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(call, state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
@@ -38,7 +38,7 @@ local function end_subscriptions(call, state, name)
   state.unused[name] = true
 end
 
--- Publishes the events of a join to a topic. The home of the topic is this partition; the join lives in another one.
+-- Publishes the events of a join to a topic of this partition. The join itself is in another partition.
 local function publish(call, state, name, about)
   local client, join, events = unpack(about)
   local publication = { topic = name, client = client, events = slice_of(events) }

@@ -20,9 +20,9 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- The field has the bytes of the entries that are set aside for the partition, in a list of its own, because the
-  -- partition did not apply them in time. While the field exists, newer entries in `outbox` must wait. So the field is
-  -- deleted with the last of the entries.
+  -- The field has the size (bytes) of the entries that are set aside for the partition, in a list of its own, because
+  -- the partition did not apply them in time. While the field exists, newer entries in `outbox` must wait. So the field
+  -- is deleted with the last of the entries that are set aside.
   if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
     redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
   end

@@ -14,9 +14,9 @@ later finds no job and puts a new one. Without `worker`, no job ends.
 ]]
 local outboxes = include('outboxes')
 
--- Removes the first `count` entries of the outbox, and sets them aside for the partitions in `late`. Does nothing
--- without `last`, or if another call has removed some of them already. Returns the size (bytes) of all entries that are
--- left together.
+-- Removes the first `count` entries of the outbox. Sets them aside for the partitions in `late`, which did not apply
+-- them in time. Does nothing without `last`, or if another call has already removed some of these entries. Returns the
+-- size (bytes) of all entries that are left in the outbox.
 local function remove_first(call, args)
   local outbox, sent = call.keys.outbox(), call.keys.outboxes_sent()
   local entry = args.last and redis.call('LINDEX', outbox, args.count - 1)
@@ -26,8 +26,8 @@ local function remove_first(call, args)
   return redis.call('HINCRBY', sent, 'bytes', -args.bytes)
 end
 
--- Returns the next entries of the outbox. `left` is the size (bytes) of all its entries together. If it is at most
--- `max_bytes`, a single command reads them.
+-- Returns the next entries of the outbox. `left` is the size (bytes) of all entries in the outbox. If `left` is at most
+-- `max_bytes`, a single command reads the entries.
 local function next_entries(call, args, left)
   local outbox = call.keys.outbox()
   if left > args.max_bytes then return outboxes.first_entries(outbox, args.max_entries, args.max_bytes) end

@@ -76,7 +76,8 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + CHUNK - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no batch that is tried again, so most of these indexes do not exist.
+    -- Most subscribers have no batch that is tried again, so most of these indexes do not exist. A single EXISTS
+    -- command shows whether any of the indexes does.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')

@@ -6,8 +6,8 @@ local attempts = {}
 
 -- Maximum failed attempts in the history of a batch.
 local MAX_KEPT = 20
--- Text that only the note of a worker's death in the history of a batch contains. An answer of a subscriber cannot
--- contain it, because JSON escapes the quotes.
+-- Text by which the note of a worker's death is found in the history of a batch. No answer of a subscriber can contain
+-- this text, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
 -- Number of deaths after which a batch is a suspect: it may have killed these workers itself. One death says little,
 -- because every batch of a killed process gets a note.

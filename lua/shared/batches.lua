@@ -58,8 +58,8 @@ function batches.note_retry(call, token, bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
 end
 
--- Enters a batch, which takes no more events, in the indexes and gauges of its subscriber, at the end of the queue.
--- The caller stores the list and the job of the batch.
+-- Enters a closed batch (one that takes no more events) in the indexes and gauges of its subscriber, at the end of the
+-- queue. The caller stores the list and the job of the batch.
 function batches.enlist(call, bid, token, ordered, events)
   local keys = call.keys
   redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)

@@ -21,7 +21,8 @@ function bulks.open(call, args, state)
   if record.id == args.id and record.state == state and tonumber(record.queue) == args.queue then return record end
 end
 
--- True if a UID comes after another one as Redis sorts them, by bytes. Lua's `<` depends on the locale of Redis.
+-- True if the UID `one` comes after the UID `other` in the order of Redis, which compares bytes. Lua's `<` is not used,
+-- because its result depends on the locale of Redis.
 local function follows(one, other)
   for i = 1, #one do
     local a, b = one:byte(i), other:byte(i) or 0
@@ -30,8 +31,9 @@ local function follows(one, other)
   return false
 end
 
--- Returns up to `args.max` dead letters that follow the last one that the bulk has looked at, as lists of UID and time.
--- Also returns whether there are more after these.
+-- Returns up to `args.max` dead letters, each as a list of UID and time. They are those that follow the last dead
+-- letter that the bulk (the retry or purge of many dead letters) has looked at. Also returns true if more dead letters
+-- follow.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
@@ -50,9 +52,9 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk. Returns the UIDs of the letters that match, the number looked at, and the
--- new state. The state is `going` if the present queue has further letters, `next` if another queue follows, and `over`
--- after the last queue.
+-- Looks at the next dead letters of a bulk (the retry or purge of many dead letters). Returns three values: the UIDs of
+-- the letters that match, the number of letters looked at, and the new state. The state is `going` if the present queue
+-- has further letters, `next` if another queue follows, and `over` after the last queue.
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)

@@ -21,9 +21,9 @@ choosing.START = batches.HEADER + 10
 -- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind`
 -- is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
 --
--- `sharing` has the numbers of jobs that waited for room in each share when the call began. A share is the part of the
--- workers that all slow subscribers, all failing ones, or all joins may hold. Each job taken reduces its number. So the
--- call does not take jobs that begin to wait during the call.
+-- `sharing` has, for each share, the number of jobs that waited for room in it when the call began. A share is the part
+-- of the workers that all slow subscribers, all failing ones, or all joins may hold. When the call takes such a job,
+-- the number is reduced. So the call never takes a job that began to wait during the call.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

@@ -21,8 +21,8 @@ function counters.subject(series)
 end
 
 -- Adds the counts of these counters to the totals of removed topics and subscribers, and deletes the histories of their
--- topics and subscribers. The counts that were already reported to the metric service are moved too. Otherwise the
--- totals would be reported to the service as if they had grown. Returns the number of moved counts.
+-- topics and subscribers. The counts that were already reported to the metric service are moved too. If they were not
+-- moved, the service would get the old counts once more, as a growth of the totals. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

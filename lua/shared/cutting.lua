@@ -29,8 +29,9 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns items of a batch's list, and whether they are known to be too many for one delivery. Stops reading when they
--- have too many events or bytes. The bytes of the part that was read last are not counted here: the caller does that.
+-- Returns items of a batch's list, and true if these items are known to be too many for one delivery. Stops reading
+-- when the items have too many events or bytes. The bytes of the items that were read last are not counted here,
+-- because the caller counts them.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -79,7 +80,7 @@ end
 -- Returns the score of a new batch that takes the first events of the batch `bid`, for the subscriber's index. The
 -- score is less than that of `bid` by `events_left` (the number of events that stay in `bid`), but more than the scores
 -- of all older batches. So if several workers take parts of `bid`, each part comes after the earlier ones. An `ordered`
--- subscriber has no older batch then.
+-- subscriber has no older batch here, because only its oldest batch is delivered.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]

@@ -120,7 +120,7 @@ function delayed.enter_topic(call, topic)
 end
 
 -- Adds delayed events of a topic, in the order of acceptance. Each has an `id`, the time `due` (ms, as text) and a
--- `text`. None of the ids may be that of an event delayed already.
+-- `text`. None of the events may have the id of an event that is delayed already.
 function delayed.add(call, publisher, topic, events)
   local keys, entries, values, bytes = call.keys, {}, {}, 0
   local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events

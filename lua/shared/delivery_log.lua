@@ -33,14 +33,15 @@ local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
--- Maximum bytes of the JSON with the number of events by topic. In place of a longer one the record has `null`.
+-- Maximum bytes of the JSON with the number of events by topic. If the JSON is longer, the record has `null` in its
+-- place.
 local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of records in a log in the form in which it is stored: rounded down to whole UNITs, so that it
--- need not be written for each record. Returns nil for an empty log, because `deliveries:logs` does not list empty
--- logs.
+-- Returns the number of records in a log as it is stored: rounded down to whole UNITs of records. So the stored number
+-- need not be written again for each new record. Returns nil for an empty log, because `deliveries:logs` does not list
+-- empty logs.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -113,8 +114,8 @@ local function shrink(call, total, max)
 end
 
 -- Appends records to a log. `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of records
--- in all logs; 0 means that nothing is kept. The subscriber must exist, because its logs are removed only when the
--- subscriber is removed.
+-- in all logs; 0 means that nothing is kept. The subscriber must exist: the logs of a subscriber that has left already
+-- would never be removed.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
@@ -123,9 +124,10 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Adds entries to the trail of an ending ('taken' or 'dropped'), one for each of these subscribers. The entries say that
--- this script call has appended records to the logs of these subscribers. From the trail, a listing of all subscribers
--- learns which logs it must read. The trail keeps the last `max` entries, because there are at most as many records.
+-- Notes in a trail that this script call has appended records to the logs of these subscribers, with one entry for
+-- each. A trail is the list that tells which logs were written when. Each `ending` ('taken' or 'dropped') has its own
+-- trail. A listing of all subscribers learns from the trail which logs it must read. The trail keeps the last `max`
+-- entries, because all logs together have at most as many records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
@@ -198,7 +200,7 @@ end
 
 -- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the batch
 -- is still open. Returns false if the batch was never open, because its first events filled it. One script call looks
--- up the open batch of each subscriber once. It also finds out only once whether any time of closing is stored.
+-- up the open batch of each subscriber only once. It also asks Redis only once whether any time of closing is stored.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end

@@ -18,7 +18,8 @@ local delivery_sources = {}
 -- no more than that from most sources.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- An id with this suffix comes just before that id in a listing, because the larger id comes first.
+-- Suffix for the place just before an id in a listing. A listing has the larger id first, and the id with the suffix is
+-- larger than the id itself.
 local JUST_BEFORE = '-'
 
 -- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because it may have

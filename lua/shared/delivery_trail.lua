@@ -13,14 +13,14 @@ local merging = include('merging')
 local delivery_trail = {}
 
 -- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
--- that tells when which delivery logs were written.
+-- that tells which delivery logs were written when.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- The id with which a listing stops between two records. A listing has this text after all ids with the same time, so
--- the next page begins with the next older record.
+-- The id with which a listing stops between two records. No id is smaller than this text. A listing has smaller ids
+-- later, so this text comes after all ids with the same time, and the next page begins with the next older record.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the entries of a trail (the list that tells when which logs were written) that are older
--- than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') says of which logs the trail is.
+-- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
+-- than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') selects the trail.
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)
@@ -36,9 +36,9 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Returns an iterator over the script calls that a trail names, the newest first: the time of each (`place`, ms) and the
--- subscribers whose logs it has written (`tokens`). The oldest script call is left out, because some of its entries may
--- be missing.
+-- Returns an iterator over the script calls that a trail names, the newest first. For each call, it returns the time
+-- (`place`, ms) and the subscribers whose logs the call has written (`tokens`). The oldest script call is left out,
+-- because some of its entries may be missing.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()
@@ -94,8 +94,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of a source, the newest first. It follows the trail as far back as that goes,
--- and reads the older records from all logs.
+-- Returns an iterator over the records of a source, the newest first. Reads the newer records by the trail, which tells
+-- which logs were written when. Reads the records that are older than the trail from all logs.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil

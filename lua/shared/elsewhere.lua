@@ -30,16 +30,16 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns the number of subscribers that a topic has in other partitions. Each of its `marks` has the number of one
--- partition.
+-- Returns the number of subscribers that a topic has in other partitions. `marks` has an entry for each of these
+-- partitions, with the number of subscribers there.
 function elsewhere.count(marks)
   local count = 0
   for _, mark in ipairs(marks) do count = count + mark.subscribers end
   return count
 end
 
--- Returns the numbers of the partitions that have subscribers of a topic. They are one text, separated by commas. Each
--- of the topic's `marks` has one of them.
+-- Returns the numbers of the partitions that have subscribers of a topic, as one text, separated by commas. `marks` has
+-- an entry for each of these partitions.
 function elsewhere.partitions(marks)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = mark.partition end

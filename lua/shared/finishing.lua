@@ -96,7 +96,7 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually no batch has a
--- history. A single command finds that out.
+-- history, which a single command shows.
 local function delete_lists(call, collected)
   local attempts, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))

@@ -38,8 +38,9 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which the ids of all events of this script call begin. The number of the event in the call
--- follows. No other script call has the same text, not even one for a former join of the same name.
+-- Returns the text with which the ids of all events of this script call begin. In each id, this text is followed by the
+-- number of the event in the call. No other script call has the same text, not even one for a former join of the same
+-- name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -121,7 +122,8 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic is refused only if both topics of the join were deleted, and its client may own only one more.
+  -- The bus refuses the topic only if both topics of the join were deleted, and its client may own only one more topic.
+  -- The other topic of the join has then used up the client's limit.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

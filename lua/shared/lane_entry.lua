@@ -67,9 +67,9 @@ local function wait_for_turn(call, lane, job)
 end
 
 -- Enters a worker into a share, which is the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. Returns true if the share has room. Otherwise returns false and makes the job wait. If the subscriber
--- has deliveries in flight, the job waits in its lane. Otherwise the job waits for room in the share, and becomes the
--- trial job of the subscriber.
+-- joins may hold. Returns true if the share has room. If it has no room, returns false and makes the job wait: in the
+-- subscriber's lane if the subscriber has deliveries in flight, or else for room in the share. A job that waits for
+-- room in the share becomes the trial job of the subscriber.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then

@@ -31,9 +31,10 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns the number of lanes that hold exactly one worker of the slow share, which limits the workers of all slow
--- subscribers. A worker that entered the share in this script call is in no lane yet, so it counts as a lane of its
--- own. The lanes are counted once in a script call, and lane_entry adds those that come later.
+-- Returns the number of lanes that hold exactly one worker of the slow share. A lane is the deliveries of one
+-- subscriber, and the slow share is the part of the workers that all slow subscribers may hold. A worker that entered
+-- the share in this script call is in no lane yet, so the worker counts as a lane of its own. The lanes are counted
+-- once in a script call. lane_entry adds the lanes that enter the share later in the call.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -54,9 +55,9 @@ end
 -- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers that all slow
 -- subscribers, all failing ones, or all joins may hold.
 --
--- A quarter of the slow share is kept for lanes without deliveries in flight. `holds_some` is true for a lane that has
--- some. Late deliveries enter the slow share even if it is full. Lanes without deliveries may still use their quarter
--- then.
+-- A quarter of the slow share is kept for lanes (subscribers) without deliveries in flight. `holds_some` is true for a
+-- lane that has deliveries in flight. Late deliveries enter the slow share even if it is full. Even then, lanes without
+-- deliveries may still use the quarter that is kept for them.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -95,7 +96,7 @@ function lanes.add_workers(call, workers)
 end
 
 -- Returns, for each share, the number of jobs that wait for room in it. A share limits the workers that all slow
--- subscribers, all failing ones, or all joins may hold. Usually no job waits. A single command finds that out.
+-- subscribers, all failing ones, or all joins may hold. Usually no job waits, which a single command shows.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -115,8 +116,8 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Counts a worker in the slow share, which limits the workers of all slow subscribers, unless the worker counts in
--- another share. The slow share may then exceed its limit.
+-- Counts a worker in the slow share, the part of the workers that all slow subscribers may hold. The share may then
+-- exceed its limit. Does nothing if the worker counts in another share.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -129,7 +130,7 @@ end
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no worker delivers to a slow or failing subscriber or to a join, so all shares are empty. A single command
-  -- finds that out.
+  -- shows this.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))

@@ -42,7 +42,8 @@ function outboxes.work_of(entry)
 end
 
 -- Returns the packed form of a job. Without `partition`, it is the job that empties the outbox. With `partition`, it is
--- the job that moves the entries set aside for that partition, because it did not apply them in time.
+-- the job that moves the entries set aside for that partition. Entries are set aside for a partition that did not apply
+-- them in time.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end

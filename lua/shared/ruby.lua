@@ -41,8 +41,8 @@ local function new_uid(call, bid)
 end
 
 -- Puts a header before a list of events that has none, and makes the list a batch of its own. A Ruby web process
--- creates such a list if it mistakes an open batch of this bus for one of the Ruby Routemaster. It then appends events
--- under the UID of that batch, but under the Ruby kind of key.
+-- creates such a list if it mistakes an open batch of this bus for one of the Ruby Routemaster. The process then
+-- appends events under the UID of that batch, but under the Ruby kind of key.
 --
 -- Returns the UID of the new batch, its subscriber's token and its time of creation. Returns nothing if the batch of
 -- this bus no longer exists, because only that batch names the subscriber.
@@ -59,8 +59,8 @@ local function add_header(call, bid)
 end
 
 -- Adopts a stray (a batch that a Ruby process stored after the takeover): it becomes a closed batch of this bus, and
--- gets a job if it has none. Returns true if the stray was adopted, false if it cannot be, and nothing if there is no
--- stray.
+-- gets a job if it has none. Returns true if the stray was adopted, false if the stray cannot be adopted, and nothing
+-- if there is no stray.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end

@@ -61,8 +61,9 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of each subscriber, beginning with the subscriber at position `first`. Sets the number of events
--- of each in `counts`. An error at one subscriber is thrown, and `counts` then ends before that subscriber.
+-- Appends the events of each subscriber, beginning with the subscriber at position `first`. Sets `counts[i]` to the
+-- number of events of subscriber i. An error at one subscriber is thrown, and `counts` then ends before that
+-- subscriber.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
@@ -88,7 +89,7 @@ function storing.store(call, uid_seed, taken)
     calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)
     if #counts < #taken.tokens then counts[#counts + 1] = 0 end
   end
-  -- The batches that were opened so far need their jobs even after an error.
+  -- `enter` is called even after an error, because the batches that were opened so far need their jobs.
   opening.enter(call, opened)
   bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
 end

@@ -21,8 +21,8 @@ function triggers.parts(member)
 end
 
 -- Reads the definition of a trigger. Returns a table: `revision` (a text that is different in each definition),
--- `topic`, `catch_up`, `timing` (JSON), and two parts of the event's text: `head`, between its id and its time, and
--- `tail`, after its time. Returns nil if the definition is unreadable.
+-- `topic`, `catch_up`, `timing` (JSON), and two parts of the event's text. `head` is the part between the event's id
+-- and its time, and `tail` the part after its time. Returns nil if the definition is unreadable.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end

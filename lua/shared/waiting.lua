@@ -5,8 +5,8 @@ local jobs = include('jobs')
 local waiting = {}
 
 -- Adds a job to the waiting jobs of a subscriber, which are a sorted set with the time (µs) at which each job was
--- added. They are not a list, because dropping the jobs of the oldest batches would be slow: jobs that are tried again
--- stand near the end.
+-- added. A list would make it slow to drop the jobs of the oldest batches: jobs that are tried again stand near the
+-- end, and Redis would search the list for them.
 --
 -- Jobs that one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so
 -- jobs that later script calls add come after these.
