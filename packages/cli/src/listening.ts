@@ -7,8 +7,8 @@ import { type Call, collect, Failure, numberOption, textOption } from './command
 import { textOf, timeOf } from './tables.ts';
 
 /**
- * The default port on which `rtm listen` receives deliveries. `bin/receive` has the same port, and a bus that
- * `bin/start` runs may deliver to it.
+ * The default port on which `rtm listen` receives deliveries. `bin/receive` uses the same port. A bus that `bin/start`
+ * runs is allowed to deliver to this port.
  */
 const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;

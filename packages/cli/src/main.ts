@@ -3,7 +3,7 @@ import { run } from './run.ts';
 
 const { env, stdin, stdout, stderr } = process;
 
-// `rtm token list | head` closes the pipe early, which is not a failure.
+// If the reader of a pipe closes it early, as in `rtm token list | head`, this is not a failure.
 stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 0 : 2));
 
 /** The first Ctrl-C lets a command clean up. A second one ends the process. */

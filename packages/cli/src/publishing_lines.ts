@@ -21,7 +21,7 @@ const TIMEOUT_MS = 120_000;
 
 interface Chunk {
   lines: string[];
-  /** The position of each of the `lines` in the file, from 1. Error messages name it. */
+  /** The line number of each of the `lines` in the file, from 1, for error messages. */
   numbers: number[];
   bytes: number;
 }
@@ -44,8 +44,8 @@ class LinePublisher extends Routemaster {
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       const problem = await this.#postPart(topic, part);
       if (problem) {
-        // The bus also answers `body_too_large` if there are too many events. It accepts fewer at a time if their topic
-        // has many subscribers, or if the events are delayed.
+        // The bus also answers `body_too_large` if a request has too many events. The bus accepts fewer events at a
+        // time if their topic has many subscribers, or if the events are delayed.
         if (problem.code !== 'body_too_large' || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;

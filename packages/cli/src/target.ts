@@ -15,8 +15,8 @@ export interface TargetOptions {
 }
 
 /**
- * Returns the URL of the bus, which `--bus` names, and the credentials. The token is that of `--token`, or else that of
- * the entry `@NAME` in `.rtmrc`, or else that of the environment. A secret may follow the token: `TOKEN:SECRET`.
+ * Returns the URL and the credentials of the bus that `--bus` names. The token comes from `--token`, or else from the
+ * entry `@NAME` in `.rtmrc`, or else from the environment. A secret may follow the token: `TOKEN:SECRET`.
  */
 export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
@@ -25,8 +25,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // The secret of `.rtmrc` or of the environment is used only with the token that stands beside it. With another token,
-  // it would reveal a secret of another client.
+  // The secret of `.rtmrc` or of the environment is used only with the token that stands beside it there. A request
+  // with another token would reveal the secret of a different client.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };

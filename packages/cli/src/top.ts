@@ -9,7 +9,7 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const TIMEOUT_MS = 5000;
 /**
- * Time over which rates are computed, once earlier readings of that age exist. It is longer than 5 seconds, the default
+ * Rates are computed over this time, once there are readings that old. The time is longer than 5 seconds, the default
  * interval at which the bus stores its counters. In a shorter time, a counter might not change at all.
  */
 const RATES_OVER_MS = 10_000;

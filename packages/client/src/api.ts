@@ -236,7 +236,7 @@ export abstract class Api {
     return this.call('GET /deliveries/:id', { params: { id } }, options);
   }
 
-  /** Delivers a batch at once that waits for more events or for its next attempt. */
+  /** Delivers at once a batch that waits for more events or for its next attempt. */
   retryDelivery(id: string, options?: CallOptions) {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }

@@ -16,7 +16,7 @@ export class Caller {
 
   /**
    * Makes a call. Resolves with the answer if its status is 2xx. `isRepeatable` is true if the bus may do the call
-   * twice without harm. After a transient failure, such a call is repeated; any other call is repeated only if the bus
+   * twice without harm. Such a call is repeated after a transient failure. Any other call is repeated only if the bus
    * has certainly not done it. If a repeated DELETE is answered 404, an earlier attempt has probably deleted the thing,
    * so the call resolves.
    */

@@ -5,8 +5,8 @@ export interface Credentials {
   /** Returns the value of the Authorization header. Returns undefined if the bus must first send a challenge. */
   authorization(method: string, target: string): string | undefined;
   /**
-   * Takes the challenge of an answer 401 for the next requests. `answered` is the Authorization header of the refused
-   * request. Returns true if that request should be sent again.
+   * Keeps the challenge of an answer 401 for the next requests. `answered` is the Authorization header of the refused
+   * request. Returns true if the refused request should be sent again.
    */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }
@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Takes the challenge of an answer 401 for the next requests. If the refused request did not use the latest nonce,
-   * the latest nonce is kept, because another request has got it meanwhile.
+   * Keeps the challenge of an answer 401 for the next requests. If the refused request did not use the latest nonce,
+   * another request has got that nonce meanwhile, and the latest nonce is kept.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

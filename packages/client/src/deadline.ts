@@ -18,8 +18,8 @@ export interface CallOptions {
 const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * What happens when a deadline ends a call. One of these methods is called, once, unless the deadline is cleared
- * before.
+ * The methods by which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted. One
+ * of them is called, once, unless the deadline is cleared before.
  */
 interface Ending {
   late(timeoutMs: number): void;
@@ -28,8 +28,8 @@ interface Ending {
 
 /**
  * The deadlines of running calls, by the signal of their callers. A signal has one listener for all of its deadlines.
- * With a listener for each call, adding listeners would take time that grows with the square of their number, and Node
- * 20 warns of more than ten.
+ * With a listener for each call, adding listeners would take time that grows with the square of the number of calls.
+ * Node 20 would also warn of more than ten listeners.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -5,8 +5,8 @@ import type { Transport } from './transport.ts';
 
 /**
  * Events of one topic that are sent in one request. Every attempt has the same idempotency key and the same body, so
- * that a repeat stores nothing twice. Therefore an event stays in the request when its caller gives it up (at its time
- * limit, or by its signal).
+ * that a repeat stores nothing twice. Therefore an event stays in the body even after its caller gives the event up (at
+ * its time limit, or by its signal).
  */
 export class Group {
   readonly attempts = new Attempts();

@@ -18,7 +18,7 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not written as JSON yet, because as many as MAX_BUFFERED allows are written already. */
+  /** Events that are not written as JSON yet, because the limit MAX_BUFFERED is reached. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */

@@ -6,8 +6,8 @@ export type Failure = ProblemError | ConnectionError;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
 /**
- * The wait that Retry-After asks for is lengthened at random by up to this part of it. Otherwise all clients that got
- * the same wait would return together.
+ * Retry-After asks for a wait. The client makes this wait longer at random, by up to this part of it. Otherwise all
+ * clients that were asked for the same wait would return together.
  */
 const RETRY_AFTER_JITTER = 0.2;
 
@@ -34,9 +34,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws it if
-   * another attempt could make the bus do the request twice, unless the request `isRepeatable`. Throws the reason of
-   * the signal if that is aborted.
+   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws the
+   * failure if another attempt could make the bus do the request twice, unless the request `isRepeatable`. Throws the
+   * reason of the signal if the signal is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
