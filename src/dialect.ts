@@ -1,8 +1,8 @@
 import type { ErrorCode } from './errors.ts';
 
 /**
- * How the bus answers its callers. DIALECTS has everything that is different in compatibility mode; docs/migrating.md
- * explains it.
+ * The rules by which the bus answers its callers. DIALECTS has the rules with and without compatibility mode;
+ * docs/migrating.md explains the differences.
  */
 export interface Dialect {
   /** The status of an accepted publish. */
@@ -11,9 +11,9 @@ export interface Dialect {
   redirected: { reads: 301 | 308; others: 307 | 308 };
   /** Error for a caller whose credentials are correct, but whose role may not make the call. */
   wrongRole: ErrorCode & ('forbidden' | 'unauthenticated');
-  /** Error for a method that the path does not have. */
+  /** Error for a request to a path of the API with a method that this path does not have. */
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
-  /** True if a new client that chooses no token gets a secret, unless the request says otherwise. */
+  /** True if a new client that chooses no token gets a secret. The request for the new client can override this. */
   makesSecrets: boolean;
   /** True if `GET /subscriptions` shows a client all subscribers. If false, it shows only the client itself. */
   listsOthers: boolean;
@@ -27,7 +27,7 @@ export interface EventDialect {
   maxUrlLength: number;
   /** True if unknown fields of an event are dropped. If false, an event with unknown fields is refused. */
   ignoresUnknownFields: boolean;
-  /** True if a timestamp may also be false (no timestamp), be a string of digits, or have a fraction. */
+  /** True if a timestamp may also be a string of digits, have a fraction, or be false (which means no timestamp). */
   loosensTimestamps: boolean;
 }
 

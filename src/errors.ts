@@ -88,8 +88,8 @@ export class BusError extends Error {
  */
 export class StorageUnavailable extends BusError {
   /**
-   * The Redis that failed: its address on a cluster, if it is known; otherwise a name such as `Redis`. The log shows
-   * it.
+   * The Redis that failed, as the log shows it: its address if it is part of a cluster and the address is known, and
+   * otherwise a name such as `Redis`.
    */
   readonly redis: string;
 

@@ -17,11 +17,11 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
  * the array of events.
  */
 export const MAX_LEVELS = 66;
-/** Length up to which a text takes a few milliseconds to parse at worst. 5 MB of `[` would take 650 ms. */
+/** A text up to this length takes a few milliseconds to parse at worst. A text of 5 MB of `[` would take 650 ms. */
 export const SHORT_TEXT = 65_536;
 /**
- * Maximum characters that JSON needs for one byte of a text: an escape has six. Some encoders, such as Go's, write `<`
- * as `\u003c`.
+ * Maximum characters by which JSON represents one byte of a text. An escape has six characters, and some encoders, such
+ * as Go's, write even `<` as an escape: `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
 /**
@@ -54,8 +54,9 @@ const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
  * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their digits.
- * Throws bad_body if the text is not acceptable JSON. `where` names the wrong part of the request in the error's
- * detail, and `members` are added to its problem document. The parsing time is proportional to the length of the text.
+ * Throws bad_body if the text is not acceptable JSON. The error's detail begins with `where`, which names the wrong
+ * part of the request, and its problem document contains `members`. The parsing time is proportional to the length of
+ * the text.
  */
 export function parseJson(
   text: string,

@@ -6,7 +6,7 @@ import { StorageUnavailable } from './errors.ts';
 /** Maximum time for writing the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
-/** Minimum time between two lines with the same message about a Redis that is away. */
+/** Minimum time between two lines with the same message about a Redis that cannot be reached. */
 const AWAY_EVERY_MS = 60_000;
 
 export type Log = pino.Logger;
@@ -24,8 +24,9 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino that writes lines with the field `away` at most once a minute for each message and Redis.
- * While a Redis is away, everything that needs this Redis fails again and again, in each partition and thread.
+ * Returns a hook of pino that limits log lines about a Redis that cannot be reached. Such a line has the field `away`,
+ * and is written at most once a minute for each message and Redis. Without this limit there would be very many such
+ * lines, because everything that needs this Redis fails again and again, in each partition and thread.
  */
 export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();

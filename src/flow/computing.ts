@@ -1,6 +1,6 @@
 /**
- * Computing due times for so much CPU time counts as one call in the rate limit. Computing one due time usually takes
- * 50 µs, but some take a few ms.
+ * Milliseconds of CPU time, spent on computing due times, that count as one call in the rate limit. Computing one due
+ * time usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
 
@@ -19,8 +19,7 @@ export class Computing {
   }
 
   /**
-   * Number of calls by which the computing raises the cost of the request in the caller's rate limit. May be a
-   * fraction.
+   * Number of calls that the computing adds to the cost of the request in the caller's rate limit. May be a fraction.
    */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;

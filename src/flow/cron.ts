@@ -22,11 +22,13 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression in a time zone. Daylight saving is treated as croner documents it. croner itself
- * computes the times of a *fixed-time job* (an expression with one second, minute and hour). For other expressions
- * croner would try each second of an hour that daylight saving skips, in each year. That takes 80 s for
- * `* * 2 * 3 SUNL` in Berlin, because the clocks skip that hour every March. So this class works from one change of the
- * zone's offset to the next. Between two changes croner needs no zone and works on local time.
+ * The times of a cron expression in a time zone. Daylight saving is treated as croner documents it.
+ *
+ * A *fixed-time job* is an expression with one second, minute and hour. croner computes its times in the time zone. For
+ * any other expression this would be too slow: croner would try each second of an hour that daylight saving skips, in
+ * each year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s, because the clocks skip that hour every March. So for
+ * these expressions croner works on local time, without a zone, and this class goes from one change of the zone's
+ * offset to the next.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -34,8 +36,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object for the years around `year`. For an expression with one second, minute and hour it works in the
-   * time zone. Otherwise it works on local time, without a zone.
+   * The croner object for the years around `year`. It works in the time zone if the expression is a fixed-time job (one
+   * second, minute and hour). Otherwise it works on local time, without a zone.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -118,9 +120,11 @@ export class CronTimes implements Times {
   /**
    * Checks `atMs`, which croner has computed as the next time from `fromMs` on, as if the zone's offset stayed
    * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes
-   * again from there. Comparing the offset at `fromMs` and at `atMs` is nearly enough: no local time between them
-   * matches the expression, so a change that is undone in between has no effect. But where clocks are set back, a local
-   * time comes twice. So the offset is also compared a day after `fromMs` and a day before `atMs`.
+   * again from there.
+   *
+   * Comparing the offsets at `fromMs` and at `atMs` is nearly enough. No local time between the two matches the
+   * expression, so it does not matter if the offset changes there and changes back. But where clocks are set back, a
+   * local time comes twice. So the offset is also compared a day after `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])

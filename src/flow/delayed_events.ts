@@ -1,12 +1,12 @@
 import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** Maximum bytes of events on a page. A page ends after the event that reaches it. */
+/** Maximum bytes of events on a page. The event that reaches this size is the last one on its page. */
 const MAX_PAGE_BYTES = 1_048_576;
 
 /**
- * Where a delayed event stands in listings. The delayed events of a topic are sorted by due time (`at`, in ms), and
- * then by the order of acceptance (`place`).
+ * The position of a delayed event in a listing. The delayed events of a topic are sorted by due time (`at`, in ms).
+ * Those with the same due time are sorted by the order of acceptance (`place`).
  */
 export interface DelayedPlace {
   at: number;

@@ -16,16 +16,16 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const MAX_AT_ONCE = 100;
 /**
- * When so many due times are planned, no further trigger is added to the script call. One call fires 200 due times at
- * most, and leaves the rest for the next call.
+ * Number of planned due times at which planning stops. One script call fires 200 due times at most, and leaves the rest
+ * for the next call.
  */
 const MAX_TIMES = 200;
 /**
- * Maximum time for planning: computing which due times fire. After that, the script call fires what is planned so
- * far.
+ * Maximum time for planning, which means computing the due times that fire. When this time is over, the script call
+ * fires the due times that are planned so far.
  */
 const PLAN_MS = 50;
-/** Time for which due times are computed without a break. In the break, the process does other work. */
+/** Maximum time for computing due times without a break. In a break, the process does other work. */
 const TURN_MS = 5;
 
 type DueTrigger = Reply<'due_triggers'>['due'][number];
@@ -92,7 +92,7 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // If this host does not know the time zone of a trigger, the trigger must not keep others from firing.
+      // This host may not know the time zone of a trigger. Such a trigger fails alone: all others still fire.
       this.#parts.log.error(
         { trigger: trigger.name, reason: reasonOf(error) },
         'cannot compute when a trigger fires',

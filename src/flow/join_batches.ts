@@ -112,7 +112,8 @@ export class JoinBatches {
 
   /**
    * Counts the next slice of events for the join. While Redis is short of memory, counts nothing and returns
-   * 'no_memory': counting may make the join publish an event, and publishing is refused then.
+   * 'no_memory'. The reason is that counting may make the join publish an event, and no event may be published while
+   * memory is short.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
@@ -144,7 +145,7 @@ export class JoinBatches {
   /**
    * Checks whether the join may publish to the topic in `rules.then`, if that topic is in another partition. The script
    * join_events cannot check this, because it reads only one partition. Returns the reason if the join may not publish
-   * there, and undefined if it may. A topic that was deleted is created again and belongs to the join's client.
+   * there, and undefined if it may. If the topic was deleted, this check creates it again for the client of the join.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

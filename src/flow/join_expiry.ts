@@ -19,16 +19,16 @@ import {
 /** Maximum joins whose expired join keys are closed in one go. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys among which MAX_JOINS are chosen, so that clients take turns. This number is
- * larger because a client alone may have 100 joins by default.
+ * Maximum joins with expired join keys that are read. MAX_JOINS of them are chosen, so that clients take turns. MAX_DUE
+ * is larger than MAX_JOINS, because a client alone may have 100 joins by default.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
 /**
- * Stands for the rules of a join that no longer exists. The script needs some rules as an argument, but only removes
- * the join from its schedule.
+ * Placeholder for the rules of a join that no longer exists. The script needs some rules as an argument, although it
+ * only removes the join from its schedule.
  */
 const NO_RULES: JoinRules = {
   sources: [],
@@ -58,8 +58,9 @@ interface JoinExpiryParts {
  * was not met within the time that the join allows. If the join has `on_expiry`, each expired key publishes an event.
  *
  * A call of the function closes up to 100 keys of each of 100 joins. Several processes may call it at the same time. If
- * a join fails, the others still have their turn; then the first error is thrown. It is StorageFull if an event must be
- * published while memory is short, and otherwise an error of Partition.
+ * the keys of a join cannot be closed, the function still closes those of the other joins, and throws the first error
+ * at the end. The error is StorageFull if an event must be published while memory is short, and otherwise an error of
+ * Partition.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -92,7 +93,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Resolves when the queue of a join has all events of its source topics that were accepted so far, in any partition.
+ * Resolves when all events of the join's source topics that were accepted so far, in any partition, are in the queue of
+ * the join.
  */
 async function takeWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,

@@ -27,7 +27,10 @@ export function forbidden(detail: string, field?: string): BusError {
 
 type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
-/** Returns the error for a join that the script has refused. The reason is a limit or the given `topic`. */
+/**
+ * Returns the error for a join that the script has refused. The reason is either a limit, or something about one topic
+ * of the join. In the second case, `topic` is that topic.
+ */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };
   if (outcome === 'claimed_by_other')

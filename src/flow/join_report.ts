@@ -93,8 +93,8 @@ export async function readReport(
 }
 
 /**
- * Returns up to `count` open join keys, beginning with the one that was opened first. If `after` is given, begins
- * behind that place: the opening time and the text of a join key.
+ * Returns up to `count` open join keys, beginning with the one that was opened first. `after` is a place in this order:
+ * the opening time and the text of a join key. If `after` is given, the result begins behind that place.
  */
 export async function readOpenKeys(
   redis: Commands,
@@ -108,7 +108,7 @@ export async function readOpenKeys(
   const records = await redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key));
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
-    // The join key was completed, or has expired, since its place was read.
+    // The join key has no record if it was completed, or has expired, after the list of open join keys was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
     // Topics that are no longer sources of the join are left out.
@@ -129,9 +129,9 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
 }
 
 /**
- * Returns the places of up to `count` open join keys, beginning with the one that was opened first. The place of a join
- * key is its opening time and its text. If `after` is given, begins behind that place. Join keys that were opened in
- * the same ms are sorted by their text.
+ * Returns the places of up to `count` open join keys, beginning with the one that was opened first. A place is the
+ * opening time and the text of a join key. If `after` is given, the result begins behind that place. Join keys that
+ * were opened in the same ms are sorted by their text.
  */
 async function following(
   redis: Commands,

@@ -118,8 +118,8 @@ export class Joins {
   }
 
   /**
-   * Returns up to `count` open join keys of a join, beginning with the one that was opened first. If `after` is given,
-   * begins behind that place: the opening time and the text of a join key.
+   * Returns up to `count` open join keys of a join, beginning with the one that was opened first. `after` is a place in
+   * this order: the opening time and the text of a join key. If `after` is given, the result begins behind that place.
    */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions

@@ -108,8 +108,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
   };
   /**
    * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. The removal
-   * of a client first deletes the client and then its joins. So either it finds this join, or this check finds that the
-   * client is gone. Narrowing the scopes ends the client's joins in the same step.
+   * of a client first deletes the client and then its joins. So a new join cannot remain: either the removal still
+   * finds the join, or this check finds that the client is gone. Narrowing the scopes ends the client's joins in the
+   * same step.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -5,11 +5,13 @@ import type { Times } from './times.ts';
  * and a short restart of the workers is not an outage.
  */
 export const PROMPT_MS = 10_000;
-/** Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, it fires for the newest. */
+/**
+ * Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, only the newest of them fire.
+ */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. At most eleven due times are within PROMPT_MS, and one
- * script call must be able to fire for all of them. Those left for a later script call might be too late by then.
+ * Maximum due times for which one script call fires a trigger. It must be at least eleven, the most due times that can
+ * be within PROMPT_MS. A due time that is left for a later script call might be too late by then.
  */
 const MAX_AT_ONCE = 100;
 
@@ -18,7 +20,7 @@ export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
  * Says for which due times a trigger fires, among those from the stored due time up to now. The stored due time is the
- * first for which the trigger has not fired, and which was not missed either.
+ * first that the trigger has neither fired for nor missed.
  */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
@@ -38,7 +40,7 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time: the first for which the trigger has not fired, and which was not missed either. */
+  /** The stored due time: the first that the trigger has neither fired for nor missed. */
   dueMs: number;
   nowMs: number;
 }
@@ -57,9 +59,9 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Finds the first due time for which the trigger fires, by going forward from the stored due time or backward from
-  // now, whichever takes fewer steps. Forward is shorter when earlier script calls have begun to catch up: only a few
-  // more due times were missed since then.
+  // Finds the first due time for which the trigger fires. It counts forward from the stored due time or backward from
+  // now, whichever takes fewer steps. Forward takes few steps if earlier script calls have begun to catch up, because
+  // only a few due times were missed since then.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);

@@ -8,8 +8,8 @@ import type { Wanted } from './triggers.ts';
 
 /**
  * Returns what to store when a client creates or changes a trigger. If the schedule does not change, the stored due
- * time does not change either, even if it has passed during a pause. Otherwise the first time from now on is due next.
- * Throws bad_trigger if the schedule has no such time.
+ * time does not change either, even if it has passed during a pause. Otherwise the next due time is the first time of
+ * the schedule from now on. Throws bad_trigger if the schedule has no time from now on.
  */
 export function wanted(
   body: TriggerBody,
