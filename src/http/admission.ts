@@ -22,7 +22,7 @@ const PACE_BURST_MS = 250;
 const LOOK_EVERY_MS = 50;
 
 /**
- * What the requests of one client, or of all clients, hold together: their number, and the bytes reserved for their
+ * The requests that one client has, or all clients together have: their number, and the bytes reserved for their
  * bodies.
  */
 interface Holding {
@@ -32,7 +32,7 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses further requests at once. One client may hold at most as much as is free for all others. So a
+ * a process refuses further requests at once. One client may hold at most as much of the limit as is still free. So a
  * client that is alone may hold half of the limit.
  */
 export class Admission {
@@ -81,8 +81,8 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // `#makeRoom` ends the reservations of bodies that stall. The reservation that needs more bytes may be one of
-      // them.
+      // `#makeRoom` ends the reservations of bodies that stall. It may have ended the reservation that needs more
+      // bytes.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);

@@ -60,8 +60,8 @@ async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string
 }
 
 /**
- * Headers that make a browser treat an answer as data. The browser runs nothing in it, shows it in no frame, and
- * keeps no copy. The headers that Helmet has for web pages are left out.
+ * Headers that make a browser treat an answer as data. The browser runs nothing in it, shows it in no frame, and keeps
+ * no copy. Further headers that the library Helmet sets for web pages are left out.
  */
 export const BROWSER_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -72,7 +72,7 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** Value of the header by which browsers use only https for a year (in seconds). */
+/** Value of the header that makes browsers use only https for this bus. The number is a year, in seconds. */
 const HTTPS_ONLY = 'max-age=31536000';
 
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));

@@ -23,7 +23,7 @@ const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
  * Prepares a request with `Expect: 100-continue`. If the request is answered before its body was asked for, the
- * connection must end: nobody could tell whether the next bytes are the body or another request.
+ * connection must end. Otherwise the bus could not tell whether the next bytes are the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -35,8 +35,8 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
 }
 
 /**
- * Throws bad_body if the connection is already closed. Otherwise `readBytes` would wait for ever for an event of the
- * connection.
+ * Throws bad_body if the connection is already closed. Without this check, `readBytes` would wait for ever for an event
+ * of the closed connection.
  */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();

@@ -21,9 +21,10 @@ export class CallLimits {
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
   /**
-   * One call of a client that reads and one that changes something are worked on at a time. Its other calls, up to
-   * MAX_AT_ONCE, wait for their turn. With sixteen lists of 1,000 dead letters at a time, a publish of another client
-   * waited for half a second, and for 20 to 55 ms with two. A list does not wait until a long change has ended.
+   * For each client, one call that reads and one call that changes something are handled at a time. Other calls of the
+   * client, up to MAX_AT_ONCE, wait for their turn. When sixteen lists of 1,000 dead letters were handled at a time, a
+   * publish of another client waited for half a second; with two lists it waited for 20 to 55 ms. A list does not wait
+   * for a long change, because reads and changes have separate turns.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -61,7 +62,7 @@ export class CallLimits {
     // The socket is watched too. If the connection closes, Node emits no `close` on a response that still waits for an
     // earlier response.
     const { socket } = response.req;
-    // A connection that has ended meanwhile would never be counted out again.
+    // If the connection has closed meanwhile, no `close` event follows that would end the count of this call.
     if (socket.destroyed) return;
     this.#underWay.set(client, underWay + 1);
     const end = () => {
@@ -76,9 +77,9 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call of a client or makes a part of a long answer. If another call of this client that
-   * reads is worked on, a call that reads waits for it to end, and likewise for calls that change something. Resolves or
-   * rejects as `work` does.
+   * Runs `work`, which handles a call of a client or makes a part of a long answer. Of the client's calls that read,
+   * one runs at a time, and the others wait. The same is true of its calls that change something. Resolves or rejects
+   * as `work` does.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();

@@ -8,8 +8,8 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const MAX_DUE = 4;
 /**
- * Maximum bytes that the HTTP parser gets at once, because it emits all requests in them. A single read can bring 64
- * KiB with 3,600 requests, each of which takes 15 µs.
+ * Maximum bytes that the HTTP parser gets at once. The parser emits all requests in these bytes at once, and each takes
+ * 15 µs. A single read can bring 64 KiB with 3,600 requests.
  */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
@@ -42,8 +42,8 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are not parsed yet. It may be too low, but never too high. If
-   * headers and the start of the body were parsed together, the length of both is subtracted.
+   * Number of bytes of the last request's body that are not parsed yet. The number may be too low, but never too high.
+   * It is too low if headers and the start of the body were parsed together, because the length of both is subtracted.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -64,8 +64,8 @@ export class Connection {
   }
 
   /**
-   * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way, perhaps at
-   * once.
+   * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way. This may be
+   * at once.
    */
   begin(response: ServerResponse, start: () => void): void {
     if (this.#held.length > 0 || !this.#hasRoom()) this.#held.push({ response, start });
@@ -110,9 +110,10 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse. Up to SLICE_BYTES are returned as they are. Of more bytes, those of a body are
-   * returned whole, because the parser emits no request for them. Otherwise at most SLICE_BYTES are returned, up to the
-   * end of the first headers: only parsed headers tell the length of the body that follows.
+   * Returns the next bytes to parse. If at most SLICE_BYTES have arrived, returns all of them. If more have arrived and
+   * they begin with bytes of a body, returns all of these, because the parser emits no request for them. Otherwise
+   * returns at most SLICE_BYTES, and stops at the end of the first headers, because only parsed headers tell the length
+   * of the body that follows.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

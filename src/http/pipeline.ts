@@ -100,7 +100,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) {
-        // Sixteen calls that are refused at once take a turn of the event loop 8 ms, so they share the budget too.
+        // Refused calls share the work budget too, because refusing sixteen calls in one turn of the event loop takes 8
+        // ms.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);
@@ -171,8 +172,8 @@ export class Pipeline {
   }
 
   /**
-   * Calls the handler of a route. If the call changes something and is not frequent, first checks the credentials
-   * again.
+   * Calls the handler of a route. Before that, checks the credentials again, unless the call only reads or its route is
+   * frequent (see `Route.isFrequent`).
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -180,8 +181,8 @@ export class Pipeline {
   }
 
   /**
-   * Runs `work` for a caller. If the rate of the caller is limited, `work` waits while another call of this caller that
-   * reads, or changes something, as this one does, is being handled (see CallLimits).
+   * Runs `work` for a caller. If the rate of the caller is limited, one of its calls that read runs at a time, and one
+   * of its calls that change something; its other calls wait (see CallLimits).
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
@@ -193,7 +194,7 @@ export class Pipeline {
 
   /**
    * Returns the answer of a handler. If the handler makes the body in pieces, each piece is made through `#inTurn`, so
-   * that a long answer takes turns with other calls of the same caller.
+   * that other calls of the same caller can run between two pieces of a long answer.
    */
   #inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
@@ -299,7 +300,9 @@ function takesBody(route: Route): boolean {
   return route.body !== undefined || route.form !== undefined || route.takesText === true;
 }
 
-/** Reads the body as JSON, whatever its content type, because clients of the Ruby Routemaster send any. */
+/**
+ * Reads the body as JSON. The content type is ignored, because clients of the Ruby Routemaster send any content type.
+ */
 function readBody({ body }: Route, text: string): unknown {
   if (!body) return undefined;
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

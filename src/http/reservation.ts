@@ -45,14 +45,14 @@ interface Room {
 }
 
 /**
- * What one request of a client holds in Admission: it counts as one request, and it reserves bytes of memory for its
- * body.
+ * The part of Admission's limits that one request of a client uses: it counts as one request, and reserves bytes of
+ * memory for its body.
  */
 export class Reservation {
   readonly client: string;
   /**
-   * The bytes that are reserved: at first the announced bytes, and more if more arrive. Of a slow body, only the bytes
-   * that have arrived stay reserved (see `giveAhead`).
+   * The bytes that are reserved: at first the announced bytes, and more if more arrive. If the body is slow, only the
+   * bytes that have arrived stay reserved (see `giveAhead`).
    */
   heldBytes = 0;
   /**

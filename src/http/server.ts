@@ -89,8 +89,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node can also ignore
-    // the header itself. But Node would then skip a malformed body, and all bytes after it, without an answer.
+    // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node has an option
+    // to ignore this header, but it would then skip a malformed body, and all bytes after it, without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -126,9 +126,9 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes those that
-   * are left. Connections that have sent no request yet are closed at once: routers may open some in advance, and Node
-   * does not count them as idle.
+   * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes the
+   * connections that are still open. Connections that have sent no request yet are closed at once, because routers may
+   * open some in advance, and Node does not count them as idle.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));

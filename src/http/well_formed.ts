@@ -43,15 +43,15 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   if (isPage && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
-  // A page of another site could otherwise use the credentials of the browser's user, because browsers send them with
-  // such requests.
+  // If a page of another site makes a browser send a request, the browser adds the credentials of its user. So without
+  // this check, such a page could use these credentials.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
 
 /**
- * True for a request that follows a link, on another site, to a page of the console. The browser sends no cookie with
- * such a request, so the person sees the login.
+ * True for a request that a browser sends when a person follows a link on another site to a page of the console. The
+ * browser sends no cookie with such a request, so the person sees the login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';
