@@ -29,8 +29,8 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped from one subscriber. `events` is the number of all dropped events, and `queued` the
- * number of those that were in batches, not in dead letters.
+ * The data of one subscriber that one script call has dropped. `events` is the number of all dropped events. `queued`
+ * is the number of those that were in batches; the others were in dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
@@ -51,8 +51,8 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
  * more than the low mark. It drops records of past deliveries first, then dead letters and batches, and delayed events
  * last. The policy `fair`, the default, takes dead letters and batches only from the clients that hold most
  * (fair_share.ts). The policy `oldest` takes the oldest ones, whichever client holds them. If data that cannot be
- * dropped exceeds the high mark, the job only drops records, and logs an error. If a Redis has several
- * partitions, the job of each partition drops its own data only, but takes into account what the others hold.
+ * dropped exceeds the high mark, the job only drops records, and logs an error. If a Redis has several partitions, each
+ * has a job that drops only data of its own partition, but takes into account the data of the other partitions.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -121,9 +121,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis reaches the target earlier. It never drops more, even if Redis still
-   * seems to use too much: Redis measures the buffers of its clients once a second, and until then a large buffer looks
-   * like stored data. The caller measures again, and makes a new plan if necessary.
+   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more than planned, even if Redis
+   * still seems to store too much: Redis measures the buffers of its clients only once a second, and until then a large
+   * buffer looks like stored data. The caller measures again, and makes a new plan if necessary.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -203,8 +203,9 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 }
 
 /**
- * Returns what is left of the plan after a script call. A cut is a request to drop data of one subscriber or of all. A
- * spent cut leaves the plan: nothing else can be dropped for it, because workers are delivering the remaining batches.
+ * Returns what is left of the plan after a script call. The plan consists of cuts: requests to drop data of one
+ * subscriber or of all. A cut is spent, and leaves the plan, when workers are delivering all the batches that it could
+ * still drop.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

@@ -55,8 +55,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The record of the bulk is read again. Either all dead letters of one subscriber are done, and the record now
-        // names the next subscriber, or another worker has meanwhile done the same work.
+        // The record of the bulk is read again for one of two reasons. Either all dead letters of one subscriber are
+        // done, and the record now names the next subscriber; or another worker has meanwhile done the same work.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {

@@ -8,8 +8,8 @@ export interface Holding {
 }
 
 /**
- * A request to drop at most this number of batches and dead letters, oldest first: those of the subscriber `token` or,
- * without `token`, those of all subscribers.
+ * A request to drop up to `maxDeleted` batches and dead letters, oldest first. It takes those of the subscriber
+ * `token`, or those of all subscribers if there is no `token`.
  */
 export interface Cut {
   token?: string;
@@ -40,8 +40,8 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
 }
 
 /**
- * Returns the share: the number of bytes to which each client that holds more must be cut, so that `freeBytes` become
- * free in all. It is 0 if everything must be dropped.
+ * Returns the share: the number of bytes that each client may keep, so that `freeBytes` become free in all. Clients
+ * that hold more are cut to the share. The share is 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
@@ -54,8 +54,8 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 }
 
 /**
- * Returns a single cut (a request to drop data) that drops the oldest batches of all subscribers: the number that frees
- * `freeBytes` by estimate.
+ * Returns a single cut (a request to drop data) for the oldest batches of all subscribers. It drops as many batches as
+ * free `freeBytes` by estimate.
  */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));

@@ -63,8 +63,8 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // A full Redis may have several partitions. Each of them gets an autodrop job, because a job drops only data of its
-    // own partition.
+    // A full Redis may have several partitions. An autodrop job is queued in each of them, because a job drops only
+    // data of its own partition.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {

@@ -13,9 +13,9 @@ import type { Partitions } from '../store/partitions.ts';
  */
 const TURN_MS = 500;
 /**
- * What happens to an outbox job after an error of the bus itself: the job runs again after ten seconds. It is never
+ * Used when an outbox job fails by an error of the bus itself: the job runs again after ten seconds. The job is never
  * given up, because its entries must not be lost. The pause is long, because the error may last, and each attempt logs
- * it.
+ * the error.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 

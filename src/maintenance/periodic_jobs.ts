@@ -15,7 +15,7 @@ export interface PeriodicJob {
   name: string;
   /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
   everyMs: number;
-  /** True if a process queues it in all partitions as soon as it starts, and not in one partition after the other. */
+  /** True if a starting process queues the job in all partitions at once, and not in one partition after the other. */
   isUrgent?: boolean;
   /**
    * Does the work of the job once. If `signal` is aborted, the work should end soon. If `run` throws, the job runs
@@ -37,18 +37,19 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
   // Only the job of the control partition sends the figures, because they are the figures of the whole bus. With
-  // Prometheus no job sends any, because Prometheus fetches the figures itself.
+  // Prometheus no job sends figures, because Prometheus fetches them itself.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // The interval is only a fallback. A process that notices, while it stores something, that memory is short queues
-    // this job at once.
+    // The interval is only a fallback. If a process stores something and notices that memory is short, it queues this
+    // job at once.
     { name: 'autodrop', everyMs: isAlone ? 30_000 : 120_000, run: (signal) => autodrop.run(signal) },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
-    // Makes due jobs instant if the scheduler, which normally does that, cannot.
+    // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler
+    // cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Deliveries wait for it when workers were killed. If its ticker waited for its turn, a process that is killed again
-    // before that would never scrub the last partitions.
+    // Gives back the jobs of killed workers, for which deliveries wait. The job is urgent: if it were queued in one
+    // partition after the other, a process that is soon killed again would never queue it in the last partitions.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,

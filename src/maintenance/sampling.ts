@@ -74,7 +74,7 @@ function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Par
   return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
-/** Logs which partitions are missing in the figures, whenever the missing ones change. */
+/** Logs which partitions are missing in the figures. Logs this only when it has changed since the last time. */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';

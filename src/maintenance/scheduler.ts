@@ -81,7 +81,7 @@ export class Scheduler {
   /**
    * Begins to publish the due entries of one kind of the agenda, if there are any. Returns the ms until the first entry
    * of this kind is due, or Infinity if there is none. Also returns Infinity while entries are being published, because
-   * the end of that wakes the scheduler.
+   * the scheduler is woken when that ends.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

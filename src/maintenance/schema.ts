@@ -104,8 +104,8 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
 }
 
 /**
- * Throws BootError if the server cannot run the bus's scripts, as some servers that resemble Redis cannot. Otherwise the
- * bus would start, and calls would fail later.
+ * Throws BootError if the server cannot run the bus's scripts. Some servers that resemble Redis cannot. Without this
+ * check the bus would start, and calls would fail later.
  */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =

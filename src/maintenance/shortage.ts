@@ -86,10 +86,12 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 
 /**
  * Returns the size to which autodrop should reduce the stored data: usually the low mark. If data that cannot be
- * dropped exceeds the low mark, the result is halfway between the size of that data and the high mark. Entries in
- * outboxes cannot be dropped, but become batches as soon as they are moved. Moving them needs free memory. So if only
- * outboxes between partitions of this Redis raise the other data above the high mark, the result is halfway between the
- * high mark and the memory limit.
+ * dropped exceeds the low mark, the size is halfway between the size of that data and the high mark. If it exceeds the
+ * high mark, autodrop cannot help, and the result is undefined.
+ *
+ * There is one exception. Entries in outboxes cannot be dropped, but become batches as soon as they are moved, and
+ * moving them needs free memory. So if that data exceeds the high mark only because of outboxes between partitions of
+ * this Redis, the size is halfway between the high mark and the memory limit.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
@@ -102,9 +104,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures to estimate the bytes of all. Measuring 500
- * takes Redis about 1 ms. Suppose 1 % of the batches have 90 % of the bytes: with a sample of 500, the standard
- * deviation of the estimate is a quarter of the true value, and with 100 it is more than half.
+ * Maximum batches, and maximum dead letters, that one script call measures as a sample, from which the bytes of all are
+ * estimated. Measuring 500 takes Redis about 1 ms. Suppose 1 % of the batches have 90 % of the bytes: with a sample of
+ * 500, the standard deviation of the estimate is a quarter of the true value, and with 100 it is more than half.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

@@ -11,10 +11,12 @@ interface CrossingParts {
 }
 
 /**
- * Repairs the data that must agree between partitions. The home partition of a topic must have a mark for each other
- * partition with subscribers of the topic, and no further marks. An outbox (work for other partitions) that is not
- * empty must have a job. These repairs are not reported, because none of them shows a bug: a surplus mark may come from
- * a change of subscriptions that was cut off, and the other faults arise only if a Redis loses writes.
+ * Repairs the data that must agree between partitions. A topic is stored in one partition, its home. The home must have
+ * a mark for each other partition with subscribers of the topic, and no further marks. An outbox (work for other
+ * partitions) that is not empty must have a job.
+ *
+ * These repairs are not reported, because none of them shows a bug. A surplus mark may come from a change of
+ * subscriptions that was cut off. The other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -24,8 +26,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks of the topics whose home is this partition, by counting subscribers in the partitions that are
- * marked. A mark names another partition that has subscribers of the topic.
+ * Corrects the marks of the topics that are stored in this partition, their home. A mark names another partition that
+ * has subscribers of the topic. To check a mark, the subscribers in the partition that it names are counted.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -46,8 +48,8 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
 }
 
 /**
- * Sets missing marks of topics that have subscribers in this partition, but their home in another. A mark is stored in
- * the home partition of a topic, and names another partition that has subscribers of it.
+ * Sets missing marks of topics that have subscribers in this partition, but are stored in another partition, their
+ * home. A mark is stored in the home of a topic, and names another partition that has subscribers of the topic.
  */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -60,7 +62,7 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
 }
 
 /**
- * Queues a job for each list of outbox entries (work for other partitions) that is not empty. Does nothing if the job
+ * Queues a job for each list of outbox entries (work for other partitions) that is not empty. A job is not queued if it
  * is queued already, or if a living worker holds it.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {

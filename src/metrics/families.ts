@@ -34,7 +34,7 @@ const gauge = family('gauge', '');
 /**
  * All counters except those of histograms. Times are in ms. The tag `queue` is the token of a subscriber, except where
  * its values are main and aux. The counters from the first one to `process` have the names and tags that the Ruby
- * Routemaster gave them. So the totals that a Ruby Routemaster stored are continued.
+ * Routemaster gave them. So they continue the totals that a Ruby Routemaster stored.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),

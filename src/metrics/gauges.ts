@@ -91,9 +91,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait to be moved to other partitions, or nothing if there is only one partition. The entry
- * `any` has the bytes in the outboxes. The other entries have the position of a partition as their name, and the bytes
- * that are set aside for it, because it did not apply them in time.
+ * Returns how many bytes wait to be moved to other partitions. The entry `any` has the bytes in the outboxes. The other
+ * entries are named by the position of a partition. They have the bytes that are set aside for this partition, because
+ * it did not apply them in time. If there is only one partition, the result is empty.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -107,8 +107,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. Its due time is then
- * infinity.
+ * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. The due time of an
+ * idle trigger is infinity.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -190,13 +190,13 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
       redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
       redis.smembers(keys.jobs_pending_index(queue)),
     ]);
-    // A worker's list exists only while it holds a job.
+    // A worker has a list only while it holds a job, so the number of lists is the number of held jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting. It waits until
-    // another delivery to its subscriber ends, until its paused subscriber is resumed, until fewer workers deliver to
-    // subscribers of the same kind (see SHARES), or until the quarantine process takes it. The quarantine process
-    // delivers batches that may have killed a worker.
+    // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting. It waits for one
+    // of these: the end of another delivery to its subscriber, the end of the subscriber's pause, fewer deliveries to
+    // subscribers of the same kind (see SHARES), or the quarantine process, which delivers batches that may have killed
+    // a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

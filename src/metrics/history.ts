@@ -180,7 +180,7 @@ interface Change {
 /**
  * Returns the change of a subject's figures from each sample of the bus to the next. A subject is the bus, a topic or a
  * subscriber. `sampled` has the numbers of the steps of time in which the bus was sampled. A subject without an entry
- * in such a step counts as unchanged, although it may only have been less busy than the others.
+ * in such a step counts as unchanged. This can be wrong, because a subject that is less busy than others gets no entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

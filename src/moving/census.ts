@@ -16,9 +16,9 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * What a move counts in the source and in the target, to check that both numbers are equal. A row has the words for the
- * report, the name of the counted keys in the layout, and the unit. None of this data expires by itself, which would
- * make the numbers differ.
+ * The data that a move counts in the source and in the target, to check that both numbers are equal. A row has the
+ * words for the report, the name of the counted keys in the layout, and the unit. None of this data expires by itself;
+ * otherwise the numbers would differ.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -88,7 +88,10 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }
 
-/** Returns those numbers of a census that a move compares, under the words by which the report names them. */
+/**
+ * Returns the numbers of a census that a move compares. The key of each number is the words by which the report names
+ * it.
+ */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(
     COUNTED.map(([what, name, unit]) => {

@@ -88,7 +88,7 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
   }
 }
 
-/** True if the target has a bus whose keys have no hash tags: one with a single partition. */
+/** True if the target has a bus with a single partition. The keys of such a bus have no hash tags. */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
   return (await partitions.control.master.forKey(key).call((redis) => redis.exists(key))) === 1;

@@ -2,7 +2,10 @@ import { packJob, QUEUES } from '../../store/job.ts';
 import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Names that a sweep collects while it scans all keys. The later parts of the sweep check what has these names. */
+/**
+ * Names of subscribers, topics, jobs and so on that a sweep collects while it scans all keys. The later parts of the
+ * sweep check the data with these names.
+ */
 export interface Seen {
   /** Subscribers with queued batches. */
   queued: Set<string>;
@@ -84,8 +87,8 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // A key `dead_letter:about:{bid}` also begins with `dead_letter:`, but is no dead letter. The rest of it,
-  // `about:{bid}`, contains a colon, which no batch id does.
+  // A key `dead_letter:about:{bid}` also begins with `dead_letter:`, but is no dead letter. The text behind that
+  // beginning is `about:{bid}`. It contains a colon, which no batch id does.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -132,8 +135,8 @@ function memberOf(key: string): string {
 }
 
 /**
- * Collects batches that seem to have no job. Some may have one, because batches and jobs are not read at the same
- * moment.
+ * Collects batches that seem to have no job. Some of these batches may have a job after all, because batches and jobs
+ * are not read at the same moment.
  */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {

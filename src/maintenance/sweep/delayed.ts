@@ -3,8 +3,8 @@ import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum delayed events for which one script call checks that the sorted set of due times has them. It is low, because
- * the call reads the whole texts of the events.
+ * Maximum delayed events for which one script call checks that the sorted set of due times has them. The number is low,
+ * because the call reads the whole texts of the events.
  */
 const TEXTS = 50;
 

@@ -2,8 +2,9 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs the lanes, leases and shares of workers. A share limits how many workers deliver to slow subscribers, to
- * failing ones, or for joins, at the same time. `holding` has the ids of the workers that were seen with a job.
+ * Repairs the lanes, leases and shares of workers. The lane of a subscriber has the workers that deliver to it. A share
+ * limits how many workers deliver to slow subscribers, to failing ones, or for joins, at the same time. `holding` has
+ * the ids of the workers that were seen with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -24,7 +25,7 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // The script must run even if there are no workers, because it also checks the number of deliveries in each lane.
+  // The script must run even if there are no workers, because it also checks the number of workers in each lane.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 

@@ -5,7 +5,7 @@ import type { Walk } from './walk.ts';
 
 /**
  * Removes what earlier releases have left in Redis: topics that nobody uses, and counters about topics and subscribers
- * that no longer exist. They are not reported as findings.
+ * that no longer exist. These leftovers are not reported as findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const { keys } = walk.partition;
@@ -23,7 +23,7 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 
 /**
  * Reads a field of the hash `counters`. Returns undefined if the counter is for the whole bus. Otherwise returns the
- * topic or subscriber that the counter is for, the field itself, and `total`. The field `total` takes over the count
+ * topic or subscriber that the counter is for, the field itself, and `total`: the field to which the count is added
  * when the topic or subscriber is removed.
  */
 function seriesIn(field: Buffer) {

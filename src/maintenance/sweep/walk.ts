@@ -44,7 +44,7 @@ export class Walk {
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
   #restDueMs = 0;
-  /** Those of SINGLE_KEYS that the scan of all keys has found; undefined before that scan. */
+  /** The keys of SINGLE_KEYS that the scan of all keys has found. Undefined before that scan. */
   #present: ReadonlySet<string> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
