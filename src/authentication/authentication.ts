@@ -51,7 +51,7 @@ export class Authentication {
   constructor({ rootKey, viewerKey, clients, nonces, limiter, md5, log }: AuthenticationOptions) {
     this.#clients = clients;
     this.#credentials = new Credentials(rootKey, clients, viewerKey);
-    this.#basic = new Basic(this.#credentials);
+    this.#basic = new Basic(this.#credentials, clients);
     this.#digest = new Digest(this.#credentials, nonces, { md5 });
     this.#nonces = nonces;
     this.#limiter = limiter;
