@@ -8,11 +8,15 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes the job that a worker held, and makes its batch a dead letter. The caller has
--- already taken the job from the worker. If the subscriber has left, the batch is deleted instead. A waiting job of the
--- subscriber becomes instant. `failure` has the batch (`bid`), the `reason`, the attempt as JSON (nil if the history
--- has it already), and what the failure costs the subscriber: `damage` (health points) and `throttle_ms`. Returns the
--- number of events in the dead letter (0 if there is none), and the token of the subscriber if the batch existed.
+-- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, the batch
+-- is deleted instead. Afterwards a waiting job of the subscriber becomes instant. The caller has already taken the job
+-- from the worker.
+--
+-- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if the history has it already), and the
+-- cost to the subscriber: `damage` (health points) and `throttle_ms`, the time without deliveries.
+--
+-- Returns two values: the number of events in the dead letter (0 if there is none), and the subscriber's token (false
+-- if the batch no longer exists).
 function burying.end_delivery(call, q, worker, job, failure)
   local keys, bid = call.keys, failure.bid
   redis.call('SREM', keys.jobs_index(q), job)

@@ -18,8 +18,8 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. Instant jobs are popped in groups of that size, and `put_back` returns those that were not tried. `kind`
--- is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
+-- need a job. Instant jobs are popped in groups of that size (`popped`), and `put_back` pushes those that were not
+-- tried back to the queue. `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
 --
 -- `sharing` has, for each share, the number of jobs that waited for room in it when the call began. A share is the part
 -- of the workers that all slow subscribers, all failing ones, or all joins may hold. When the call takes such a job,
@@ -35,8 +35,8 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Adopts a batch that a Ruby process has stored since the bus took over its Redis. Returns the first items of the
--- adopted batch.
+-- Adopts a batch that a Ruby process has stored since the bus took over the Redis of a Ruby Routemaster. Returns the
+-- first items of the adopted batch.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
@@ -71,9 +71,10 @@ local function set_aside(call, choice, job, bid, begun)
   return true
 end
 
--- Returns the next job that can run, the UID of its batch, and the first items of the batch's list. The job is then
--- pending with the worker. Returns nothing if no job can run, or if too many jobs were skipped. If `lane_entry.enter`
--- throws, the job is in no state until a sweep finds it. Only this job is affected.
+-- Returns three values: the next job that can run, the UID of its batch, and the first items of the batch's list (the
+-- last two are nil if the job delivers no batch). The job is then pending with the worker. Returns nothing if no job
+-- can run, or if too many jobs were skipped. If `lane_entry.enter` throws, the job is in no state until a sweep finds
+-- it. Only this job is affected.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)

@@ -23,15 +23,15 @@ local CHUNK = 100
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
--- first items.
+-- first items: start[3] is the number of attempts. A batch that was attempted before has no limit on its events.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns items of a batch's list, and true if these items are known to be too many for one delivery. Stops reading
--- when the items have too many events or bytes. The bytes of the items that were read last are not counted here,
--- because the caller counts them.
+-- Returns two values: the items of a batch's list, and true if these items are known to be too many for one delivery.
+-- Stops reading when the items have too many events or bytes. The bytes of the items that were read last are not
+-- counted here, so the caller must check the bytes even if the second value is false.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -48,7 +48,8 @@ local function read_items(call, bid, start, limits)
   return list, #list - batches.HEADER > limits.events
 end
 
--- Returns the position of the last item that fits into one delivery. The first event always fits.
+-- Returns the position of the last item that fits into one delivery. The first event always goes in, however large it
+-- is.
 local function last_that_fits(list, limits)
   local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
   while last < #list and last - batches.HEADER < limits.events do
@@ -59,8 +60,11 @@ local function last_that_fits(list, limits)
   return last
 end
 
--- Adds as many events of a batch to the reply as one delivery may have. Returns the items that were read, the position
--- of the last one that was added, the number of added reply items (pieces.lua), and whether the batch has more events.
+-- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
+--   list    the items of the batch that were read
+--   last    the position in `list` of the last event that was added
+--   count   how many reply items the added events became (pieces.lua)
+--   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
   local list, is_cut = read_items(call, bid, start, limits)
@@ -77,10 +81,12 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score of a new batch that takes the first events of the batch `bid`, for the subscriber's index. The
--- score is less than that of `bid` by `events_left` (the number of events that stay in `bid`), but more than the scores
--- of all older batches. So if several workers take parts of `bid`, each part comes after the earlier ones. An `ordered`
--- subscriber has no older batch here, because only its oldest batch is delivered.
+-- Returns the score, in the subscriber's index, of a new batch that takes the first events of the batch `bid`. The
+-- score is that of `bid` minus `events_left`, the number of events that stay in `bid`. `events_left` shrinks with each
+-- split, so each new batch comes after the earlier ones, and all of them come before `bid`.
+--
+-- The score is also raised above that of the next older batch, which can give two new batches the same score. This
+-- cannot happen to an `ordered` subscriber: only its oldest batch is delivered, so there is no older one.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
@@ -88,9 +94,9 @@ local function place_of_part(index, bid, created_ms, events_left)
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Splits a batch: moves its items up to the position `last` to a new batch, which has no attempts yet. The worker gets
--- the job of the new batch. The job of the old batch becomes instant again. Returns the UID and the job of the new
--- batch.
+-- Splits a batch: moves its events up to the position `last` in `list` to a new batch, which has no attempts yet. The
+-- worker gets the job of the new batch. The job of the old batch becomes instant again. Returns the UID and the job of
+-- the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }
@@ -106,7 +112,7 @@ function cutting.cut(call, given, worker, bid, list, last)
   local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
   redis.call('ZADD', keys.batches_queued(token), place, head)
   redis.call('HINCRBY', keys.gauge_batches(), token, 1)
-  -- The number `cuts` changes each time a batch is split. A sweep that is counting the batches of this subscriber
+  -- The field `cuts` changes each time a batch is split. A sweep that is counting the batches of this subscriber
   -- notices the change, and counts again.
   redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
   redis.call('SADD', keys.jobs_index(q), job)

@@ -16,10 +16,10 @@ local subscribers = include('subscribers')
 local waiting = include('waiting')
 local finishing = {}
 
--- Makes the table that collects the changes for the finished jobs. `taken` has, for each subscriber, the accepted
--- batches, their number of events, the health points gained, the duration of the last delivery (ms), and the records
--- for the delivery log. `undelivered` has the records of batches whose subscriber had left before a worker acquired
--- them.
+-- Makes the table that collects the changes for the finished jobs. `lists` and `attempts` have the keys of the batches'
+-- lists and histories. `taken` has, for each subscriber, the accepted batches, their number of events, the health
+-- points gained, the duration of the last delivery (ms), and the records for the delivery log. `undelivered` has the
+-- records of batches whose subscriber had left before a worker acquired them.
 --
 -- `closed` has the time (ms, as text) at which each batch was closed. A batch that was filled by its first events was
 -- never open, and is not in it.
@@ -30,7 +30,8 @@ local function collection(args, closed)
   }
 end
 
--- Adds the record of a batch, which is for the delivery log, to the collected changes. Does nothing if the log is off.
+-- Adds the delivery log's record of a batch to the collected changes. Does nothing if the log is off. If the log is on
+-- but the job has no record (`each.record`), its batch was not delivered, because its subscriber had left.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -141,9 +142,9 @@ end
 -- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the script: q,
 -- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log.
 --
--- Returns a list with the number of events of each job's batch, or false if the worker does not hold the job. Also
--- returns whether waiting jobs became instant. These are not announced to other workers, so the caller must assign them
--- to workers or announce them.
+-- Returns two values. The first is a list: for each job, the number of events in its batch, or false if the worker does
+-- not hold the job. The second is true if waiting jobs became instant. These jobs are not announced to other workers,
+-- so the caller must assign them to workers or announce them.
 function finishing.finish_all(call, args, finished)
   local workers, bids, removed = {}, {}, {}
   if #finished == 0 then return removed, false end

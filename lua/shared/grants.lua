@@ -22,6 +22,7 @@ local MAX_BYTES = 1000000
 
 -- Makes the table to which the grants (the jobs that one script call assigns to workers) are added:
 --   uids         makes the UIDs of batches that are split off larger ones
+--   choice       the working state of choosing.lua; `reader`: that of lane_entry.lua
 --   list         the grants
 --   pieces       the items of acquire's reply. Acquire sets the first one last: it describes the grants. The others
 --                are the packed jobs of the grants, each followed by the texts of its events.
@@ -139,8 +140,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the leases that the script call gives, the workers that got a job, and the lanes that they entered. Returns
--- the subscribers of the batches, as `describe_subscribers` does.
+-- Stores the leases that the script call gives, the workers that got a job, and the lanes that they entered. Returns a
+-- flat list of the subscribers of the granted batches: each token, then the list of its fields.
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

@@ -1,8 +1,8 @@
 --[[
 Jobs: the changes of a job's state that several scripts make.
 
-A function that makes work for workers or the scheduler marks the announcement in `call.wakes`. The
-announcement is published when the script ends.
+A function that gives workers or the scheduler something to do marks in `call.wakes` that they must be woken. The
+announcement that wakes them is published when the script ends.
 ]]
 local jobs = {}
 

@@ -15,15 +15,16 @@ local FIELDS = {
 }
 local DELIVERY_FIELDS = 7
 
--- Creates the working state of a script call that begins deliveries: the lanes that were read so far, and the number
--- of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args` are arguments of
--- acquire: lane_limit, lane_limit_max, kind.
+-- Creates the working state of a script call that begins deliveries: `lanes` has the lanes that were read so far, and
+-- `entered` is the number of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args`
+-- are arguments of acquire: lane_limit, lane_limit_max, kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns the lane of a subscriber. Its `in_flight` includes the deliveries that began during this script call, which
--- lanes.join stores later.
+-- Returns a table about the lane of a subscriber: the FIELDS of the subscriber's hash, and `in_flight`, the number of
+-- its deliveries in flight. That number includes the deliveries that began during this script call, although lanes.join
+-- stores them only later.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -36,8 +37,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber: the single job by which a failing subscriber is tried again. The value false
--- removes it.
+-- Stores the trial job of a subscriber (the single job by which a failing subscriber is tried again) in the field
+-- `probe` of the subscriber's hash. The value false removes the trial job.
 local function set_trial_job(call, lane, job)
   lane.probe = job
   if job then
@@ -48,7 +49,7 @@ local function set_trial_job(call, lane, job)
 end
 
 -- Makes a job wait in the lane of its subscriber. If the job was the trial job (the single job by which a failing
--- subscriber is tried again), the subscriber has no trial job from now on. Returns false.
+-- subscriber is tried again), the subscriber has no trial job from now on. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
@@ -56,7 +57,7 @@ local function make_wait(call, lane, job)
 end
 
 -- Makes a job of an `ordered` subscriber wait, because the job's batch is not the oldest of the subscriber. Returns
--- false.
+-- false, because no delivery begins.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
@@ -67,9 +68,11 @@ local function wait_for_turn(call, lane, job)
 end
 
 -- Enters a worker into a share, which is the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. Returns true if the share has room. If it has no room, returns false and makes the job wait: in the
--- subscriber's lane if the subscriber has deliveries in flight, or else for room in the share. A job that waits for
--- room in the share becomes the trial job of the subscriber.
+-- joins may hold. Returns true if the share has room. If it has no room, returns false and makes the job wait.
+--
+-- If the subscriber has deliveries in flight, the job waits in its lane: the end of such a delivery brings the job
+-- back. Otherwise the job waits for room in the share, and becomes the trial job, so that the subscriber's other jobs
+-- wait until it begins.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -84,15 +87,15 @@ local function enter_share(call, reader, lane, share, worker, job)
 end
 
 -- Returns true if the lane of a subscriber that is not on trial has room for another delivery. There is always room for
--- a quarantine, a process with one worker that delivers only suspects (batches that may have killed workers). A suspect
--- that waited in the lane would have to be given to a quarantine once more.
+-- a quarantine, a process with one worker that delivers only suspects (batches that may have killed workers). Otherwise
+-- a suspect would wait in the lane, and a quarantine would have to take it a second time.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
   return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
 end
 
--- Counts a delivery that begins, for the decisions that follow in this script call. Returns true.
+-- Counts a delivery that begins, so that later decisions in this script call include it. Returns true.
 local function begin(reader, lane)
   lane.in_flight = lane.in_flight + 1
   reader.entered = reader.entered + 1
@@ -120,7 +123,8 @@ function lane_entry.enter(call, reader, worker, job, token)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A subscriber without a delivery in flight may always begin one.
+  -- A lane without a delivery in flight always has room for one. While it has one, an `ordered` subscriber or one on
+  -- trial may not begin another.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

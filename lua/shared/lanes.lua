@@ -1,20 +1,19 @@
 --[[
 Lanes: limit how many workers the deliveries of one subscriber may hold.
 
-A lane may hold a quarter of the workers with its deliveries in flight, but at least one. A subscriber that
-fails, or has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none
-before `throttled_until`.
+A lane may hold a quarter of the workers with its deliveries in flight, but at least one. A subscriber that fails, or
+has never accepted a batch, is on trial: its lane has at most one delivery in flight, and none before `throttled_until`.
 
 The spare workers of a thread ask for jobs while its other workers hang. A spare worker may begin a delivery only if the
 lane of the delivery then holds at most a quarter of the workers that no other lane holds, or only this worker. Each
 lane thus leaves three quarters of the workers that it finds free. So even if many lanes hang at once, some workers are
 left.
 
-A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are
-slow or may be, a quarter for all that fail, and a sixteenth for all joins. A delivery to such a subscriber begins
-only if its share has room. So the shares never take the last eighth of the workers, unless deliveries become late.
-The last quarter of the slow share is kept for lanes without a delivery in flight. If a share has no room for a job,
-the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
+A share limits the workers that all subscribers of one kind may hold together: half of the workers for all that are slow
+or have never accepted a batch, a quarter for all that fail, and a sixteenth for all joins. A delivery to such a
+subscriber begins only if its share has room. So of eight workers or more, the shares leave at least an eighth free,
+unless deliveries become late. The last quarter of the slow share is kept for lanes without a delivery in flight. If a
+share has no room for a job, the job may wait in `shares:jobs:{share}`, where each lane has at most one job.
 ]]
 local lanes = {}
 
@@ -23,18 +22,20 @@ local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns the Redis keys that the function `key` makes for all shares, as several results. The shares limit the workers
--- that all slow subscribers, all failing ones, and all joins may hold.
+-- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share. The
+-- shares limit the workers that all slow subscribers, all failing ones, and all joins may hold.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns the number of lanes that hold exactly one worker of the slow share. A lane is the deliveries of one
--- subscriber, and the slow share is the part of the workers that all slow subscribers may hold. A worker that entered
--- the share in this script call is in no lane yet, so the worker counts as a lane of its own. The lanes are counted
--- once in a script call. lane_entry adds the lanes that enter the share later in the call.
+-- Returns the number of lanes (subscribers) that hold exactly one worker of the slow share, which is the part of the
+-- workers that all slow subscribers may hold together. The number is counted once in a script call, and then kept in
+-- `call.single_workers`. lane_entry adds 1 for each lane that enters the share later in the call.
+--
+-- The lane of a worker is stored in `lanes_held` only at the end of a script call. So if a worker entered the share
+-- earlier in this call, its lane is not known here, and the worker is counted as a lane of its own.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -55,9 +56,10 @@ end
 -- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers that all slow
 -- subscribers, all failing ones, or all joins may hold.
 --
--- A quarter of the slow share is kept for lanes (subscribers) without deliveries in flight. `holds_some` is true for a
--- lane that has deliveries in flight. Late deliveries enter the slow share even if it is full. Even then, lanes without
--- deliveries may still use the quarter that is kept for them.
+-- A quarter of the slow share (`kept`) is only for lanes (subscribers) without deliveries in flight. So a lane with
+-- `holds_some`, which has deliveries in flight, finds less room. Late deliveries enter the slow share even if it is
+-- full, so they can fill the kept quarter. A lane without deliveries may then still enter the share, until as many
+-- lanes as `kept` hold one worker of it each.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -67,7 +69,7 @@ function lanes.share_room(call, share, holds_some)
   return room > 0 and room or math.max(room, kept > 0 and kept - single_workers(call) or 0)
 end
 
--- Returns the number of living workers. It is read once in a script call.
+-- Returns the number of living workers that deliver. It is read once in a script call.
 local function live_workers(call)
   call.live_workers = call.live_workers or redis.call('SCARD', call.keys.workers_main())
   return call.live_workers
@@ -75,15 +77,19 @@ end
 
 -- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial (a failing
 -- subscriber on trial may have one). `own_limit` is the number that the subscriber has set, or false. `args` are
--- arguments of the script: lane_limit and lane_limit_max.
+-- arguments of the script: `lane_limit` applies if the subscriber has set none, and `lane_limit_max` is the highest
+-- number that a subscriber may set.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns how many deliveries in flight a lane may have when a spare worker begins one of them. Spare workers deliver
--- only while all other workers of their thread hang. `in_flight` is the present number of deliveries in the lane.
--- `entered` is the number of deliveries, in all lanes, that this script call has begun but not stored yet.
+-- Returns the maximum number of deliveries that a lane may have in flight once a spare worker has begun another one: a
+-- quarter of the workers that no other lane holds, but at least 1. Spare workers deliver only while all other workers
+-- of their thread hang.
+--
+-- `in_flight` is the number of deliveries that the lane has in flight now. `entered` is the number of deliveries, in
+-- all lanes, that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -96,7 +102,8 @@ function lanes.add_workers(call, workers)
 end
 
 -- Returns, for each share, the number of jobs that wait for room in it. A share limits the workers that all slow
--- subscribers, all failing ones, or all joins may hold. Usually no job waits, which a single command shows.
+-- subscribers, all failing ones, or all joins may hold. Usually no job waits. A single command shows this, and the
+-- returned table is then empty.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -126,7 +133,7 @@ function lanes.enter_slow_share(call, worker)
 end
 
 -- Stops counting workers in the shares, which limit the workers that all slow subscribers, all failing ones, and all
--- joins may hold. Returns the number of workers that were counted in one.
+-- joins may hold. Returns how many of these workers were counted in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no worker delivers to a slow or failing subscriber or to a join, so all shares are empty. A single command
@@ -147,8 +154,8 @@ function lanes.of(call, workers)
 end
 
 -- Removes workers from their lanes, and from the shares that limit the workers of all slow subscribers, all failing
--- ones, and all joins. `tokens` has the lane of each worker, or false. Returns, for each lane, the number of workers
--- that have left it.
+-- ones, and all joins. `tokens` has the lane (the subscriber's token) of each worker, or false. Returns a table: for
+-- each lane, how many workers have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -172,7 +179,7 @@ function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end
 
--- Enters workers into lanes. `token_of` has the lane (the subscriber's token) of each worker.
+-- Enters workers into lanes. `token_of` maps each worker to its lane, which is the subscriber's token.
 function lanes.join(call, token_of)
   local held, joined = {}, {}
   for worker, token in pairs(token_of) do

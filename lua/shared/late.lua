@@ -8,12 +8,12 @@ local lanes = include('lanes')
 local leases = include('leases')
 local late = {}
 
--- Interval of searches for late deliveries, in µs: only the first acquire call in each interval that assigns a job
--- searches. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
+-- Interval between searches for late deliveries, in µs. Once an acquire call has assigned a job, no later call in the
+-- same interval searches. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns a table of the workers whose delivery is late: in flight for longer than `slow_ms`. It maps each worker to
--- its lane, which is the token of the subscriber.
+-- Returns the workers whose delivery is late (in flight for longer than `slow_ms`), as a table that maps each worker to
+-- its lane, the token of the subscriber. Workers in no lane are left out.
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do
@@ -24,9 +24,10 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Finds late deliveries. Their subscribers count as slow from then on. Their workers enter the slow share (the part of
--- the workers that all slow subscribers may hold together), unless they are in a share already. Does nothing if a lease
--- was given in the current interval of LOOK_EVERY_US, because the call that gave it has searched.
+-- Finds late deliveries. Their subscribers count as slow from then on. The workers of these deliveries enter the slow
+-- share (the part of the workers that all slow subscribers may hold together), unless they are in a share already. Does
+-- nothing if an acquire call has given a lease in the current interval of LOOK_EVERY_US, because that call has searched
+-- already.
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do

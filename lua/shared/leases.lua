@@ -12,7 +12,8 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Makes the numbers of `count` new leases. Returns the first number; the others follow it one by one.
+-- Makes the numbers of `count` new leases. Returns the first number; each of the others is one more than the number
+-- before it.
 function leases.draw(call, count)
   local first = math.max(leases.last(call) + 1, call.now_us)
   call.last_lease = first + count - 1
@@ -44,9 +45,10 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes it from the worker's pending list, and the lease from the table `lease_of`. The
--- caller deletes the lease in Redis. Returns false if the worker does not hold the job: its lease has expired, another
--- worker has the job, or an earlier run of the same call has taken the job and its reply was lost.
+-- Takes a job from its worker: removes it from the worker's pending list, and the worker's lease from the table
+-- `lease_of`. The caller deletes the lease in Redis. Returns false if the worker does not hold the job: its lease has
+-- expired, another worker has the job, or an earlier run of the same script call has taken the job and the reply was
+-- lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end

@@ -13,9 +13,10 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
--- Stores the consequences of a failed delivery for its subscriber. `failure` names the batch (`bid`), the attempt as
--- JSON (nil if no request was sent), and the cost to the subscriber: `damage` in health points, and `throttle_ms`, the
--- time in which no delivery to the subscriber begins. It is not an error if the subscriber has left.
+-- Stores the consequences of a failed delivery for its subscriber. `failure` names the batch (`bid`), the `attempt` as
+-- JSON (nil if no request was sent, or if the history has the attempt already), and the cost to the subscriber:
+-- `damage` in health points, and `throttle_ms`, the time in which no delivery to the subscriber begins. It is not an
+-- error if the subscriber has left.
 function subscribers.fail(call, token, failure)
   local subscriber = call.keys.subscriber(token)
   if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
@@ -30,9 +31,9 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all, and the last
--- delivery took `took_ms`. If it took longer than `slow_ms`, the subscriber counts as slow. Otherwise it no longer
--- counts as slow, unless another of its deliveries is late.
+-- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all and gain it
+-- `heal` health points, and the last delivery took `took_ms`. If it took longer than `slow_ms`, the subscriber counts
+-- as slow. Otherwise it no longer counts as slow, unless another of its deliveries is late.
 --
 -- Returns whether the subscriber still exists, and a true value if the accepted batches ended its trial. During its
 -- trial it could have only one delivery in flight.
@@ -54,9 +55,11 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
 end
 
 -- Ends the trial of a subscriber, so that all its jobs can run. A trial job that is scheduled for later becomes
--- instant. A trial job that waits for room in a share (the part of the workers that all slow subscribers, all failing
--- ones, or all joins may hold) stays there. Only subscribe and resume can meet such a job, because its subscriber has
--- no delivery in flight.
+-- instant.
+--
+-- A trial job may also wait for room in a share (the part of the workers that all slow subscribers, all failing ones,
+-- or all joins may hold). It stays there. Only subscribe and resume can find such a job, because its subscriber has no
+-- delivery in flight that could be accepted.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1
