@@ -9,8 +9,8 @@ local MAX_KEPT = 20
 -- Text by which the note of a worker's death is found in the history of a batch. No answer of a subscriber can contain
 -- this text, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
--- Number of deaths after which a batch is a suspect: it may have killed these workers itself. One death says little,
--- because every batch of a killed process gets a note.
+-- Number of worker deaths that make a batch a suspect, which may itself have killed these workers. One death says
+-- little, because every batch that a killed process was delivering gets a note.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)

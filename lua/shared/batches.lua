@@ -8,8 +8,8 @@ local batches = {}
 -- Number of items at the start of a batch's list that are not events.
 batches.HEADER = 3
 
--- Returns the subscriber's token, the time of creation (ms) and the number of attempts, all as text. Returns
--- nothing if the key is no list, or if its header is unreadable.
+-- Returns the header of a batch's list: the subscriber's token, the time of creation (ms) and the number of attempts,
+-- all as text. Returns nothing if the key has no list, or if the header is unreadable.
 function batches.read_header(list)
   local token, created_ms, attempts = unpack(redis.pcall('LRANGE', list, 0, batches.HEADER - 1))
   if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
@@ -23,8 +23,8 @@ end
 
 -- Returns the score that a batch opened now gets in its subscriber's index, `batches:index:{token}`: the time in µs. If
 -- `ordered` is '1', the score is raised above all others in the index if necessary, because Redis's clock can be set
--- back. Scores are whole numbers, since a short sorted set stores fractions as text: adding and removing a batch among a
--- hundred takes Redis 5 µs with whole numbers and 14 µs with fractions.
+-- back. Scores are whole numbers, since a short sorted set stores fractions as text: adding and removing a batch among
+-- a hundred takes Redis 5 µs with whole numbers and 14 µs with fractions.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.now_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
@@ -52,7 +52,8 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Notes that a batch was attempted and is to be tried again.
+-- Enters a batch that was attempted and is to be tried again in `batches_retrying`. Does nothing if the batch has left
+-- the queue.
 function batches.note_retry(call, token, bid)
   local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end

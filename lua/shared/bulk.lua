@@ -52,14 +52,14 @@ function bulk.set_fields(hash, pairs_of)
   if spread then redis.call('HDEL', hash, '') end
 end
 
--- Adds counts[i] to the field tokens[i] of a gauge. If `counts` is shorter than `tokens`, the other fields
--- do not change.
+-- Adds counts[i] to the field tokens[i] of a gauge, a hash with a number for each subscriber. If `counts` is shorter
+-- than `tokens`, the fields of the remaining tokens do not change.
 function bulk.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end
   local before, after = bulk.get_fields(gauge, tokens), {}
-  -- The sums are texts. Many subscribers have the same sum, so each sum is formatted only once: formatting takes longer
-  -- than a look-up.
+  -- `sums_by_count[count][old]` is the sum of both, as text. Many subscribers have the same two numbers, so each sum is
+  -- formatted only once: formatting takes longer than a look-up.
   local sums_by_count = {}
   for i = 1, #counts do
     local count, old = counts[i], before[i] or '0'

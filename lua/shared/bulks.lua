@@ -12,8 +12,9 @@ local bulks = {}
 -- Redis deletes the record of a bulk (the retry or purge of many dead letters) this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the record of a bulk (the retry or purge of many dead letters, one queue after the other). Returns nothing if
--- the bulk is not in the state `state`, or if another caller has already gone on to a later queue than `args.queue`.
+-- Returns the record of a bulk (the retry or purge of many dead letters, one subscriber's queue after the other).
+-- Returns nothing if the bulk is not in the state `state`, or if another caller has already gone on to a later queue
+-- than `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -31,9 +32,9 @@ local function follows(one, other)
   return false
 end
 
--- Returns up to `args.max` dead letters, each as a list of UID and time. They are those that follow the last dead
--- letter that the bulk (the retry or purge of many dead letters) has looked at. Also returns true if more dead letters
--- follow.
+-- Returns two values: the next dead letters, and true if more dead letters follow these. The next ones are up to
+-- `args.max` dead letters after the last one that the bulk (the retry or purge of many dead letters) has looked at.
+-- Each is a list of its UID and the time of its death.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()

@@ -1,14 +1,14 @@
 --[[
 Calls: the state of one run of a script.
 
-A call is a table that is made when a script starts and is passed to every function that needs it. It
-holds the partition's `keys`, the time by Redis's clock, and the announcements to publish when the script
-ends. No state outlives a call.
+A call is a table that is made when a script starts and is passed to every function that needs it. It holds the
+partition's `keys`, the time by Redis's clock, and in `wakes` the announcements to publish when the script ends, which
+wake other processes. No state outlives a call.
 ]]
 local calls = {}
 
--- Publishes an announcement on a channel. If the channel has a hash tag, SPUBLISH sends it only to the shard with
--- that tag. PUBLISH would make a cluster send it to all of its nodes.
+-- Publishes an announcement on a channel. If the channel's name has a hash tag (a part in braces), SPUBLISH sends the
+-- announcement only to the shard with that tag, whereas PUBLISH would make a cluster send it to all of its nodes.
 local function announce(channel)
   if channel:find('^[^{]*{[^}]+}') then
     redis.call('SPUBLISH', channel, '')

@@ -1,12 +1,13 @@
 --[[
-Counters: adds the counts of topics and subscribers that no longer exist to totals.
+Counters: counts of a removed topic or subscriber are added to totals, which remain.
 
-A *series* names one such count: its field in `counters`, the field of the total, and the topic or subscriber.
+A *series* names one such count: its `field` in the hash `counters`, the field of the `total`, and the `topic` or
+`subscriber` that it counts for.
 ]]
 local counters = {}
 
--- True if a counter is about a topic or a subscriber that no longer exists. False for a counter that is about the whole
--- bus.
+-- True if a series (one count in the hash `counters`) is about a topic or a subscriber that no longer exists. False for
+-- a series that is about the whole bus.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -14,15 +15,17 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Returns the name under which the topic or subscriber of a counter has its history.
+-- Returns the name under which the topic or subscriber of a series has its history, the samples of its figures over
+-- time.
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of these counters to the totals of removed topics and subscribers, and deletes the histories of their
--- topics and subscribers. The counts that were already reported to the metric service are moved too. If they were not
--- moved, the service would get the old counts once more, as a growth of the totals. Returns the number of moved counts.
+-- Adds the counts of these series to the totals of removed topics and subscribers, and deletes the histories of their
+-- topics and subscribers. The counts that were already reported to the metric service (`counters_reported`) are moved
+-- too. Otherwise the service would get the old counts once more, as a growth of the totals. Returns the number of moved
+-- counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -21,8 +21,8 @@ function dead_letters.bury(call, bid, reason)
   return events
 end
 
--- Removes every reference to a dead letter: its reason, its index entries and its part of the gauges. The list with its
--- events stays.
+-- Removes every reference to a dead letter: its reason, its index entries and its count in `dead_letters_events`. The
+-- list with its events stays.
 function dead_letters.unlist(call, bid, token, events)
   local keys = call.keys
   redis.call('DEL', keys.dead_letter_about(bid))

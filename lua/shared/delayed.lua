@@ -82,7 +82,8 @@ function delayed.set_bytes(call, publisher, topic, bytes)
   return true
 end
 
--- Corrects the stored sums of a client's delayed events. The sweep calls this. Returns true if a sum was wrong.
+-- Corrects what is stored about a client's delayed events: their number, the sum of their bytes, and the fields of
+-- topics without delayed events, which are removed. The sweep calls this. Returns true if anything was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
@@ -136,7 +137,8 @@ function delayed.add(call, publisher, topic, events)
   delayed.enter_topic(call, topic)
 end
 
--- Removes delayed events of a topic. `bytes` is the sum of the bytes that these events take.
+-- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events. `bytes` is
+-- the sum of the bytes that these events take.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   bulk.command('ZREM', call.keys.delayed_due(topic), entries)
   bulk.command('HDEL', call.keys.delayed_events(topic), ids)

@@ -28,7 +28,8 @@ local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
 -- When all logs together are full, LUMP records of the longest log are removed at a time, and at most MAX_REMOVED in
--- one script call. Many records must be removed after an operator has lowered the limit.
+-- one script call. This maximum matters after an operator has lowered the limit, because many records must then be
+-- removed.
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
@@ -39,9 +40,9 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number of records in a log as it is stored: rounded down to whole UNITs of records. So the stored number
--- need not be written again for each new record. Returns nil for an empty log, because `deliveries:logs` does not list
--- empty logs.
+-- Returns the number that `deliveries:logs` stores for a log with this number of records: rounded down to whole UNITs
+-- of records, so that it need not be written again for each new record. Returns nil for an empty log, because
+-- `deliveries:logs` does not list empty logs.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -80,7 +81,7 @@ function delivery_log.length(call, ending, token)
 end
 
 -- Stores the number of records in a log, rounded down to whole UNITs, and adds the change to the total of all logs.
--- `counted` is the number stored before. Returns the total.
+-- `counted` is the number stored before. Returns the new total of all logs.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -91,16 +92,17 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `counted` is the number of records stored before. Returns the total of
--- all logs.
+-- Removes the `removed` oldest records of a log. `counted` is the number of records stored before. Returns the new
+-- total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs together have at most `max` records. The stored number
--- of each log is rounded down, so it may be up to UNIT - 1 too low. The total is corrected by as much for each log.
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED
+-- records are removed. The stored number of each log is rounded down, so it may be up to UNIT - 1 too low. Therefore
+-- `uncounted` has UNIT - 1 records for each log, and is added to the total.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -157,7 +159,8 @@ function delivery_log.remove(call, ending, token)
   if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
 end
 
--- Returns the last part of a record: the failed attempts at the batch. Returns an empty text if no attempt failed.
+-- Returns the last part of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the
+-- last failed attempts. Returns an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -193,7 +196,8 @@ local function topics_text(topics)
   return #text <= MAX_TOPICS_BYTES and text or 'null'
 end
 
--- Returns an empty collection for the records of batches that the caller drops. If `max` is 0, nothing is collected.
+-- Returns an empty collection for the records of batches that the caller drops. `reason` says why they are dropped. If
+-- `max` is 0, the delivery log is off, and nothing is collected.
 function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end

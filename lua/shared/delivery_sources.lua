@@ -14,17 +14,19 @@ local merging = include('merging')
 local delivery_sources = {}
 
 -- A source is an index or a log in which a listing finds batches. MIN_CHUNK is the number of entries that the first
--- read of a source fetches, and MAX_CHUNK the maximum of later reads. The first read is short, because a listing reads
--- no more than that from most sources.
+-- read of a source fetches, and MAX_CHUNK the maximum of later reads. The first read is short, because a listing needs
+-- only a few entries of most sources.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- Suffix for the place just before an id in a listing. A listing has the larger id first, and the id with the suffix is
--- larger than the id itself.
+-- If a listing stops just before an entry, it returns the entry's id with this suffix. The id with the suffix is larger
+-- than the id itself, and of entries with the same time a listing has the larger id first. So the next page begins with
+-- that entry.
 local JUST_BEFORE = '-'
 
 -- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because it may have
--- to look at many that are not in the wanted state. After that number, an iterator returns `{ place, id, stopped = true
--- }`. `sources` counts the sources (indexes and logs) that the caller asked for, even those without entries.
+-- to look at many that are not in the wanted state. After that number, an iterator returns an entry that only says
+-- where the listing stopped: `{ place, id, stopped = true }`. `sources` counts the sources (indexes and logs) that the
+-- caller asked for, even those without entries.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -38,8 +40,8 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the lowest and the highest score of an index that the listing reads. `scale` is the number of score units
--- in a millisecond. The scores are formatted once for all indexes.
+-- Returns the highest and the lowest score of an index that the listing reads. `scale` is the number of score units in
+-- a millisecond. The scores are formatted once for all indexes with the same scale.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -85,8 +87,8 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source of a listing: the entries of an index. Returns nothing if the listing wants none of them. A listing
--- may have a source for each subscriber, so all sources share one function, `open_index`.
+-- Returns a source of a listing: the entries of an index. Returns nothing if the index has no entry within the bounds
+-- of the listing. A listing may have a source for each subscriber, so all sources share one function, `open_index`.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -129,8 +131,8 @@ local function read_single(source)
   end
 end
 
--- Adds a source to the listing for each of these batches that is queued. The batch is listed only if it is in the state
--- `state` when the listing comes to it.
+-- Adds to the list `sources` one source for each of these batches that is queued and within the bounds of the listing.
+-- The batch is listed only if it is in the state `state` when the listing comes to it.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -152,9 +154,9 @@ local LAST = '-1'
 -- Searches a log for the newest record that is not newer than the time `place` (ms). Returns the position of the record
 -- in the log, and its time. Returns nothing if all records are newer.
 --
--- Each step of the search halves the range, except the first. The first step looks near the part of the log
--- (`listing.part`) where the record of the previous log was found, because subscribers of the same topics have similar
--- logs.
+-- Each step of the search halves the range, except the first. The first step looks where the record of the previous log
+-- was found, at the same fraction of the log's length (`listing.part`), because subscribers of the same topics have
+-- similar logs.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)

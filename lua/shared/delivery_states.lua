@@ -14,8 +14,9 @@ local jobs = include('jobs')
 local open_batches = include('open_batches')
 local delivery_states = {}
 
--- Creates an empty cache for one script call. The cache has the workers that deliver to each subscriber. For each
--- subscriber it also has the jobs that these workers hold, the open batch, and whether the subscriber is paused.
+-- Creates an empty cache for one script call. `workers` gets the workers that deliver to each subscriber. The other
+-- tables have an entry for each subscriber: the jobs that these workers hold (`held`), the open batch (`open`), and
+-- whether the subscriber is paused (`paused`).
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end

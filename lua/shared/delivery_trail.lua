@@ -2,10 +2,11 @@
 Delivery trail: leads a listing of all subscribers through their logs, the newest record first. The listing reads only
 logs that have records of its page, however many logs there are.
 
-There is one trail of taken batches and one of dropped ones (delivery_log.follow). Its entries with the same time name
-the logs that one script call has written. A log may have lost these records since. The oldest entries of a trail may be
-missing: their number is limited, and a trail may be deleted at any time. So the oldest time may lack some of its
-entries. The records of that time and older ones are found by looking into all logs.
+There is one trail of taken batches and one of dropped ones (delivery_log.follow). The entries of a trail with the same
+time name the logs that one script call has written. A log may have lost these records since. The oldest entries of a
+trail may be missing, because a trail keeps a limited number of entries, and may be deleted at any time. So for the
+oldest time in a trail, some entries may be missing too. The records of that time and older ones are found by looking
+into all logs.
 ]]
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')
@@ -15,8 +16,9 @@ local delivery_trail = {}
 -- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
 -- that tells which delivery logs were written when.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- The id with which a listing stops between two records. No id is smaller than this text. A listing has smaller ids
--- later, so this text comes after all ids with the same time, and the next page begins with the next older record.
+-- The id that a listing returns if it stops between two records. No id is smaller than this text, and a listing has
+-- smaller ids later. So this text comes after all ids with the same time, and the next page begins with the next older
+-- record.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older

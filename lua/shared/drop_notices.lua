@@ -1,8 +1,8 @@
 --[[
 Drop notices: reports to a subscriber about its events that the bus had to drop.
 
-Drops are a list of field, value, …. The fields are `batches`, `events`, `from`, `to` (both ms), and for
-each topic `topic:{topic}`, its number of events.
+Drops are a list of field, value, …. The fields are `batches` and `events` (their numbers), `from` and `to` (when the
+oldest and the newest of these batches were created, in ms), and for each topic `topic:{topic}`, its number of events.
 ]]
 local bulk = include('bulk')
 local drop_notices = {}
@@ -35,7 +35,8 @@ function drop_notices.add(call, token, drops)
 end
 
 -- Returns the drop notice (field, value, …) that is sent to the subscriber with this batch, or nothing. If there are
--- drops that are not reported yet, and no other batch carries a notice, this batch becomes the carrier.
+-- drops that are not reported yet, and no other batch carries a notice, this batch becomes the carrier (the field
+-- `teller` of the notice).
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end

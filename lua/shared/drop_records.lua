@@ -11,7 +11,7 @@ local drop_notices = include('drop_notices')
 local drop_records = {}
 
 -- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
--- Counting a single chunk of the largest events is as much work.
+-- The work is checked only between chunks, and a chunk of the largest events can add as much again.
 local MAX_WORK = 1900
 -- The work of making a record, of counting an event, and of each byte of that event, in the units of MAX_WORK.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
@@ -21,12 +21,13 @@ local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
 -- Creates the records of what one script call drops. `before` has the arguments of the script, which name the batch
--- that the previous call began to count.
+-- whose events the previous call began to count, if there is one.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end
 
--- True if the script call has done less than its maximum of work.
+-- True if the script call may drop more: it has done less than its maximum of work, and has not left a batch half
+-- counted (`begun`).
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
@@ -90,9 +91,11 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to the drops of its subscriber. Returns true, the subscriber's token, and what the
--- delivery log keeps of the batch; the caller then deletes the batch. If the list is gone, returns only true. If its
--- events are not all counted yet, returns false. The batch must then stay, and the next script call continues to count.
+-- Adds a batch or dead letter to the drops of its subscriber. `is_queued` is true for a batch. Returns true, the
+-- subscriber's token, and what the delivery log keeps of the batch; the caller then deletes the batch.
+--
+-- If the list is gone, returns only true. If its events are not all counted yet, returns false: the batch must then
+-- stay, and the next script call continues to count.
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]
@@ -103,7 +106,8 @@ function drop_records.note(call, records, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- The time of creation is unreadable if the header is damaged. The sweep reports such a batch.
+  -- The time of creation is unreadable if the first items of the list are damaged. The present time is then used
+  -- instead. The sweep reports such a batch.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)
@@ -126,8 +130,9 @@ local function as_list(counts)
   return list
 end
 
--- Adds the drops to the drop notices of their subscribers. Returns what was dropped, by subscriber, and the batch whose
--- events the next script call must continue to count.
+-- Adds the drops to the drop notices of their subscribers. Returns two values: a list of what was dropped, with a
+-- record for each subscriber, and the batch whose events the next script call must continue to count. The `bid` of that
+-- batch is nil if there is none.
 function drop_records.finish(call, records)
   for _, sum in ipairs(records.list) do
     notify(call, sum)

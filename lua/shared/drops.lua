@@ -25,9 +25,9 @@ function drops.jobs_held(call)
   return held, count
 end
 
--- Creates an empty collection of batches to drop. `dropped` is a set of the UIDs and jobs of these batches. `by_token`
--- has the batches, the jobs and the number of events of each subscriber. `log` collects the records of the batches for
--- the delivery log.
+-- Creates an empty collection of batches to drop. `dropped` is a set of the UIDs and jobs of these batches. `lists` has
+-- the Redis keys of their lists and histories. `by_token` has, for each subscriber, its batches, their jobs and the
+-- number of their events. `log` collects the records of the batches for the delivery log.
 function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
@@ -50,8 +50,8 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field for its trial job (the
--- single job by which a failing subscriber is tried again).
+-- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field `probe`, which has its
+-- trial job (the single job by which a failing subscriber is tried again).
 --
 -- Normally, a waiting job becomes instant when a delivery of the subscriber ends. A dropped job never runs, so a
 -- waiting job becomes instant here for each dropped job that was not waiting itself.
@@ -63,8 +63,8 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records. Dropped jobs stay in the list of instant
--- jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. Dropped jobs stay in the
+-- list of instant jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

@@ -5,8 +5,8 @@ that publishes to them.
 A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
 earlier event of another topic is left, because one script call takes events of only a few topics, even if the client
 has a thousand. `first` is the topic whose next event is due first; it is nil if no event is due. Events of `first` up
-to `until_ms` come before the events of the client's other topics. `work` is the work that the script call has done for
-the client.
+to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
+the client has used (publish_delayed.lua).
 ]]
 local calls = include('calls')
 local delayed = include('delayed')

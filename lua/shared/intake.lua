@@ -18,7 +18,7 @@ local intake = {}
 --   tokens        the subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  the fingerprint of each accepted publication, by the digest of its idempotency key
---   outgoing      the work for other partitions
+--   outgoing      the outbox entries for other partitions (outboxes.lua)
 function intake.begin_unlimited()
   return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
 end
@@ -121,7 +121,7 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
--- Adds events to those that the subscribers of a topic get in this script call.
+-- Adds a slice of events to those that the subscribers of a topic get in this script call.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))

@@ -21,16 +21,17 @@ local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
 -- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if the join may publish
--- there. If the topic was deleted, the join's client can own it again. A topic that lives in another partition is not
--- checked here: the other partition checks it when it gets the events.
+-- there. The reason is 'replaced' if the topic no longer takes events from this join. If the topic was deleted, the
+-- join's client can own it again. A topic that lives in another partition is not checked here: the other partition
+-- checks it when it gets the events.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Creates the record of a topic to which the join publishes. `texts` collects the events for the topic. `refusal` is
--- set if the join may not publish there.
+-- Creates the record of a topic to which the join publishes. `texts` collects the events for the topic. `copies` is the
+-- cost of one event: 1, and 1 for each subscriber. `refusal` is set if the join may not publish there.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -45,7 +46,8 @@ local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
 
--- Creates the working state of one script call for a join.
+-- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys,
+-- and `stuck` the topic for events about expired ones, or nil.
 function join_work.begin(call, args)
   local counts, taken = {}, intake.begin_unlimited()
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
@@ -66,7 +68,8 @@ function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
 
--- Returns a text as a JSON string. cjson takes longer, and escapes slashes.
+-- Returns a text as a JSON string. cjson is used only if a character must be escaped, because it takes longer. It also
+-- escapes slashes, which is undone.
 local function json(text)
   if not text:find('[%c"\\]') then return '"' .. text .. '"' end
   return (cjson.encode(text):gsub('\\/', '/'))
@@ -127,7 +130,8 @@ local function take(call, work, to)
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
--- Returns the events and bytes that the script call has published to each topic of this partition.
+-- Returns how many events and bytes the script call has published to each topic of this partition, and to which
+-- subscribers.
 local function report(work)
   local published = {}
   for i, added in ipairs(storing.added(work.taken)) do

@@ -1,5 +1,5 @@
 --[[
-Joins: the keys and entries that a join has beside those that every subscriber has.
+Joins: the Redis keys and entries that a join has beside those that every subscriber has.
 
 The set `joins` has the tokens of all joins, and `joins:of:{client}` the names of those of a client. The hash
 `joins:into` has, for each topic that a join publishes to, the token of that join. A topic takes events from one join

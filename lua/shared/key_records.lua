@@ -68,7 +68,7 @@ function key_records.is_complete(record, sources)
 end
 
 -- Deducts the required count of each source topic from a complete record. Returns the ids of the deducted events. Some
--- may be missing, because a record keeps only the last ids.
+-- ids may be missing, since a record keeps only the last ones.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do

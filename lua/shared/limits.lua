@@ -1,5 +1,6 @@
 --[[
-Limits: the topics that a client may publish to and subscribe to, and the end of what they do not permit.
+Limits: sets the topics that a client may publish to and subscribe to, and ends or pauses whatever these limits do not
+permit: subscriptions, joins, triggers.
 ]]
 local joins = include('joins')
 local leaving = include('leaving')

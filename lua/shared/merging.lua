@@ -1,11 +1,11 @@
 --[[
 Merging: merges many sources of entries into one. Each source has its newest entry first, and so has the result.
 
-An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`; of entries with the same place,
-the one with the larger id comes first. A source has the `place` of its first entry, and a function `open` that is
-given the source and returns an iterator. `open` is called only when the merge has come to that place, so most of
-many sources are never opened. The batch at that place may turn out to be no entry; the source then begins with an
-older one.
+An entry has a `place`, the time (ms, to the µs) by which it is listed, and an `id`; of entries with the same place, the
+one with the larger id comes first. A source has the `place` of its first entry, and a function `open` that is given the
+source and returns an iterator. `open` is called only when the merge has come to that place, so most of many sources are
+never opened. The first batch of a source may turn out not to be listed, for example because it is in another state. The
+source then begins with an older batch.
 ]]
 local merging = {}
 
@@ -72,9 +72,9 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources, newest first. The sources are sorted by their `place`, the time
--- of their first entry. The times are sorted as numbers: sorting the sources themselves, which are tables, takes Lua
--- ten times as long.
+-- Returns an iterator over the entries of all sources, newest first. `places` has the times of the first entries,
+-- sorted, and `at_place` has the sources that begin at each time. The times are sorted as numbers, because sorting the
+-- sources themselves, which are tables, takes Lua ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

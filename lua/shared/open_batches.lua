@@ -6,10 +6,11 @@ subscribers with one command. An entry is the UID of the batch, followed by the 
 number is left out if both it and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
 `batches:current:{token}`.
 
-The hash `batches:room` has, for a subscriber, the UID of its open batch and the room of the batch in bytes:
-max_bytes minus the length of the body that delivers its events. Small events of a subscriber with the defaults are
-not counted: a hundred of them have at most an eighth of max_bytes, and counting them made a publish to many
-subscribers a quarter dearer. If the UID is that of another batch, no bytes of the open batch were counted.
+The hash `batches:room` has, for a subscriber whose bytes are counted, the UID of its open batch and the room of the
+batch in bytes: max_bytes minus the length of the body that delivers its events. Small events of a subscriber with the
+defaults are not counted: a hundred of them have at most an eighth of max_bytes, and counting them made a publish to
+many subscribers a quarter dearer. If the UID in this hash is that of another batch, no bytes of the open batch were
+counted.
 
 The hash `batches:closed` has, by UID, when each batch or dead letter that was open was closed (ms). A batch without a
 field is still open, or was never open because its first events filled it. A batch that was never open counts as closed
@@ -55,8 +56,8 @@ function open_batches.counts_bytes(entry, slice, first)
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Returns two values for a new batch whose events have `bytes` bytes: the text to store in `batches:room`, and the
--- number of bytes that still fit into the batch.
+-- Returns two values for a new batch whose events have `bytes` bytes: the text to store in `batches:room` (the UID,
+-- then the room), and the room itself, which is the number of bytes that still fit into the batch.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
@@ -78,8 +79,8 @@ function open_batches.take_room(call, tokens, bids, bytes)
   return rooms
 end
 
--- Returns the entry that the hash `batches:open` has for an open batch. `max_bytes` is the subscriber's own setting,
--- or false.
+-- Returns the entry that the hash `batches:open` has for an open batch: the UID, followed by `max_events` unless both
+-- limits are the defaults. `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end

@@ -10,12 +10,13 @@ local bulk = include('bulk')
 local key_records = include('key_records')
 local open_keys = {}
 
--- Number of elements by which the command MEMORY USAGE estimates the size of a hash. With 20 the estimate is good
--- enough.
+-- Number of entries of a hash or sorted set from which the command MEMORY USAGE estimates its size. With 20 the
+-- estimate is good enough.
 local SAMPLES = 20
 
 -- Creates the working state of one script call for the open keys of a join. It is called `state` in this file. `counts`
--- has, for each source topic, the number of its events that complete a join key.
+-- has, for each source topic, the number of its events that complete a join key. `touched` has the join keys whose
+-- record must be written, and `moved` those whose time has changed.
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {
@@ -69,8 +70,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open join keys: adds those that were opened in this script call, and removes those that
--- were closed.
+-- Updates the sorted set of open join keys: adds those that were opened in this script call, changes the times of those
+-- that stayed open after they were complete, and removes those that were closed.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -101,7 +102,7 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records of join keys that have changed.
+-- Writes the records that have changed, and deletes those of closed join keys.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}
@@ -118,8 +119,8 @@ function open_keys.store(state)
 end
 
 -- Enters a join in `joins:expiring` with the time at which its first open join key expires. A join without open join
--- keys is removed there. If the time has passed already and `retry_ms` is given, the join is entered for that many ms
--- from now.
+-- keys is removed from that set. If the time has passed already and `retry_ms` is given, the join is entered with the
+-- time `retry_ms` from now instead.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

@@ -1,9 +1,9 @@
 --[[
-Outboxes: the work that this partition has for other partitions.
+Outboxes: the work that other partitions must do for this partition.
 
-The list `outbox` has the entries for all other partitions, in the order in which these must apply them. An entry is its
-number in 16 digits, the numbers of the partitions that it is for, a colon, and a list in MessagePack, such as
-`00017954000000003,5:` and `{ kind, topic, about }`:
+The list `outbox` has the entries for all other partitions, in the order in which the partitions must apply them. An
+entry is its number in 16 digits, the numbers of the partitions that must apply it, a colon, and a list in MessagePack,
+such as `00017954000000003,5:` and `{ kind, topic, about }`:
 
 - `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
 - `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;
@@ -86,8 +86,8 @@ local function read_state(call, outgoing)
   outgoing.last, outgoing.bytes = tonumber(last) or 0, tonumber(bytes) or 0
 end
 
--- Adds a piece of work for other partitions. `partitions` has the numbers of the partitions that must do it, as one
--- text, separated by commas.
+-- Adds a piece of work (its kind, the topic, and further data) to the collection. `partitions` has the numbers of the
+-- partitions that must do it, as one text, separated by commas.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end

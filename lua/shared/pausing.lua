@@ -1,7 +1,8 @@
 --[[
 Pausing: while a subscriber is paused (`paused_at` in its hash), nothing is delivered to it and all of its jobs wait.
 
-`paused_by` is `operator` or `subscriber`. It is missing if the callback is gone (410).
+`paused_by` is `operator` or `subscriber`. It is missing if the subscriber was paused because its callback answered 410
+(Gone).
 ]]
 local subscribers = include('subscribers')
 local waiting = include('waiting')

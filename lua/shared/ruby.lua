@@ -15,7 +15,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers of a Ruby Routemaster, and the time (ms) since the latest sign of life of any of them.
+-- Returns the living workers of a Ruby Routemaster, and the time (ms) since any of them last gave a sign of life. The
+-- time is infinite if there are none.
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())

@@ -52,9 +52,9 @@ local function end_elsewhere(call, topic, marks)
   return true
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. If joins count the events of the topic, it
--- stays, but without a publisher. Returns the number of its delayed events, and the numbers of the other partitions
--- that have subscribers of it.
+-- Deletes a topic with its delayed events, and ends its subscriptions. If joins count the events of the topic, or if
+-- other partitions have subscribers of it, its name stays, but without a publisher. Returns two values: the number of
+-- its delayed events, and the numbers of those other partitions.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -128,8 +128,8 @@ local function unused_among(call, names, first, last)
 end
 
 -- Ends the subscriptions of a subscriber to these topics. The subscriber must be subscribed to all of them. Topics of
--- this partition that are then unused are deleted, many with one command, because a subscriber can have up to a
--- thousand topics.
+-- this partition that are then unused (no publisher, no subscription) are deleted, many with one command, because a
+-- subscriber can have up to a thousand topics.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   bulk.command('SREM', keys.subscriber_topics(token), names)
