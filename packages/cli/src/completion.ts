@@ -2,7 +2,10 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/** Prints a script by which a shell completes commands and their options. `common` has the options of every command. */
+/**
+ * Prints a script by which a shell completes commands and their options. `common` is the table of the options that all
+ * commands have in common.
+ */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };
@@ -12,7 +15,10 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/** Returns the words that may follow each beginning of a command. For example, `add` and `list` may follow `token`. */
+/**
+ * For each beginning of a command, returns the words that may follow it. For example, `add` and `list` may follow
+ * `token`.
+ */
 function followers(commands: Commands): Map<string, Set<string>> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {

@@ -9,8 +9,8 @@ type Shown = Calls['GET /subscriptions']['answer'][number];
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
 /**
- * Maximum number of subscribers to examine. If the bus shows several subscribers, as it does to root, only paused and
- * failing ones are examined.
+ * Maximum number of subscribers to examine, if the bus shows several, as it does to root. Then only paused and failing
+ * ones are examined.
  */
 const MAX_EXAMINED = 20;
 

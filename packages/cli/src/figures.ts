@@ -1,4 +1,4 @@
-/** The figures (metrics) of `GET /metrics`. Each name has a list of values, one for each set of labels. */
+/** The figures (metrics) of `GET /metrics`, by name. Each metric has a list of values, one for each set of labels. */
 export type Figures = Map<string, { labels: Record<string, string>; value: number }[]>;
 
 const LINE = /^routemaster_(\w+)(?:\{(.*)\})? (\S+)$/;

@@ -44,8 +44,8 @@ class LinePublisher extends Routemaster {
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       const problem = await this.#postPart(topic, part);
       if (problem) {
-        // The bus also answers `body_too_large` if a request has too many events. The bus accepts fewer events at a
-        // time if their topic has many subscribers, or if the events are delayed.
+        // The bus also answers `body_too_large` if a request has too many events. It accepts fewer than MAX_LINES at a
+        // time if their topic has many subscribers, or if the events are delayed. So the next request has half as many.
         if (problem.code !== 'body_too_large' || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
@@ -72,7 +72,7 @@ class LinePublisher extends Routemaster {
   }
 }
 
-/** Thrown if the bus has refused a request with lines of a file. None of its events is stored. */
+/** Thrown if the bus has refused a request with lines of a file. No event of the request is stored. */
 class Refused extends Error {
   readonly problem: ProblemError;
   readonly part: Chunk;

@@ -1,7 +1,7 @@
 import { PROBLEMS } from './generated/problems.ts';
 import { ProblemError } from './problem.ts';
 
-/** An answer of the bus with its complete body. */
+/** An HTTP answer of the bus, with its complete body. */
 export interface Answer {
   status: number;
   headers: Headers;
@@ -52,8 +52,8 @@ function withoutDocument(status: number, headers: Headers, text: string): string
 }
 
 /**
- * Returns the ms to wait according to a header Retry-After, which has seconds or a date (RFC 9110). Returns undefined
- * if the header is missing or has neither.
+ * Returns how many ms to wait according to the header Retry-After, which has seconds or a date (RFC 9110). Returns
+ * undefined if the header is missing, or has neither.
  */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;

@@ -16,8 +16,8 @@ import type { Request } from './transport.ts';
 const PAGE = 100;
 
 /**
- * The POST calls that may be repeated safely, because a repeat changes nothing more. Calls with GET, PUT or DELETE
- * are always safe.
+ * The POST calls that may be repeated safely, because doing them twice has the same effect as once. Calls with GET, PUT
+ * or DELETE are always safe.
  */
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
@@ -48,8 +48,8 @@ interface Whose {
 }
 
 /**
- * Names the owner of a join or trigger, for root and viewers. Clients leave it out, because they reach only their own
- * joins and triggers.
+ * `client` is the token of the client that owns a join or trigger. Root and viewers give it. Clients leave it out,
+ * because they reach only their own joins and triggers.
  */
 interface Owner {
   client?: string | undefined;
@@ -202,7 +202,7 @@ export abstract class Api {
   }
 
   /**
-   * Resolves with a trigger. With `preview`, the answer lists that many of the times at which the trigger fires next.
+   * Resolves with a trigger. With `preview: n`, the answer also lists the next `n` times at which the trigger fires.
    */
   trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
     return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
@@ -314,8 +314,8 @@ export abstract class Api {
   }
 
   /**
-   * Resolves with some of the events that were accepted in the last seconds, newest first. The first answer is empty,
-   * because the bus notes events only while somebody asks. Call it every few seconds.
+   * Resolves with a sample of the events that the bus has just accepted, newest first. The first answer is empty,
+   * because the bus collects the sample only while somebody asks. So call it every few seconds.
    */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);

@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests. If the refused request did not use the latest nonce,
-   * another request has got that nonce meanwhile, and the latest nonce is kept.
+   * Keeps the challenge of an answer 401 for the next requests. The new challenge is ignored if the refused request did
+   * not use the latest nonce: another request has brought a newer nonce meanwhile, which the repeat can use.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

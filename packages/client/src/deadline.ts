@@ -18,7 +18,7 @@ export interface CallOptions {
 const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * The methods by which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted. One
+ * The two ways in which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted. One
  * of them is called, once, unless the deadline is cleared before.
  */
 interface Ending {
@@ -27,9 +27,9 @@ interface Ending {
 }
 
 /**
- * The deadlines of running calls, by the signal of their callers. A signal has one listener for all of its deadlines.
- * With a listener for each call, adding listeners would take time that grows with the square of the number of calls.
- * Node 20 would also warn of more than ten listeners.
+ * For each signal, the deadlines of the running calls that it can abort. A signal has one listener for all of its
+ * deadlines. With a listener for each call, adding listeners would take time that grows with the square of the number
+ * of calls. Node 20 would also warn of more than ten listeners.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

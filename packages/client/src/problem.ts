@@ -1,6 +1,6 @@
 /**
- * The base class of all errors of this package. `code` is the code of the bus's problem document, or one of the
- * package itself.
+ * The base class of all errors of this package. `code` is the code of the bus's problem document, or a code of this
+ * package, such as `no_connection`.
  */
 export class RoutemasterError extends Error {
   readonly code: string;
@@ -13,8 +13,8 @@ export class RoutemasterError extends Error {
 }
 
 /**
- * A problem document (RFC 9457) of the bus. If an answer has none, the client makes one from the status and text of the
- * answer.
+ * A problem document (RFC 9457) of the bus. If an answer has no such document, the client makes one from the status and
+ * text of the answer.
  */
 export interface Problem {
   code: string;
@@ -29,8 +29,8 @@ export interface Problem {
 }
 
 /**
- * Thrown if the bus answers with an error. Each code that this release knows has a class of its own. An answer
- * without a problem document, such as that of a router, gets a code such as `http_502`.
+ * Thrown if the bus answers with an error. Each code that this release knows has a subclass. An answer without a
+ * problem document, such as that of a router in front of the bus, gets a code such as `http_502`.
  */
 export class ProblemError extends RoutemasterError implements Problem {
   readonly status: number;

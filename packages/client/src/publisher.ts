@@ -18,7 +18,7 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not written as JSON yet, because the limit MAX_BUFFERED is reached. */
+  /** Events that must still be written as JSON. They wait here while MAX_BUFFERED is reached. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */

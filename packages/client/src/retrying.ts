@@ -6,14 +6,14 @@ export type Failure = ProblemError | ConnectionError;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
 /**
- * Retry-After asks for a wait. The client makes this wait longer at random, by up to this part of it. Otherwise all
- * clients that were asked for the same wait would return together.
+ * The client lengthens at random a wait that the bus asks for by Retry-After: by up to this fraction of the wait.
+ * Otherwise all clients that were asked for the same wait would return together.
  */
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum pause before an attempt. It is longer than any call lasts. The limit is necessary, because a timer of more
- * than 24 days overflows and ends at once.
+ * Maximum pause before an attempt. It is longer than any call lasts. Without this limit, a long Retry-After would not
+ * delay the attempt at all, because a timer of more than 24 days overflows and ends at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -21,7 +21,7 @@ const TRANSIENT = new Set([408, 429, 502, 503, 504]);
 /** Codes of errors that mean that the bus has done nothing, so that any request may be repeated. */
 const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 
-/** Makes attempts at a request until one succeeds, and remembers how the others have ended. */
+/** Makes attempts at a request until one succeeds, and remembers how the failed ones have ended. */
 export class Attempts {
   lastFailure: Failure | undefined;
   /** True if an attempt failed in a way that does not show whether the bus has done the request. */
@@ -34,9 +34,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until the answer is 2xx. Throws the failure if another attempt cannot help. Also throws the
-   * failure if another attempt could make the bus do the request twice, unless the request `isRepeatable`. Throws the
-   * reason of the signal if the signal is aborted.
+   * Repeats the request until the answer is 2xx, and returns this answer. Throws the last failure if another attempt
+   * cannot help, or could make the bus do a request twice that is not `isRepeatable`. Throws the reason of the signal
+   * if the signal is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

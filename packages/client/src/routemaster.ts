@@ -39,8 +39,8 @@ export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> 
 
 /**
  * A client of the bus. `Topics` gives the type of an event's `data` by topic, as in `new Routemaster<{ orders: Order
- * }>(…)`. Calls reject with a ProblemError of the class for the error's code, a ConnectionError, a TimeLimitError, a
- * ClosedError, or the reason of their signal.
+ * }>(…)`. Calls reject with a ProblemError (the subclass for the code of the error), a ConnectionError, a
+ * TimeLimitError, a ClosedError, or the reason of their signal.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;
@@ -59,9 +59,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes an event. Resolves when it is stored for every subscriber. Events that are published to the same topic
-   * meanwhile share the next request, in the order of the calls. The event object must not be changed before it is
-   * stored.
+   * Publishes an event. Resolves when the event is stored for every subscriber. Events that are published while a
+   * request for their topic is running share the next request, in the order of the calls. The event object must not be
+   * changed before the event is stored.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,

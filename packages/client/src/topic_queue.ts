@@ -4,24 +4,24 @@ import { ProblemError } from './problem.ts';
 import type { Failure } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
-/** Maximum events of a request; the bus takes 10,000. */
+/** Maximum events of a request. The bus accepts up to 10,000. */
 const MAX_EVENTS = 1000;
 /**
- * Maximum delayed events of a request, which is also the maximum that the bus accepts. They are not sent together
- * with other events, because a refusal would concern those too.
+ * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with other
+ * events. Otherwise a limit on delayed events could make the bus refuse the whole request, the other events included.
  */
 const MAX_TIMED_EVENTS = 500;
-/** Maximum characters of a request, unless a single event is longer. The bus accepts 5 MiB. */
+/** Maximum characters of a request, unless a single event is longer. The bus accepts up to 5 MiB. */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * After a refused request, the next requests have fewer events. Each success multiplies the maximum number of events by
- * this factor.
+ * A refused request lowers the maximum number of events (`#maxEvents`) of the next ones. Each success multiplies it by
+ * this factor, until it is MAX_EVENTS again.
  */
 const GROWTH = 1.25;
 
 /**
- * Error codes that mean that one event of a request is at fault. The bus then stores none of the events, so the others
- * must be sent again.
+ * Error codes that mean that one event of a request is at fault. The bus then stores no event of the request, so the
+ * other events must be sent again.
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
@@ -35,8 +35,8 @@ interface Refusal {
 }
 
 /**
- * The waiting events of a topic. One request for them runs at a time, so they are stored in the order in which they
- * came.
+ * The waiting events of a topic. Only one request at a time sends them, so they are stored in the order in which they
+ * were published.
  */
 export class TopicQueue {
   readonly name: string;
@@ -112,9 +112,9 @@ export class TopicQueue {
   }
 
   /**
-   * Handles a refused request. If the bus does not say which event is at fault, requests with half as many events find
-   * it. Requests become larger again only slowly, by GROWTH. Otherwise good events between many bad ones would be sent
-   * again and again.
+   * Handles a refused request. If one event is at fault, only this event is refused, and the other events wait again.
+   * If the bus does not say which event is at fault, requests with half as many events find it. Requests become larger
+   * again only slowly, by GROWTH. Otherwise good events between many bad ones would be sent again and again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
@@ -128,7 +128,8 @@ export class TopicQueue {
 }
 
 /**
- * Returns the error without the event's position in the request. The caller of `publish` knows nothing of this request.
+ * Returns the error without the position of the event in the request, because the caller of `publish` knows nothing of
+ * this request.
  */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;

@@ -90,8 +90,8 @@ export class Transport {
     const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
     if (!cause) return error;
     const { code, message } = cause;
-    // An error without a code means that `fetch` itself refuses the request, because of the port for example. It would
-    // refuse another attempt too.
+    // An error without a code means that `fetch` itself refuses the request, for example because of the port. It would
+    // refuse another attempt too, so the error is not transient.
     const isTransient = code !== undefined && !CERTIFICATE.test(code);
     const mayBeDone = isTransient && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

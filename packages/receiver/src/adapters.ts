@@ -45,13 +45,16 @@ interface FastifyReply {
 const PARSED =
   'something has parsed the body already, so its signature cannot be verified; put the receiver before express.json()';
 
-/** Returns a listener of `node:http`. Its promise resolves when the answer is written; it never rejects. */
+/**
+ * Returns a listener of `node:http`. The promise that it returns resolves when the answer is written, and never
+ * rejects.
+ */
 export function nodeListener(deliveries: Deliveries) {
   return async (request: NodeRequest, response: NodeResponse): Promise<void> => {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
     const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
-    // The body was cut off. The bus has closed the connection, so it does not wait for an answer.
+    // The body was cut off, because the bus has closed the connection. So nobody waits for an answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
     if (body === 'parsed') return write(request, response, answer(500, PARSED));
@@ -101,7 +104,7 @@ export function fetchHandler(deliveries: Deliveries) {
   };
 }
 
-/** Returns a plugin that answers `POST` at its `prefix`. */
+/** Returns a Fastify plugin that answers POST requests at the `prefix` with which it is registered. */
 export function fastifyPlugin(deliveries: Deliveries) {
   return async (fastify: FastifyLike): Promise<void> => {
     const send = (reply: FastifyReply, { status, headers, body }: Answer) =>

@@ -16,8 +16,8 @@ export interface DeliveryStore {
 
 export interface DeliveryStoreOptions {
   /**
-   * Time for which a handled delivery is remembered. The default is two days. That is enough by default, because the
-   * bus then repeats a delivery for a day.
+   * Time for which a handled delivery is remembered. The default is two days. It should be longer than the bus repeats
+   * a delivery, which is a day by default.
    */
   rememberMs?: number;
 }
@@ -39,7 +39,9 @@ const DEFAULT_MAX = 100_000;
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;
-  /** The time at which each delivery was confirmed, oldest first. Undefined while a delivery is claimed. */
+  /**
+   * For each delivery, the time at which it was confirmed, oldest first. Undefined while the delivery is only claimed.
+   */
   readonly #deliveries = new Map<string, number | undefined>();
 
   /** Remembers at most `max` deliveries, by default 100,000. */
@@ -86,7 +88,10 @@ interface RedisOptions {
 
 const CLAIMED = 'claimed';
 const HANDLED = 'handled';
-/** A Lua script that deletes the claim of a delivery. If the delivery was confirmed meanwhile, it changes nothing. */
+/**
+ * A Lua script that deletes the claim of a delivery. If the delivery was confirmed meanwhile, the script changes
+ * nothing.
+ */
 const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
 
 /** A store in Redis, which all processes of a service share. The stored deliveries outlive the processes. */

@@ -4,9 +4,9 @@ export interface ReceivedEvent<Data = unknown> {
   id: string;
   topic: string;
   type: 'create' | 'update' | 'delete' | 'noop';
-  /** The URL of what the event is about. */
+  /** The URL of the thing that the event is about. */
   url: string;
-  /** The time at which the thing changed, in milliseconds since 1970. */
+  /** The time of the event, in milliseconds since 1970. By default it is the time at which the event was published. */
   t: number;
   /** The data that the publisher has sent with the event, if any. */
   data?: Data;
@@ -23,8 +23,8 @@ export interface Delivery {
 }
 
 /**
- * A notice that the bus dropped batches because its memory was full. `batches` and `events` say how many batches, and
- * how many events in them.
+ * A notice that the bus dropped batches because its memory was full. `batches` is how many batches were dropped, and
+ * `events` how many events were in them.
  */
 export interface DropNotice {
   batches: number;
@@ -32,7 +32,7 @@ export interface DropNotice {
   /** The times at which the oldest and the newest dropped batch were created, in milliseconds since 1970. */
   from: number;
   to: number;
-  /** The number of events that were dropped, by topic. */
+  /** For each topic, how many of its events were dropped. */
   topics: Record<string, number>;
   /** The number of topics that are not listed in `topics`. */
   more: number;

@@ -18,7 +18,10 @@ export { EventsFailed, type Handled, type Handler, type Handlers, type ReceiverO
  * A receiver, with a method for each way to mount it in a server. All ways check, handle and answer deliveries alike.
  */
 export interface Receiver {
-  /** A handler for `app.post(path, receiver.express())`. It must come before `express.json()`. */
+  /**
+   * A handler for `app.post(path, receiver.express())`. It must come before `express.json()`, because signatures are
+   * checked on the unparsed body.
+   */
   express(): ReturnType<typeof nodeListener>;
   /** A listener for `createServer(receiver.node())`. */
   node(): ReturnType<typeof nodeListener>;

@@ -41,8 +41,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   store?: DeliveryStore;
   /**
-   * Called before the handlers, with the URLs of the events. What these URLs lead to has changed, so the function must
-   * remove cached copies of it.
+   * Called before the handlers, with the URLs of the events. The things at these URLs have changed, so the function
+   * must remove cached copies of them.
    */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
@@ -70,8 +70,8 @@ export interface Answer {
   status: number;
   headers: Record<string, string>;
   /**
-   * The text of the answer. The bus shows it with the attempts at the batch. It is empty if the delivery was
-   * accepted.
+   * The text of the answer, empty if the delivery was accepted. The bus keeps it with the attempt, and shows it to
+   * people.
    */
   body: string;
 }

@@ -35,10 +35,10 @@ interface Verifier {
 }
 
 /**
- * Returns a function that verifies deliveries by any of `secrets`. A secret begins with `whsec_`. For a subscriber with
- * `"signing_secret":"ed25519"`, pass its public key, which begins with `whpk_`, in `secrets`. The function returns
- * undefined if a delivery is genuine, and otherwise why it is refused. Throws TypeError if a secret or key is
- * malformed.
+ * Returns a function that verifies deliveries by any of `secrets`. The function returns undefined if a delivery is
+ * genuine, and otherwise why it is refused. A secret begins with `whsec_`. For a subscriber with
+ * `"signing_secret":"ed25519"`, pass its public key, which begins with `whpk_`. Throws TypeError at once if a secret or
+ * key is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
