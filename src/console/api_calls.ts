@@ -5,8 +5,8 @@ import { checked } from '../http/validation.ts';
 import type { Call, Route } from '../route.ts';
 
 /**
- * A visit is a request for a page or form of the console. These are the parts of it with which `ApiCalls` calls the API
- * in the name of the visitor.
+ * What `ApiCalls` needs of a visit (a request for a page or form of the console) to call the API in the name of the
+ * visitor.
  */
 export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
 
@@ -19,8 +19,8 @@ interface ApiInput {
   /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
   keep?: (entry: never) => unknown;
   /**
-   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. Long answers are cut off,
-   * because an answer with events can have hundreds of megabytes.
+   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. Only answers with this
+   * option are cut off: those with events, which can have hundreds of megabytes.
    */
   ending?: string;
 }
@@ -111,8 +111,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // The API sends a long list in pieces. Each piece is a bracket or a comma, followed by some entries. The last piece
-    // is only a closing bracket.
+    // The API sends a long list in pieces. Each piece is a bracket or a comma, followed by some entries, so its first
+    // character is skipped. The last piece is only a closing bracket.
     if (keep) entries.push(...JSON.parse(`[${piece.slice(1)}]`).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

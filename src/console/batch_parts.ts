@@ -32,7 +32,10 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html
   );
 }
 
-/** Completes the JSON of a batch that was cut off after some events (see `ending` in api_calls.ts). */
+/**
+ * Completes the JSON of a batch whose answer was cut off after MAX_READ characters, between two events, so that it can
+ * be parsed (`ending` in api_calls.ts).
+ */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
 /**

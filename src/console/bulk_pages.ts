@@ -107,11 +107,11 @@ function reasonIn(field: string | string[] | undefined): DeathReason | undefined
   return reason;
 }
 
-/** Writes a number of dead letters with all of its digits, because a person decides by this number. */
+/** Writes a number of dead letters with all of its digits, because a person decides by it whether to confirm. */
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
-/** Returns a line that says what a bulk does (retry or purge many dead letters), and how far it is. */
+/** Returns a line that says whether a bulk retries or purges, and how far it is. */
 export function headline({ act, state, matched, done }: Bulk): string {
   const [does, doing, did] = VERBS[act];
   if (state === 'counting') return `Counting to ${does.toLowerCase()}: ${exactly(matched)} so far`;

@@ -150,10 +150,13 @@ function topics(patterns: string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** The text that a field of a scope shows if no topic is permitted. No topic has this name. */
+/** The text in a field of topic patterns that stands for "no topic". No topic has this name. */
 const NO_TOPIC = '-';
 
-/** Returns the scope that is entered in a field: topic patterns. An empty field sets no limit. */
+/**
+ * Returns the topic patterns that were entered in a field, as a member of the body of the API call. If the field is
+ * empty, returns an empty object, which sets no limit.
+ */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);
   return list.length === 0 ? {} : { [field]: list.filter((each) => each !== NO_TOPIC) };

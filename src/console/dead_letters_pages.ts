@@ -78,7 +78,8 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
       },
     }),
     ...bulkPages({ bulks, joinsOf }),
-    // This route must come after the forms. Otherwise `:id` would match their paths, and refuse POST.
+    // This route must come after those of the forms. Otherwise `:id` would match `selected` and `bulk` too, and the
+    // forms would be refused, because this route takes no POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

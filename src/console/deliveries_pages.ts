@@ -48,8 +48,8 @@ const SUBSCRIBER: Column<Delivery> = {
 };
 
 /**
- * Returns a table of batches, newest first. If all batches belong to one subscriber, the name of the subscriber is left
- * out. `more` are further columns at the end.
+ * Returns a table of batches, newest first. If `isOfOne` is true, all batches belong to one subscriber, so the column
+ * with its name is left out. `more` are further columns at the end.
  */
 export function deliveriesTable(
   deliveries: readonly Delivery[],

@@ -1,7 +1,7 @@
 import type { Delivery } from '../records/delivery.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 
-/** A batch with its events, as far as these still exist. */
+/** A batch. It has `events` only while the bus still keeps them. */
 export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
 /**

@@ -39,8 +39,8 @@ export function count(value: number, singular: string, plural = `${singular}s`):
 }
 
 /**
- * Returns a text such as "4 min ago". The tooltip of the text has the exact time, which a script shows in the reader's
- * time zone.
+ * Returns a text such as "4 min ago". Its tooltip has the exact time, which console.js rewrites in the reader's time
+ * zone.
  */
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;

@@ -78,8 +78,8 @@ export function isRefresh(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Returns a page as an answer. If htmx asks in order to refresh a part of the page, the answer has only what is between
- * header and footer.
+ * Returns a page as an answer. If htmx asks in order to refresh a part of the page, the answer has only the element
+ * `<main>`.
  */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
   const { text } = isRefresh(visitor.headers) ? mainOf(page) : whole(visitor, page);
@@ -161,7 +161,10 @@ export function tokenField(formToken: string): Html {
   return html`<input type="hidden" name="form_token" value="${formToken}">`;
 }
 
-/** Returns a part of a page that is refreshed every two seconds, or `everyMs`, while somebody looks at it. */
+/**
+ * Returns a part of a page. While somebody looks at it, it is fetched again from `url` every two seconds, or every
+ * `everyMs`.
+ */
 export function live(id: string, url: string, content: Content, everyMs?: number): Html {
   return html`<div id="${id}" data-live="${everyMs}" hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
 }

@@ -11,9 +11,9 @@ const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. Each answer is
+ * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. So each answer is
  * made and compressed only once. The session of each request is still checked. Forms in a shared answer have no form
- * token, because tabs of several sessions may get the answer. `console.js` fills in the token.
+ * token, because the answer may go to tabs of several sessions. `console.js` fills in the token.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -50,8 +50,8 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // An answer counts in the rate limit only for the request for which it is made. Other requests that get the same
-    // answer cost the bus almost nothing.
+    // A shared answer counts in the rate limit only for the request for which it was made, because for the others it
+    // costs the bus almost nothing.
     if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

@@ -28,8 +28,8 @@ const MISSED_SAMPLES = 3;
 const LONG_SECONDS = 60;
 
 /**
- * What the overview judges: the newest sample of the bus (its figures) with its age, the present memory of Redis, and
- * the partitions that cannot be reached.
+ * The state of the bus, from which the overview derives its complaints: the figures of the newest sample and their age,
+ * the present memory of the fullest Redis, and the partitions that cannot be reached.
  */
 export interface State {
   figures: Figures<'bus'> | undefined;
@@ -61,7 +61,10 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
   ];
 }
 
-/** What the overview shows: what it judges, and the living processes, unless Redis refuses to count them. */
+/**
+ * What the overview shows: the state of the bus, and how many web and worker processes are alive. `processes` is
+ * undefined if Redis does not let the bus count them.
+ */
 interface Shown extends State {
   processes: ProcessCounts | undefined;
 }

@@ -33,11 +33,17 @@ interface ActionRow<R extends Role, Params, Fields> {
   params?: Input<Params>;
   form: Input<Fields>;
   errors?: readonly ErrorCode[];
-  /** Makes the change that the form is for. Returns the path of the next page, or a page. */
+  /**
+   * Makes the change that the form is for. Returns the path of the page to which the browser is sent, or a page (or a
+   * complete answer) to show at once.
+   */
   act(call: Call<R, Params, unknown, Fields>): Promise<string | Page | Answer>;
 }
 
-/** Makes the route of a form. After the form was handled, the browser is sent to another page. */
+/**
+ * Makes the route of a form. After the form was handled, the browser usually goes to another page (`act` returns its
+ * path).
+ */
 export function action<const R extends Role, Params, Fields>(
   path: `/console${string}`,
   roles: readonly R[],

@@ -19,8 +19,9 @@ import {
 } from './parts.ts';
 
 /**
- * What differs between the pages of triggers and those of joins. A client makes a trigger or a join from rules in JSON.
- * `Listed` is an entry of the listing. `Whole` is one trigger or join with all of its fields.
+ * What differs between the pages of triggers and those of joins. Both are made by a client from rules in JSON, so the
+ * rest of their pages is the same. `Listed` is an entry of the listing. `Whole` is one trigger or join with all of its
+ * fields.
  */
 export interface Ruled<Listed, Whole> {
   path: '/console/triggers' | '/console/joins';
@@ -50,8 +51,8 @@ export interface Ruled<Listed, Whole> {
 }
 
 /**
- * Returns the schema of the path parameter `name`, the name of the trigger or join that a page or form is about. If
- * there is no such trigger or join, the error has the code `notFound`.
+ * Returns the schema of the path parameter `name`, which names one trigger or join. If there is no such trigger or
+ * join, the error has the code `notFound`.
  */
 export function nameOf({
   what,
@@ -79,7 +80,8 @@ export function whose({ client }: Record<string, string | string[]>): { client: 
 }
 
 /**
- * Returns the pages of triggers or joins: a listing, and a page for each. They have forms to make, change and remove.
+ * Returns the pages of triggers or joins: a listing, and a page for each trigger or join. The pages have forms to make,
+ * change and remove triggers or joins.
  */
 export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
   const { path, what, title } = ruled;

@@ -16,7 +16,10 @@ const PAUSED_BY: Record<string, string> = {
   callback_gone: 'as the callback answered 410',
 };
 
-/** Returns the figure that says since when a subscriber is paused, and by whom. Returns none if it is not paused. */
+/**
+ * Returns a list with one figure, which says since when a subscriber is paused, and by whom. The list is empty if the
+ * subscriber is not paused.
+ */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];

@@ -76,8 +76,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * Maximum age of the oldest event at which a subscriber without failures is said to keep up. Its queue is so short that
- * a forecast would mean nothing.
+ * If the oldest event of a subscriber without failures is younger than this, the subscriber is said to keep up. Its
+ * queue is so short that a forecast would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -132,9 +132,7 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/**
- * Returns a line that says how old the latest sample of the subscribers' figures is. The list is sorted by this sample.
- */
+/** Returns a line that says how old the figures are by which the list is sorted: those of the latest sample. */
 function sampled(rows: readonly SubscriberReport[]): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

@@ -9,8 +9,8 @@ import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
 /**
- * The settings that are numbers. For each, the list has the name of its field in a subscription, its name for people,
- * and the name of its field in the report.
+ * The settings that are numbers. Each has three names: of its field in `POST /subscription`, for people, and of its
+ * field in the report that the API returns.
  */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],

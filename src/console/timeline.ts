@@ -7,7 +7,7 @@ import { ago, count, duration } from './format.ts';
  * drawing contains no text, which would be distorted.
  */
 const LENGTH = 1000;
-/** Minimum length of an attempt on the line, which would otherwise not be seen. */
+/** Minimum length of an attempt on the line. A shorter attempt would be invisible. */
 const MIN_LENGTH = 8;
 
 type Tone = 'good' | 'bad' | 'dim';

@@ -8,7 +8,7 @@ import { type Field, fieldsOf, typeText } from './fields.ts';
 import type { OpenApiDocument, Operation, Parameter, Response } from './openapi.ts';
 import { codesIn } from './problems.ts';
 
-/** The CSS of the page. The Content-Security-Policy allows it by its hash. */
+/** The CSS of the page. The header Content-Security-Policy allows the CSS by naming its hash. */
 export const STYLE = readFileSync(join(import.meta.dirname, 'docs.css'), 'utf8');
 
 interface Call {
@@ -49,8 +49,8 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
 }
 
 /**
- * Returns the CSS without escaping it. The CSS is a text of the project itself, and must keep the hash that the header
- * Content-Security-Policy names.
+ * Returns the CSS unescaped. Escaping could change its hash, and browsers apply the CSS only with the hash that the
+ * header Content-Security-Policy names. The CSS is a file of this project, so this is safe.
  */
 function style(): Html {
   return new Html(`<style>${STYLE}</style>`);

@@ -40,8 +40,8 @@ export interface DocumentOptions {
 }
 
 /**
- * Makes the OpenAPI 3.1 document of these routes. Each route is described in a turn of its own of the event loop, which
- * takes 4 ms at most. Describing all routes at once would delay other requests by 60 ms or more. Throws if TEXTS has no
+ * Makes the OpenAPI 3.1 document of these routes. Each route has a turn of its own of the event loop, which then takes
+ * 4 ms at most. Describing all routes in one turn would delay other requests by 60 ms or more. Throws if TEXTS has no
  * entry for a route.
  */
 export async function openApiDocument(

@@ -9,8 +9,8 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, and those of objects inside it. The object may also be
- * the entry of a list, or the first object among several alternatives.
+ * Returns the fields of the object that a schema describes, and of the objects inside it. For the schema of a list, the
+ * object is an entry of the list. Of several alternatives, the first that is an object is taken.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};

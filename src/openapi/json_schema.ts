@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { NAMED } from '../named_schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
-/** Marks a named schema until it is moved to the components of the document. */
+/** The key that marks a named schema until the schema is moved to the components of the document. */
 const MARK = 'x-name';
 
-/** Makes JSON Schemas from schemas of zod. Those that have a name are collected in `components`. */
+/** Makes JSON Schemas from schemas of zod. JSON Schemas that have a name are collected in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 

@@ -5,8 +5,8 @@ import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
 /**
- * Headers of the page `/docs`. The page has no script, loads nothing, and may not be shown in a frame. Its style is
- * allowed by the hash of the style.
+ * Headers of the page `/docs`. They forbid everything that the page does not need: it has no script, loads nothing, and
+ * is not shown in frames. Only its own CSS is allowed, by the hash of the CSS.
  */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',

@@ -61,7 +61,7 @@ const HEADERS: Record<number, Response['headers']> = {
 
 /** Describes the error answers of routes. Answers that have the same codes are described once, in `components`. */
 export class ProblemResponses {
-  /** The descriptions of error answers. The key of each is made of the error codes of its answer, joined by dots. */
+  /** The descriptions of error answers, each under the error codes of the answer, joined by dots. */
   readonly components: Record<string, Response> = {};
   readonly codes = new Set<ErrorCode>();
 

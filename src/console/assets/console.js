@@ -1,11 +1,14 @@
 // The script of the console's pages, for everything beyond links and forms. The pages work without it.
 
 const REFRESH_MS = 2000;
-/** When each part was fetched last. */
+/** For each part of the page (an element with `data-live`), when it was fetched last, by `performance.now()`. */
 const fetchedAt = new WeakMap();
 const loadedAt = performance.now();
 
-/** Parts have the time between two refreshes in `data-live`, unless that is the usual one. */
+/**
+ * Returns true if it is time to refresh a part: every `data-live` ms, or every REFRESH_MS if that is empty. It may be
+ * early by half of REFRESH_MS, because the timer below only looks every REFRESH_MS.
+ */
 function isDue(part) {
   const passedMs = performance.now() - (fetchedAt.get(part) ?? loadedAt);
   return passedMs > (Number(part.dataset.live) || REFRESH_MS) - REFRESH_MS / 2;
@@ -14,7 +17,10 @@ function isDue(part) {
 /** Parts that are being fetched. */
 const underWay = new WeakSet();
 
-/** Nothing is replaced while nobody looks, or while the reader has selected text or is about to answer. */
+/**
+ * Returns true while nothing may be replaced: nobody looks at the page, a dialog is open, or the reader has selected
+ * text or is in a form field.
+ */
 function isBusy() {
   if (document.hidden || document.querySelector('dialog[open]')) return true;
   if (document.activeElement?.matches('main input:not([type=hidden]), main select, main textarea'))
@@ -37,7 +43,8 @@ document.addEventListener('htmx:before:request', ({ target }) => {
 });
 document.addEventListener('htmx:finally:request', ({ target }) => underWay.delete(target));
 
-// Refreshed parts are shared by all sessions, so their forms come without the token of this one.
+// Several sessions share the answers to refreshes, so forms in refreshed parts have no form token. The token of this
+// session is copied from the form in the page's `<header>`.
 document.addEventListener('submit', ({ target }) => {
   const field = target.elements.form_token;
   if (field?.value === '') field.value = document.querySelector('header [name=form_token]').value;
@@ -73,7 +80,7 @@ document.addEventListener('click', ({ target }) => {
   if (target.matches('[data-pause]')) pause(target);
 });
 
-/** Exact times in the reader's zone. */
+/** Shows exact times (the tooltips of `<time>` elements) in the reader's time zone. */
 function localize(root) {
   for (const time of root.querySelectorAll('time[datetime]'))
     time.title = new Date(time.dateTime).toLocaleString();

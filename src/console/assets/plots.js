@@ -1,10 +1,13 @@
-// Draws the plots of the console with uPlot. Each figure has its values in `data-plot`.
+// Draws the plots of the console with uPlot. Each `<figure>` has the values of its plot as JSON in `data-plot`.
 
-/** Colours of lines that have one of their own, as names of custom properties. */
+/** Lines with a colour of their own, each with the CSS property that has the colour. Other lines have `--accent`. */
 const COLOURS = { delivered: '--good', failed: '--bad' };
 const SCALED = { bytes: [1024, ['', ' KiB', ' MiB', ' GiB']], other: [1000, ['', ' k', ' M', ' G']] };
 
-/** Units of time, each with its length in seconds and the unit that is written after it. */
+/**
+ * Units of time, each with its length in seconds and its name. Then come the length and the name of the smaller unit
+ * that is written after it.
+ */
 const TIMES = [
   [86_400, 'd', 3600, 'h'],
   [3600, 'h', 60, 'min'],
@@ -31,10 +34,10 @@ function written(value, unit) {
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-/** Distances between the ticks of an axis of bytes. */
+/** Distances that an axis of bytes may have between its ticks. */
 const POWERS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
-/** Distances of a second and more between the ticks of an axis of time, in seconds. */
+/** Distances of a second and more that an axis of time may have between its ticks, in seconds. */
 const LONG_TIMES = [
   ...[1, 2, 5, 10, 20, 30],
   ...[1, 2, 5, 10, 20, 30].map((minutes) => minutes * 60),
@@ -46,14 +49,17 @@ function decimals(first) {
   const powers = Array.from({ length: 5 }, (_, index) => first + index);
   return powers.flatMap((power) => [1, 2, 5].map((each) => Number(`${each}e${power}`)));
 }
-/** Distances between ticks by the unit of an axis. On other axes, uPlot chooses them. */
+/**
+ * For each unit, the distances that an axis may have between its ticks. On axes with other units, uPlot chooses the
+ * distances.
+ */
 const DISTANCES = {
   bytes: POWERS,
   s: [...decimals(-5), ...LONG_TIMES],
   ms: [...decimals(-2), ...LONG_TIMES.map((seconds) => seconds * 1000)],
 };
 
-/** The drawn plots, by their figures. */
+/** The drawn plots, by their `<figure>` elements. */
 const drawn = new Map();
 
 function dataOf({ start, step, lines }) {
@@ -61,7 +67,7 @@ function dataOf({ start, step, lines }) {
   return [times, ...lines.map(({ values }) => values)];
 }
 
-/** Returns a colour of the style sheet as a canvas needs it. */
+/** Returns a colour of the style sheet as an RGB value, because a canvas does not know CSS properties. */
 function colour(place, name) {
   place.style.color = `var(${name})`;
   return getComputedStyle(place).color;
@@ -97,7 +103,10 @@ function draw(figure) {
   drawn.set(figure, { plot, text: figure.dataset.plot });
 }
 
-/** Draws new plots, and gives new figures to those that are drawn. */
+/**
+ * Draws each `<figure>` that has no plot yet, updates plots whose values have changed, and removes plots whose
+ * `<figure>` is gone.
+ */
 function drawAll() {
   for (const [figure, { plot }] of drawn) {
     if (figure.isConnected) continue;
