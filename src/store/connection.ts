@@ -9,22 +9,22 @@ import { RedisCluster } from './redis_cluster.ts';
 import { type Address, addressOf, usesTls } from './redis_url.ts';
 
 /**
- * Maximum time that a command waits for its reply. After it the connection is closed, because callers would otherwise
+ * Maximum time that a command waits for its reply. After this time the connection is closed; otherwise callers would
  * wait for ever.
  */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * The time limits for a Redis with replicas. They are shorter than those for a Redis without, because a new master may
- * be ready before the failed one is back, and a dead host never answers.
+ * The same limits for a Redis with replicas (a cluster, or behind sentinels). They are shorter, because a new master
+ * may be ready before the failed one is back, and a dead host never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of a connection, without `replyMapping`: because of its type, the constructor of ioredis does not
-// accept a RedisOptions.
+// The options of a connection. `replyMapping` is left out, because with the type of this option ioredis's constructor
+// would not accept a RedisOptions.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -39,7 +39,7 @@ function commonOptions(url: string, log: Log, tls: RedisTls): Options {
   const encryption = { rejectUnauthorized: tls.verify, ...(tls.ca !== undefined && { ca: tls.ca }) };
   return {
     ...(usesTls(url) && { tls: encryption }),
-    // Without this, ioredis would send its name to Redis, by a command that the ACL would have to permit.
+    // Without this option, ioredis would send its name to Redis, by a command that the ACL would have to permit.
     disableClientInfo: true,
     // A command whose reply was lost must not be sent again, because Redis may have applied it already.
     autoResendUnfulfilledCommands: false,
@@ -80,9 +80,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 }
 
 /**
- * Returns a function that decides whether ioredis connects again after an error of Redis. It does so if the error says
- * that this Redis, once the master, is now a replica. The sentinels, or the name of the host, then lead to the new
- * master. The command that got the error still fails.
+ * Returns a function that decides whether ioredis connects again after an error of Redis. The function returns true if
+ * the error says that this Redis, once the master, is now a replica. The new connection then leads to the new master,
+ * by the sentinels or the name of the host. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;

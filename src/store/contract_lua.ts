@@ -27,7 +27,7 @@ export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
 
-/** True if a result of this shape is sent to the client unchanged. */
+/** True if Lua puts a result of this shape into the reply as it is, without converting it. */
 function isPlain(shape: Shape): boolean {
   return isList(shape)
     ? isPlain(shape[0])

@@ -8,9 +8,7 @@ import { publishingContracts } from './contracts/publishing.ts';
 import { recordsContracts } from './contracts/records.ts';
 import { subscribingContracts } from './contracts/subscribing.ts';
 
-/**
- * For every script in `lua/`, the types of its arguments and of its reply. The header of each script explains them.
- */
+/** For every script in `lua/`, the types of its arguments and reply. The comment at the script's head explains them. */
 export const contracts = {
   ...authenticationContracts,
   ...deliveringContracts,

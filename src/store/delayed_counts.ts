@@ -3,7 +3,7 @@ import type { Partition } from './partition.ts';
 /** Maximum commands of a pipeline; 500 take this process about 1 ms. */
 const MAX_AT_ONCE = 500;
 
-/** Returns the number of delayed events of each topic that has any. Throws the errors of Partition. */
+/** Returns, for each topic with delayed events, their number. Throws StorageUnavailable if Redis is away. */
 export function delayedCounts(partition: Partition): Promise<Map<string, number>> {
   return partition.command(async (redis, keys) => {
     const topics = await redis.zrange(keys.delayed_topics(), '0', '-1');

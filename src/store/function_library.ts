@@ -7,7 +7,7 @@ export interface FunctionLibrary {
   lua: string;
 }
 
-/** The text with which the names of this bus's libraries and of their functions begin. */
+/** The prefix of the names of this bus's libraries, and of the names of their functions. */
 export const LIBRARIES = 'routemaster_';
 
 /**

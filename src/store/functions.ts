@@ -6,13 +6,13 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** Time for which scripts are run by EVALSHA after Redis has refused functions. After it, functions are tried again. */
+/** Time for which EVALSHA runs the scripts after Redis has refused functions. Then functions are tried again. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. If the ACL forbids a command inside a
- * function, the error has another text.
+ * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. If the ACL permits FCALL but forbids
+ * a command inside the function, the error has another text, which is not matched.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
@@ -50,8 +50,8 @@ export class Functions {
 
   /**
    * Calls the function of a script and returns its reply. Redis may refuse functions, because its memory is full or its
-   * ACL forbids them. In that case, returns the result of `instead`, and uses `instead` for all calls within
-   * FALLBACK_MS. Any other error of Redis is thrown unchanged.
+   * ACL forbids them. In that case `instead` is called, which runs the same script by EVALSHA, and its reply is
+   * returned. All calls within the next FALLBACK_MS use `instead` too. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,

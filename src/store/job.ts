@@ -25,8 +25,8 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /**
- * The bytes with which every packed delivery begins, before the UID of its batch. They are a text with one character
- * per byte.
+ * The bytes with which every packed job begins that delivers a batch; the UID of the batch follows. They are a text
+ * with one character per byte.
  */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')

@@ -106,15 +106,16 @@ export const LAYOUT = {
 
 /**
  * The key that every script declares to Redis, after the prefix of its partition. On a cluster the key leads the call
- * to the master of the partition. The key never exists, because a cluster may move the partition's slot to another
- * master, key by key. For a key that does not exist, the old master then answers ASK before the script has done
- * anything. If the key existed, the script would run there until it uses a key that has already been moved.
+ * to the master of the partition. The key never exists. This matters while a cluster moves the partition's slot to
+ * another master, key by key: for a key that does not exist, the old master answers ASK, before the script has done
+ * anything. If the key existed, the script would begin on the old master, and fail half-way at the first key that has
+ * already been moved.
  */
 export const DECLARED_KEY = 'absent';
 
 /**
- * Every channel. The names of all begin with `wake`, because the user of Redis may have the right to listen to such
- * channels only (the ACL of docs/operating.md).
+ * Every channel. All their names begin with `wake`, because the ACL in docs/operating.md lets the bus listen only to
+ * such channels.
  */
 export const CHANNELS = {
   wake: { pattern: 'wake:{kind}' },
@@ -122,9 +123,9 @@ export const CHANNELS = {
 } as const;
 
 /**
- * The kinds of announcements that scripts publish. `main` and `aux`: this queue has an instant job. `due`: something
- * is due earlier than the scheduler expects. `suspect`: a job waits for the quarantine, which is the process that
- * delivers batches that may have killed workers.
+ * The kinds of announcements that scripts publish. `main` and `aux`: this queue has an instant job. `due`: a scheduled
+ * job, or an agenda entry such as a delayed event, is due earlier than the scheduler expects. `suspect`: a job waits
+ * for the quarantine, which is the process that delivers batches that may have killed workers.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
@@ -151,8 +152,8 @@ export type Keyspace = {
 };
 
 /**
- * Makes the functions that return the Redis keys of one partition. On a Redis Cluster the prefix must be a hash tag:
- * `{0}:`.
+ * Makes the functions that return the Redis keys of one partition. On a Redis Cluster the prefix must contain the
+ * partition's hash tag, such as `{0}:`, so that all these keys are on one master.
  */
 export function keyspace(prefix = ''): Keyspace {
   const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {

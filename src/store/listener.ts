@@ -101,7 +101,7 @@ export class ClusterListener implements Listener {
     };
   }
 
-  /** Keeps a subscription to channels on the master that has their slot, even if the slot moves to another master. */
+  /** Keeps an audience subscribed on the master that has its channels' slot, even if the slot moves to another. */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const slot = slotOfKey(audience.channels[0] ?? '');
     while (!signal.aborted) {
@@ -141,7 +141,10 @@ function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/** Returns true if these channels have a hash tag. Redis then sends their messages by the sharded commands. */
+/**
+ * Returns true if these channels have a hash tag. Messages on such channels are sent by SPUBLISH and received by
+ * SSUBSCRIBE.
+ */
 export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }

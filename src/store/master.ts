@@ -23,8 +23,8 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved to another master, key by key. The call is not sent there, because a script would find only
-  // some of its keys.
+  // The slot is being moved to another master, key by key. The call does not go to the other master, because a script
+  // would find only some of its keys there.
   'ASK',
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
@@ -39,8 +39,8 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 const made = new WeakMap<Redis, { count: number }>();
 
 /**
- * The Redis that has a key, and all keys with the same hash tag. On a cluster it is the present master of the key's
- * slot, one of the 16,384 parts into which a cluster divides its keys. Otherwise it is the only Redis.
+ * The Redis that has a key, and all keys with the same hash tag. On a cluster this Redis is the present master of the
+ * key's slot, one of the 16,384 parts into which a cluster divides its keys. Otherwise it is the only Redis.
  */
 export class Master {
   readonly #connection: Connection;

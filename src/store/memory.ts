@@ -5,14 +5,17 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Memory counts as short only after it has been short for this time. Redis measures the buffers of its clients only
- * once a second. Until it measures them again, a buffered reply of 255 MB looks like stored data.
+ * Memory counts as short only after it has been short for this time. Redis measures the buffers of its connections only
+ * once a second. So until the next measurement, a buffered reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
 /** The state of a Redis's memory. All sizes are in bytes. */
 export interface Memory {
-  /** Bytes of stored data. The buffers of clients, of replicas and of the AOF are not counted. See `SETTLED_MS`. */
+  /**
+   * Bytes of stored data. The buffers of connections, of replicas and of the AOF are not counted. A new buffer may
+   * count for up to a second (see `SETTLED_MS`).
+   */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
@@ -30,14 +33,15 @@ export interface Memory {
   unfreed: number;
 }
 
-/** Reads the memory of the Redis that has a partition. Throws the errors of `Partition.run`. */
+/** Reads the memory of the Redis that has a partition. Throws StorageUnavailable if that Redis cannot be reached. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
 /**
  * Reads the memory of each Redis of the bus. A Redis that has several partitions is read once. Returns the memory of
- * the fullest Redis, and the partitions whose Redis cannot be reached. Throws the errors of `Partitions.reach`.
+ * the fullest Redis, and the partitions whose Redis cannot be reached. Throws StorageUnavailable if no Redis can be
+ * reached.
  */
 export async function readFullestMemory(
   partitions: Partitions,
@@ -81,8 +85,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 
 /**
  * Returns how many bytes of the memory of Redis are buffers, and so not stored data. INFO has the buffers for replicas
- * and the AOF twice: in fields of their own, and in `mem_not_counted_for_evict`. The second number may include more of
- * them, so the larger one is used.
+ * and the AOF twice: in fields of their own, and in `mem_not_counted_for_evict`. The second number may include more
+ * buffers, so the larger of the two is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -111,7 +115,7 @@ export function infoField(info: string, name: string): string | undefined {
 /**
  * Returns the high mark, above which data is dropped, and the low mark, at which dropping ends. As in the Ruby
  * Routemaster, `minFree` bytes are free at the high mark, and twice as many at the low mark. But if twice `minFree` is
- * at least half of `max`, then 10 % and 20 % of `max` are free.
+ * at least half of `max`, then 10 % of `max` are free at the high mark and 20 % at the low mark.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

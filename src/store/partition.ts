@@ -106,7 +106,7 @@ export class Partition {
 
   /**
    * Loads the functions of this release, which are its scripts under names, into Redis. Removes the functions of other
-   * releases, if Redis permits that. Throws the errors of `run`.
+   * releases, if Redis permits that. Throws StorageUnavailable if Redis cannot be reached.
    */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
@@ -116,7 +116,7 @@ export class Partition {
 
   /**
    * Calls the function `command`, which sends plain Redis commands, and returns its result. If the partition has moved
-   * to another master meanwhile, calls it again. Throws the errors of `run`.
+   * to another master meanwhile, calls it again. Throws StorageFull, StorageUnavailable, or the error of `command`.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));

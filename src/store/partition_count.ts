@@ -12,8 +12,8 @@ export const COUNT_KEY = 'partitions';
 
 /**
  * Checks that the bus in this Redis has as many partitions as configured. At the first boot, the number is stored if
- * the bus has several partitions or is on a cluster. Throws BootError if a person must act, and otherwise the errors of
- * Partition.
+ * the bus has several partitions or is on a cluster. Throws BootError if a person must act, and StorageUnavailable or
+ * StorageFull if Redis fails.
  */
 export async function settlePartitionCount(
   { master }: Partition,

@@ -20,13 +20,12 @@ export interface Reached<T> {
 /** The partitions of the bus. This class tells which partition has a topic or a subscriber. */
 export class Partitions {
   /**
-   * The partition that stores everything about the bus as a whole: clients, nonces, failed logins, rates, and the
+   * The partition that stores what concerns the bus as a whole, such as clients, nonces, failed logins, rates, and the
    * history of the bus.
    */
   readonly control: Partition;
   /**
-   * All partitions. Some things are in every partition, such as queues and workers, so a listing must read all of
-   * them.
+   * All partitions. Each has its own queues and workers, for example, so a listing of these must read all partitions.
    */
   readonly all: readonly Partition[];
 
@@ -74,8 +73,8 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that has a subscriber with its batches, its dead letters and its drop notices. All joins of
-   * a client are in the same partition as the client, because scripts compare them.
+   * Returns the partition that has a subscriber with its batches, its dead letters and its drop notices. All joins of a
+   * client are in the same partition as the client, because scripts compare the joins of a client.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

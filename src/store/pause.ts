@@ -1,12 +1,12 @@
 /**
- * Those who can pause a subscriber. `callback_gone` means that the bus has paused it, after its callback answered 410
- * (Gone).
+ * Those who can pause a subscriber. `callback_gone` means that the bus itself has paused the subscriber, because its
+ * callback answered 410 (Gone).
  */
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 
 /**
- * Returns who has paused a subscriber, or null if it is not paused. The parameters are fields of the subscriber's
+ * Returns who has paused a subscriber, or null if it is not paused. The parameters are fields of the subscriber's Redis
  * hash.
  */
 export function pauserOf(pausedAt?: string | null, pausedBy?: string | null): Pauser | null {

@@ -2,20 +2,22 @@ import { type Keyspace, PROCESS_TYPES, type ProcessType } from './keys.ts';
 import { isSharded, type Listener } from './listener.ts';
 import type { Partition } from './partition.ts';
 
-/** The number of living processes of each type. */
+/** For each type of process, how many are alive. */
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes this process count as alive, until the returned function is called: it listens to a channel on which nothing is
- * announced. So being alive costs no command and needs no key, and a killed process vanishes with its connection.
+ * Makes this process count as alive until the returned function is called. It listens to a channel on which nothing is
+ * announced; `countProcesses` counts the listeners. So being alive costs no command and needs no key, and a killed
+ * process vanishes with its connection.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
 }
 
 /**
- * Counts the living processes of the bus. `control` is its control partition. Returns undefined if the user of Redis
- * lacks the command PUBSUB, as with an ACL made for an older release. Throws the errors of `Partition.command`.
+ * Counts the living processes of the bus. `control` is the bus's control partition. Returns undefined if the user of
+ * Redis lacks the command PUBSUB, as with an ACL made for an older release. Throws StorageUnavailable if Redis cannot
+ * be reached.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));
@@ -24,7 +26,7 @@ export async function countProcesses(control: Partition): Promise<ProcessCounts 
     const reply = (await control.command((redis) =>
       redis.call('PUBSUB', question, ...channels),
     )) as unknown[];
-    // The reply names each channel before its number.
+    // The reply is a flat list: each channel, and then the number of its listeners.
     const [web, worker] = [reply[1], reply[3]];
     return { web: Number(web), worker: Number(worker) };
   } catch (error) {

@@ -7,8 +7,9 @@ const REFRESH_MS = 100;
 
 /**
  * The masters of a Redis Cluster, with a connection to each. The slots of each master are those that ioredis knows.
- * Commands are sent on these connections, not on ioredis's Cluster, for two reasons. Pipelines, transactions, WAIT
- * and commands without a key need a certain master. And Cluster would send a command again if its reply was lost.
+ * Commands are sent on these connections, not on ioredis's Cluster, for two reasons. Pipelines, transactions, WAIT and
+ * commands without a key need the master of a certain partition. And Cluster would send a command again if its reply
+ * was lost, although Redis may have applied it.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -47,7 +48,7 @@ export class RedisCluster {
     throw new Error(`no master of slot ${slot} is known`);
   }
 
-  /** Returns host and port of the master of a slot. Returns undefined if it is not known. */
+  /** Returns host and port of the master of a slot. Returns undefined if the master is not known. */
   addressOf(slot: number): string | undefined {
     return this.#cluster.slots[slot]?.[0];
   }

@@ -3,14 +3,14 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /**
- * Maximum time that replicas have to confirm a write. It is less than the time after which a connection without
- * replies is closed.
+ * Maximum time that WAIT waits for replicas to confirm a write. It must be shorter than the 5 s after which
+ * connection.ts closes a connection without replies; otherwise the reply to WAIT would be lost.
  */
 const WAIT_MS = 1000;
 
 /**
- * Waits until replicas have the data that was written on a connection. Commands that are sent on the same connection
- * meanwhile wait too.
+ * Waits until replicas have the data that was written on a connection. Redis runs no other command of this connection
+ * meanwhile, so later commands on it wait too.
  */
 export class Replicas {
   readonly #min: number;
@@ -24,9 +24,9 @@ export class Replicas {
 
   /**
    * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
-   * Redis has written until then. So a repeated publish, which writes nothing itself, also waits for the writes of the
-   * first one. Throws the error of `sent`. Throws the errors of `confirm` too: then Redis has run the command, but
-   * replicas may not have what it wrote.
+   * Redis has written up to this command, for any connection. So a repeated publish, which writes nothing itself, also
+   * waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
+   * confirm: then Redis has run the command, but replicas may not have what it wrote.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the reply to the command arrives, so it costs no second round trip.

@@ -104,8 +104,8 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module and the modules that it includes to `into`; the included modules come first. Throws if the module does
- * not exist, or if it includes itself, directly or through others. `users` are the files by way of which it is
- * included.
+ * not exist, or if it includes itself, directly or through others. `users` is the chain of files that leads to this
+ * module: each includes the next, and the last includes the module.
  */
 function addModule(
   name: string,

@@ -2,10 +2,10 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of the partitions of a bus: `count` short texts, in the order of their slots. Their slots are
- * spread evenly over a cluster. The slots of the texts `0`, `1` and `2` are not spread evenly: of three masters, the
- * first would get two partitions and the second none. The same count must always give the same tags, because Redis keys
- * contain them.
+ * Returns the hash tags of the partitions of a bus: `count` short texts, in the order of their slots. The tags are
+ * chosen so that their slots are spread evenly over a cluster. The slots of simply `0`, `1` and `2` are not: of three
+ * masters, the first would get two partitions and the second none. The same count must always give the same tags,
+ * because Redis keys contain them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;

@@ -3,7 +3,8 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /**
- * A job that a worker holds under a lease. A script with these arguments changes nothing if the lease has expired.
+ * A job that a worker holds under a lease. A script with these arguments changes nothing if the worker no longer holds
+ * the job, because its lease has expired.
  */
 export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
@@ -12,8 +13,9 @@ const deliveryLog = 'number';
 
 /**
  * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job` may
- * be missing if the script can make the packed job from `bid`. It can if the job was packed as this bus packs jobs.
- * `record` is what the delivery log keeps of an accepted batch, or undefined if the log is off.
+ * be missing if this bus packed the job, because the script then makes the packed job from `bid`. `heal` is how many
+ * health points the subscriber gains. `tookMs` is how long the delivery took. `record` is what the delivery log keeps
+ * of an accepted batch, or undefined if the log is off.
  */
 const finished = {
   worker: 'text',
@@ -26,9 +28,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. `laneLimit` is the maximum number of deliveries that a subscriber has in flight if it has
- * set no number itself. `laneLimitMax` is the maximum for every subscriber. If a delivery takes longer than `slowMs`,
- * its subscriber counts as slow.
+ * Arguments about lanes. `laneLimit` is the maximum number of deliveries in flight for a subscriber that has set no
+ * `max_in_flight`. `laneLimitMax` is the maximum that no subscriber may exceed. If a delivery takes longer than
+ * `slowMs`, its subscriber counts as slow.
  */
 export const lanes = {
   q,
@@ -44,13 +46,14 @@ const client = 'text?';
 
 /**
  * The arguments of a step of a bulk. A bulk is a retry or purge of many dead letters. A step is one script call, which
- * looks at some dead letters of one subscriber or, without `token`, of all.
+ * looks at up to `max` dead letters of the subscriber `token` or, without `token`, of all subscribers. `queue` is the
+ * position of this subscriber among those of the bulk.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**
  * The result of one step of a bulk (a retry or purge of many dead letters). `lost`: this script call has changed
  * nothing, because another worker has made the step or the bulk was cancelled. `going`: further dead letters of the
- * same queue follow. `next`: the dead letters of another queue follow. `over`: the bulk has ended.
+ * same subscriber follow. `next`: the dead letters of another subscriber follow. `over`: the bulk has ended.
  */
 const bulkState = 'lost|going|next|over';
 

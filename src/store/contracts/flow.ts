@@ -2,7 +2,11 @@ import type { Contract } from '../contract.ts';
 import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
-/** The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. */
+/**
+ * The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. `version` is when
+ * the rules were last put. `thenHome` and `expiryHome` are the numbers of the partitions where the two topics live, and
+ * are missing for a topic in the join's own partition.
+ */
 const join = {
   token: 'text',
   name: 'text',

@@ -9,8 +9,9 @@ const q = 'main|aux';
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
- * Parts of the index of a subscriber's batches or dead letters, in which a sweep has counted the events so far. Each
- * part begins where the previous one ends, and ends at the score `to`.
+ * The slices of a subscriber's batch index (or dead-letter index) that a sweep has counted so far. Each slice begins
+ * where the previous one ends, and ends at the score `to`. `members` is its number of batches, and `events` the number
+ * of their events.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 
