@@ -17,8 +17,9 @@ export interface Acquired {
 }
 
 /**
- * The first element of the script's reply, decoded from MessagePack. `acks` and `subscribers` are flat lists of pairs:
- * `held` (1 or 0) and `removed` for each ack, and token and fields for each subscriber.
+ * The first item of the script's reply, decoded from MessagePack. `atMs` is the time by Redis's clock. `acks` and
+ * `subscribers` are flat lists of pairs: for each ack `held` (1 or 0) and `removed`, and for each subscriber its token
+ * and fields.
  */
 type Head = [
   left: number,
@@ -39,7 +40,7 @@ type SubscriberFields = [
   signing: string | false,
 ];
 
-/** What the script's reply says about a job that a worker has acquired. Only jobs that deliver have a batch. */
+/** What the script's reply says about a job that a worker has acquired. A job that delivers no batch has no `batch`. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];

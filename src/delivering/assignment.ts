@@ -16,8 +16,8 @@ const LOST_REDIS_RETRY = triedAgainIn(1000);
 export interface AssignmentParts {
   queue: Queue;
   /**
-   * Acknowledges a job, together with others in one script call. If the script call fails, Redis may have applied it
-   * all the same.
+   * Acknowledges a job, together with other finished jobs in one script call. If the script call fails, Redis may have
+   * applied it all the same.
    */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
@@ -140,8 +140,8 @@ export class Assignment {
   }
 
   /**
-   * Acknowledges the job together with others. If that fails, acknowledges it alone, so that one bad ack cannot block
-   * the others.
+   * Acknowledges the job together with other finished jobs. If that call fails, acknowledges it alone, so that one bad
+   * ack cannot block the others.
    */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;

@@ -45,7 +45,8 @@ export interface Bulk extends BulkFilter {
 
 /**
  * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and all who have the root key are
- * together one owner. In each partition, a job works on the dead letters there and keeps a record of its progress.
+ * together one owner. In each partition, a job works on the dead letters of this partition, and a record keeps the
+ * job's progress.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -56,7 +57,7 @@ export class Bulks {
 
   /**
    * Begins a bulk: counts the dead letters that match the filter, and retries or purges none yet. The bulk replaces the
-   * owner's last one. If that one is running, returns false and changes nothing.
+   * owner's last bulk. If the last bulk is running, returns false and changes nothing.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.find(owner))?.state === 'running') return false;

@@ -167,8 +167,8 @@ export class DeadLetters {
   }
 
   /**
-   * Deletes all dead letters that a subscriber has now. With `untilMs`, deletes only those that died by then. Returns
-   * their number.
+   * Deletes all dead letters that a subscriber has now. With `untilMs`, deletes only the letters that died by then.
+   * Returns how many were deleted.
    */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (partition, ids) =>
@@ -187,8 +187,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. Retrying all letters leaves out those that
-   * die after this time, because a retried letter may die again.
+   * Returns the time at which the newest dead letter of a subscriber died. A call that retries or deletes all letters
+   * leaves out those that die later: a retried letter may die again, so the call might never end.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -198,9 +198,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until none is left that died by
-   * `untilMs`. Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined, the
-   * loop ends.
+   * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until no letter is left that died by
+   * `untilMs`. Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined,
+   * the loop ends.
    */
   async #bySlices(
     token: string,
@@ -220,8 +220,9 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token of the subscriber that has a dead letter, if it is the client or one of its joins. Otherwise
- * returns the token of the client. The script then refuses the call, because the dead letter belongs to another client.
+ * Returns the token of the subscriber that has a dead letter, if this subscriber is the client or one of its joins.
+ * Otherwise returns the token of the client. The script then refuses the call, because the dead letter belongs to
+ * another client.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

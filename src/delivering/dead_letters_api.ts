@@ -161,8 +161,9 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber that does not exist. Other callers are not checked, because
-   * they can only change their own dead letters.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. Two or more tokens are not
+   * checked: they are a client and its joins, which were just found. Clients are not checked either, because they can
+   * only change their own dead letters.
    */
   const check = async (caller: Owner, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;

@@ -31,7 +31,7 @@ interface BatchParts {
   publicNames: PublicNames;
   settings: BatchSettings & RetrySettings;
   log: Log;
-  /** Called when the bus has paused a subscriber, by its token, because its callback is gone. */
+  /** Called with the token of a subscriber that the bus has paused, because its callback answered 410 (Gone). */
   onPaused: (token: string) => void;
 }
 

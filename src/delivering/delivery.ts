@@ -29,8 +29,9 @@ interface Target {
 /** Delivers batches by POST to callbacks, over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * Cached targets by the subscriber's token. If a callback changes, the new target replaces the old one. The
-   * connections to the old host are then closed, unless other subscribers have a callback there.
+   * For each subscriber, by token, the cached Target: callback, host and credentials. When a callback changes, a new
+   * Target replaces the old one. Connections to the old host are then closed, unless another subscriber has a callback
+   * on it.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,
@@ -46,9 +47,9 @@ export class Delivery {
   }
 
   /**
-   * Delivers a batch once. A drop notice is sent as a header. Resolves with the outcome, at the latest after the time
-   * limit or when `signal` is aborted. `atMs` is the time of the signature. Throws RangeError if an event or the
-   * signing secret is unreadable, and TypeError if the callback is not a URL.
+   * Delivers a batch once. Resolves with the outcome, at the latest after the time limit or when `signal` is aborted.
+   * The drop notice `notice`, if given, is sent as a header. `atMs` is the time that goes into the signature. Throws
+   * RangeError if an event or the signing secret is unreadable, and TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,

@@ -7,8 +7,8 @@ import type { DispatcherTo } from './callback_hosts.ts';
 const MAX_HEADER_BYTES = 16 * 1024;
 
 /**
- * Time for which an idle connection is kept, unless the subscriber asks for another time with `Keep-Alive`. It may ask
- * for MAX_KEPT_MS at most.
+ * Time for which an idle connection is kept, unless the subscriber asks for another time with the header `Keep-Alive`.
+ * More than MAX_KEPT_MS is not granted.
  */
 const KEPT_MS = 4000;
 const MAX_KEPT_MS = 10_000;
@@ -39,7 +39,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     keepAliveTimeout: KEPT_MS,
     keepAliveMaxTimeout: MAX_KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // HTTP/2 is off, because the limits above are tested for HTTP/1.1 only.
+    // HTTP/2 is off, because these limits of time and size are tested for HTTP/1.1 only.
     allowH2: false,
   };
   const tls = {
@@ -99,8 +99,8 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
 }
 
 /**
- * Returns a function `lookup` for `net.connect`. Of the addresses of a host name, it returns only those that the policy
- * accepts.
+ * Returns a function `lookup` for `net.connect`. The function finds the addresses of a host name, and returns only the
+ * ones that the policy accepts.
  */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {

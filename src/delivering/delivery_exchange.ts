@@ -13,7 +13,7 @@ const MAX_INFORMATIONAL = 100;
 
 /**
  * A refusal is an answer with a status of 300 or more. The first ANSWER_KEPT_BYTES of its body are kept. The delivery
- * waits for them for up to ANSWER_WAIT_MS after the status.
+ * waits for these bytes for up to ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
@@ -37,8 +37,9 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * also contains the beginning of the body. The delivery waits for that up to 200 ms, but no longer, so that a slow body
- * does not occupy a worker. The rest of any body is read for up to a second, so that the connection can be used again.
+ * also contains the beginning of the body. The delivery waits for this beginning for up to 200 ms, but no longer, so
+ * that a slow body does not occupy a worker. The rest of any body is read for up to a second, so that the connection
+ * can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;
@@ -132,8 +133,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange. If a status has arrived, it decides how the promise `outcome` resolves; otherwise the parameter
-   * `outcome` does.
+   * Ends the exchange. If a status has arrived, the promise `outcome` resolves by this status; otherwise it resolves
+   * with the parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

@@ -1,9 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or to a quarantine. `look`: look for jobs of a partition, given by its index in
- * `Partitions.all`. `stop`: end within `graceMs`. A quarantine is a process that delivers batches which may have killed
- * their workers.
+ * An order to a delivery thread or to a quarantine (a process that delivers batches which may have killed their
+ * workers). `look`: ask for jobs of a partition, given by its index in `Partitions.all`. `stop`: end within `graceMs`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
@@ -11,15 +10,12 @@ export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'
 export interface ThreadData {
   config: Config;
   index: number;
-  /** The shared counts of IdleWorkers: how many workers of each thread are idle. */
+  /** The shared counts of IdleWorkers: how many workers of each thread are idle in each partition. */
   idleCounts: Int32Array;
   takenOverAtMs: number | undefined;
 }
 
-/**
- * The data with which a quarantine starts. A quarantine is a process that delivers batches which may have killed
- * their workers.
- */
+/** The data with which a quarantine starts: a process that delivers batches which may have killed their workers. */
 export interface QuarantineData {
   config: Config;
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
@@ -27,6 +23,6 @@ export interface QuarantineData {
   takenOverAtMs: number | undefined;
   /** The id of the worker. A quarantine has only this worker. */
   worker: string;
-  /** The process ends after this time without a batch that it should deliver. */
+  /** The quarantine ends when its worker has had no batch to deliver for this time. */
   idleMs: number;
 }

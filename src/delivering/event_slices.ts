@@ -9,9 +9,9 @@ import { eventJson } from './legacy_event.ts';
 const MAX_AT_ONCE = 20;
 
 /**
- * Yields the first `count` events of a batch or dead letter, up to MAX_AT_ONCE at a time. An event is the JSON text that is
- * delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch or letter is
- * deleted meanwhile.
+ * Yields the first `count` events of a batch or dead letter, up to MAX_AT_ONCE at a time. Each event is the JSON text
+ * that is delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch or
+ * letter is deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,

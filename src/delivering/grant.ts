@@ -21,8 +21,8 @@ export interface Grant {
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
   /**
-   * What the bus has dropped from the subscriber's queue, and no accepted delivery has reported yet. Absent if there is
-   * nothing to report.
+   * The drop notice about events that the bus has dropped from the subscriber's queue, if no accepted delivery has
+   * carried it yet. Absent if there is nothing to report.
    */
   dropNotice?: DropNotice;
 }
@@ -43,7 +43,7 @@ export interface Subscriber {
    * The subscriber's health, a score from 0 to 100. The lower it is, the longer the bus waits before it tries again.
    */
   healthPoints: number;
-  /** Limits that the subscriber has set for a batch. A batch that exceeds one of them becomes a dead letter. */
+  /** Limits that the subscriber has set on attempts and age. At one of them, a failed batch becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

@@ -40,7 +40,7 @@ export class HeldJobs {
 
   /**
    * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects: after an error, the
-   * leases are renewed again at the next tick (see WorkersSettings).
+   * leases are renewed at the next tick, which comes within a third of a lease.
    */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;

@@ -11,17 +11,17 @@ const ID_LENGTH = 16;
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * Returns the JSON text of a stored piece of a batch. The bus stores events as JSON, and a piece may be several events
- * joined with commas. Such a piece is returned unchanged. A legacy event is in MessagePack, because a Ruby Routemaster
- * or schema 1 of this bus has stored it. It is decoded. Throws RangeError if it cannot be decoded.
+ * Returns the JSON text of a stored piece of a batch. A piece in JSON (one event, or several joined with commas) is
+ * returned unchanged. A legacy event, which a Ruby Routemaster or schema 1 of this bus has stored in MessagePack, is
+ * decoded. Throws RangeError if it cannot be decoded.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
 /**
- * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). Its id is a hash of the
- * bytes, so that it is the same in every attempt.
+ * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). The event gets a digest
+ * of its bytes as id, so that the id is the same in every attempt.
  */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);

@@ -26,8 +26,8 @@ const LOOK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because their quarantines run one at a
- * time, and others may be waiting.
+ * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because the quarantines of the partitions
+ * run one at a time, and those of other partitions may be waiting.
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -146,8 +146,8 @@ export class Quarantine {
 
   /**
    * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of its worker.
-   * Returns false if the call must be repeated, because Redis did not answer. While this process stops, returns true
-   * even then.
+   * Returns false if the call must be repeated, because Redis did not answer. While this worker process stops, returns
+   * true even without an answer, so that the process can end.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;

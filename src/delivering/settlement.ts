@@ -9,7 +9,7 @@ import type { Grant } from './grant.ts';
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The function has already told Redis the outcome. `held` is false if the worker no longer held the job. */
+  /** The job handler has already told Redis the outcome. `held` is false if the worker no longer held the job. */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }

@@ -37,7 +37,7 @@ interface Entry {
 
 /**
  * Imported keys, by the text `signing` that Redis has for a subscriber. They are cached, because importing a key takes
- * 11 µs, and signing a short body only 6 µs. With ed25519, importing takes 260 µs and signing 110 µs.
+ * longer than signing a short body: 11 µs and 6 µs with a symmetric key, 260 µs and 110 µs with ed25519.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 

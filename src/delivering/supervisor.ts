@@ -62,8 +62,8 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends the index of a partition if jobs are ready there and it has no idle worker for them. Another
-    // thread may have one.
+    // A thread sends the index of a partition if jobs are ready there and the thread has no idle worker for them. So
+    // another thread with an idle worker is woken, if there is one.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

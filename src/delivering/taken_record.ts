@@ -1,13 +1,13 @@
 import type { Batch } from './batch.ts';
 
 /**
- * The record of a delivered batch has its number of events by topic only if the batch is within these limits. In a
- * larger batch, counting would take more than 1 % of the CPU of its delivery.
+ * The delivery log's record of a batch says how many events of each topic the batch had, but only if the batch is
+ * within these limits. In a larger batch, counting them would take more than 1 % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
 /**
- * Maximum length of the JSON with the number of events by topic. A longer text is left out, so that all records are
+ * Maximum length of the JSON with the number of events by topic. A longer JSON is left out, so that all records are
  * small.
  */
 const MAX_TOPICS_LENGTH = 256;
@@ -15,7 +15,7 @@ const MAX_TOPICS_LENGTH = 256;
 const BEFORE_ID = '{"id":"'.length;
 const BEFORE_TOPIC = '","topic":"'.length;
 const COMMA = ','.length;
-/** Maximum length of the beginning of an event, up to its topic. The id and the topic have 64 characters at most. */
+/** Maximum length of an event up to the end of its topic. The id and the topic have 64 characters at most. */
 const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
@@ -29,8 +29,8 @@ interface LastAttempt {
 
 /**
  * Returns the record of an accepted batch for the delivery log. The script puts the times at which the batch was
- * accepted and closed in front of it (lua/shared/delivery_log.lua). A legacy event (MessagePack) counts with the size
- * that it has in Redis, not with that of its JSON.
+ * accepted and closed in front of this text (lua/shared/delivery_log.lua). In the record's bytes, a legacy event
+ * (MessagePack) counts with its size in Redis, not with that of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

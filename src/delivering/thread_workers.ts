@@ -27,7 +27,7 @@ interface ThreadSettings extends QueueSettings {
 const WORKERS_PER_SPARE = 3;
 /**
  * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs. They ask less often than
- * others, so that an idle thread sends fewer commands.
+ * regular workers, so that an idle thread sends fewer commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**

@@ -57,9 +57,9 @@ export class Workers {
   /** Number of jobs that are probably ready. The next script call asks for a job for this number of idle workers. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask in the next script call. They must after a tick, because asking is their
-   * heartbeat. They must also ask after a failed script call, because Redis may have assigned jobs to them. A worker
-   * that asks is given such a job again.
+   * True if all idle workers must ask for a job in the next script call. This is so after a tick, because asking is
+   * their heartbeat, and after a failed script call, because Redis may have assigned jobs to them. A worker that asks
+   * is given such a job again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
