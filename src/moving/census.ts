@@ -5,8 +5,8 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The result of counting the keys of a bus. `keys` is the number of all counted keys. For each key name in COUNTED,
- * `counts` has the number of keys with this name, and the number of elements in all of them.
+ * The result of counting the Redis keys of a bus. `keys` is how many keys of the bus the scan found in all. For each
+ * key name in COUNTED, `counts` has the number of keys with this name, and the number of elements in all of them.
  */
 export interface Census {
   keys: number;
@@ -17,8 +17,8 @@ type Unit = 'keys' | 'elements' | 'events';
 
 /**
  * The data that a move counts in the source and in the target, to check that both numbers are equal. A row has the
- * words for the report, the name of the counted keys in the layout, and the unit. None of this data expires by itself;
- * otherwise the numbers would differ.
+ * words for the report, the name of the counted keys in the layout, and what is counted: the keys, their elements, or
+ * the events in them. None of this data expires by itself; otherwise the numbers would differ.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -51,10 +51,7 @@ const NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
-/**
- * Counts the keys of partitions that are in the same Redis, by a scan that goes through the keys of this Redis once.
- * Adds the numbers to `into`.
- */
+/** Counts the keys of partitions that are in the same Redis, by one scan of this Redis. Adds the numbers to `into`. */
 export async function countKeys(
   partitions: readonly Partition[],
   into: Census = { keys: 0, counts: new Map() },
@@ -89,8 +86,8 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns the numbers of a census that a move compares. The key of each number is the words by which the report names
- * it.
+ * Returns, for each row of COUNTED, its words for the report and its number. The first HEADER_LENGTH elements of a
+ * batch or dead letter are not events, so they are not counted as events.
  */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(

@@ -45,8 +45,9 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
 }
 
 /**
- * Returns the addresses of connections whose last command was a script. They may belong to web processes of the bus
- * to be moved, which leave no other trace in Redis. Returns an empty list if Redis does not permit CLIENT LIST.
+ * Returns the addresses of connections whose last command was a script. They may belong to web processes of the bus to
+ * be moved, which leave no other trace in Redis. Returns an empty list if CLIENT LIST fails, for example because the
+ * ACL forbids it.
  */
 export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
   try {
@@ -122,7 +123,7 @@ async function readCount({
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of the source's Redis. The cursor of a scan is only valid in the run that returned it. */
+/** Returns the `run_id` of the Redis of these partitions. A scan cursor is valid only in the run that returned it. */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

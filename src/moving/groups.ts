@@ -23,7 +23,7 @@ export interface Copied {
   expiresMs: number;
 }
 
-/** Yields the keys that still exist, in groups that have about GROUP_BYTES together. */
+/** Yields the keys that still exist, in groups of about GROUP_BYTES each. */
 export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): AsyncGenerator<Copied[]> {
   const questions = keys.flatMap(({ key }) => [
     ['MEMORY', 'USAGE', key, 'SAMPLES', '20'],

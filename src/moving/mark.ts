@@ -9,10 +9,10 @@ export interface Mark {
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /** The scan cursor that follows the keys copied so far, and the `run_id` of the Redis that returned the cursor. */
+  /** The cursor that continues the scan after the copied keys, and the `run_id` of the Redis that returned it. */
   cursor: string;
   run: string;
-  /** When everything was copied, in ms by the clock of Redis. Undefined before. */
+  /** When the move was finished, in ms by the clock of Redis. Undefined until then. */
   doneMs: number | undefined;
 }
 

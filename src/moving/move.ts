@@ -22,7 +22,7 @@ interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if the caller knows that other connections which run scripts do not belong to the bus that is moved. */
+  /** True if connections that run scripts in the source's Redis are permitted, because they belong to another bus. */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;
@@ -30,15 +30,15 @@ interface Move {
 }
 
 /**
- * The number of each kind of thing in the source and in the target. Empty if an earlier run has already found them
- * equal.
+ * For each kind of data, such as topics or jobs, how many the source and the target have. Empty if an earlier run has
+ * already found all these numbers equal.
  */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
  * `move`), so that no process starts on it any more. A move that was cut off continues where it stopped. Throws
- * BootError if a person must act, and otherwise the errors of Partition.
+ * BootError if a person must act, and StorageUnavailable or StorageFull if Redis fails.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
@@ -144,8 +144,8 @@ function compare(source: Census, target: Census): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so the number is
- * stored last.
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this number is
+ * the last thing that is stored in the target.
  */
 async function finish({ source, target }: Move, mark: Mark): Promise<void> {
   await storeMark(source.partitions.control, { ...mark, cursor: COPIED });

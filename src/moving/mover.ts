@@ -25,8 +25,8 @@ export class Mover {
   }
 
   /**
-   * Copies all keys, beginning at a scan cursor. After each group of keys, yields the number of keys copied and the
-   * cursor at which the next scan can continue.
+   * Copies all keys, beginning at a scan cursor. After each group of keys, yields the number of keys in the group, and
+   * the cursor at which a later scan can continue.
    */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
@@ -86,7 +86,10 @@ export class Mover {
     return writes;
   }
 
-  /** Returns which elements of a piece (a part of a key that is read at once) go to each partition. */
+  /**
+   * Returns, for each partition, the elements that it gets of a piece (the part of a key that is read at once). `whole`
+   * has the partitions that get the whole key; undefined if its elements go to different partitions.
+   */
   async #shares(
     { found }: Reading,
     elements: Element[],

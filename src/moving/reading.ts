@@ -15,7 +15,7 @@ const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
-  /** Number of elements in a piece. If a piece is read by a scan, it may have some more or fewer. */
+  /** Number of elements in a piece. SSCAN, HSCAN and ZSCAN may return some more or fewer. */
   readonly #count: number;
   /** The position of the next piece. Undefined at the end of the key. */
   #place: string | undefined;

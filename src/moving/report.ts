@@ -5,7 +5,8 @@ import type { Side } from './side.ts';
 const WIDTH = 40;
 
 /**
- * Interval of progress lines if the output is not a terminal. Such output cannot be overwritten, so each line stays.
+ * Minimum time between two progress lines if the output is not a terminal. In a file, for example, a line cannot
+ * replace the previous one, so the lines are few.
  */
 const TELL_EVERY_MS = 5000;
 
@@ -32,7 +33,8 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table of the numbers in source and target, with differences marked, and a line that says what to do next.
+ * Returns a table with a row for each kind of data, such as topics: how many the source and the target have, and a mark
+ * if these numbers differ. A line below it says what to do next.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

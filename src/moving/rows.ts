@@ -7,8 +7,8 @@ import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } fr
 
 /**
  * The owner of a key or of an element, which decides in which new partition it is stored. A batch goes with its
- * subscriber, a worker with the batch that it delivers, and a trigger with its topic. `nobody` means that the key or
- * element is not copied.
+ * subscriber, a worker with the batch that it delivers, and a trigger with its topic. `control` stands for the control
+ * partition, and `all` for every partition. `nobody` means that the key or element is not copied.
  */
 export type Owner =
   | { subscriber: string }
@@ -21,8 +21,8 @@ export type Owner =
   | 'nobody';
 
 /**
- * An element as two texts: the field and value of a hash, or the member and score of a sorted set. Other elements
- * have only the first text.
+ * An element of a Redis key as two texts: the field and value of a hash, or the member and score of a sorted set. For
+ * an item of a list or set, the second text is empty.
  */
 type Texts = readonly [first: string, second: string];
 
@@ -31,7 +31,7 @@ export type Row =
   | { whole: (...parts: string[]) => Owner }
   /** Each element of the key goes to the partition of the element's owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has sums of other data. They are computed again for each new partition. */
+  /** The key has totals of other data, such as numbers of bytes. They are computed anew for each new partition. */
   | { sums: Sums }
   /** The key is not copied. The text says why. */
   | { stays: string };
@@ -61,7 +61,7 @@ const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' '
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
 const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
 
-/** The way in which a move copies each key of the layout to several partitions. */
+/** For each key of the layout, how a move copies it to several partitions. */
 export const ROWS: Readonly<Record<KeyName, Row>> = {
   topics: byTopic,
   subscribers: bySubscriber,
@@ -75,8 +75,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' belongs to no batch. It makes Redis store the hash as a table, in which fields are found faster. Each
-  // partition needs this field.
+  // The field '' belongs to no batch. Its long value makes Redis store the hash as a table, in which fields are found
+  // faster. So each partition needs the field.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,

@@ -2,12 +2,12 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 
-/** A hash of sums for each new partition: the fields of the hash with their values. */
+/** For each new partition, the fields and values of a Redis hash whose values are totals of other data. */
 export type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * A function that computes a hash of sums for each new partition from the data of the source. `of` is the variable
- * part of the key.
+ * A function that computes a Redis hash of totals, anew for each new partition, from the data of the source. `of` is
+ * the variable part of the hash's key: the client's token in `delayed:held:{token}`, and empty for the other keys.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
@@ -16,8 +16,8 @@ const [EVENTS, BYTES] = [':events', ':bytes'];
 const MAX_AT_ONCE = 1000;
 
 /**
- * Computes `delayed:held:{token}`: the bytes of a client's delayed events by topic, and the total of bytes and of
- * events.
+ * Computes `delayed:held:{token}`: for each topic, the bytes of a client's delayed events, and the totals of these
+ * bytes and events over all topics of a partition.
  */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();
@@ -35,7 +35,7 @@ export const delayedSums: Sums = async (source, partitions, client) => {
   return summed;
 };
 
-/** Computes `deliveries:total`: the number of records in all delivery logs. */
+/** Computes `deliveries:total`: the number of records in all delivery logs of a partition. */
 export const recordSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
   const logs = new Map<string, number>();
@@ -53,7 +53,7 @@ export const recordSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Computes the hash with the bytes of each client's trigger definitions. */
+/** Computes `triggers:bytes`: for each client, the bytes of its trigger definitions in a partition. */
 export const triggerSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
   for (const client of await source.command((redis, keys) => redis.hkeys(keys.triggers_bytes()))) {
@@ -64,7 +64,7 @@ export const triggerSums: Sums = async (source, partitions) => {
   return summed;
 };
 
-/** Returns the topic to which a trigger publishes. It is the second line of the trigger's definition. */
+/** Returns the topic to which a trigger publishes: the second line of the trigger's definition. */
 export function topicOfDefinition(definition: string): string {
   return definition.split('\n', 2)[1] ?? '';
 }
@@ -77,7 +77,7 @@ function add(summed: Summed, partition: Partition, field: string, by: number): v
 
 type Pipeline = ReturnType<Partition['redis']['pipeline']>;
 
-/** Sends a command for each item of `all`, in one pipeline. Resolves with the replies in the same order. */
+/** Sends the commands that `send` adds for each item of `all`, in one pipeline. Resolves with the replies in order. */
 export function pipelined<T>(
   partition: Partition,
   all: readonly T[],

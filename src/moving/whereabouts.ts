@@ -7,7 +7,8 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the new partitions of what is in the source. A batch goes with its subscriber, and a trigger with its topic.
+ * Finds the new partitions of the source's keys and elements by their owners. A batch goes with its subscriber, and a
+ * trigger with its topic.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -19,8 +20,9 @@ export class Whereabouts {
   }
 
   /**
-   * Returns the new partitions of each of these owners. If a batch or a trigger no longer exists, what remains of the
-   * batch or trigger goes to the control partition, where a sweep removes it.
+   * Returns, for each of these owners, its new partitions: none if the owner is `nobody`, or a worker that holds no
+   * job. If a batch or a trigger no longer exists, what remains of the batch or trigger goes to the control partition,
+   * where a sweep removes it.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;
@@ -56,7 +58,7 @@ export class Whereabouts {
     return tokens;
   }
 
-  /** Returns, for each of these workers, the id of the batch that it delivers. */
+  /** Returns, for each of these workers that holds a job, the id of the batch that it delivers. */
   async #batchesHeldBy(workers: ReadonlySet<string>): Promise<Map<string, string>> {
     const { keys } = this.#source;
     const all = [...workers];
