@@ -1,7 +1,8 @@
 #!lua
 --[[
-claim_topics: make a client the publisher of topics that live here, as by a publish: a join of the client in another
-partition is to publish to them. The refusals are those of publish, with the topic; a refusal changes nothing.
+claim_topics: make a client the publisher of topics that live in this partition, as a publish would, because a join of
+the client in another partition is to publish to them. If a topic is refused, `outcome` is the refusal as in
+publish.lua, `topic` is that topic, and nothing changes.
 ]]
 local intake = include('intake')
 

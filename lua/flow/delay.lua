@@ -2,18 +2,19 @@
 --[[
 delay: accept publications some of whose events are to be published later.
 
-A publication is accepted or refused as a whole, before any event is stored. publish.lua has the reasons for a
-refusal, and the effect of idempotency keys. An event is due at `at`, or `delay` after now (both ms), or else now.
-An event that is not due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua,
-in the order of the publication. `text` is the event; if there is a `rest`, the due time goes between `text` and
-`rest`.
+A publication is accepted or refused as a whole, before any event is stored. publish.lua describes the refusals and the
+effect of idempotency keys. An event is due at `at`, or `delay` after now (both ms), or else now. An event that is not
+due yet is stored for its topic (delayed.lua). The other events are stored as by publish.lua, in the order of the
+publication. `text` is the event as JSON. If there is a `rest`, the due time goes between `text` and `rest`, as the
+event's timestamp.
 
 Further refusals: `too_far` if an event is due more than `max_delay_ms` from now; `already_delayed` if the topic has a
 delayed event with the same id, or the publication has the id twice; `too_many_delayed` and `too_much_delayed` if the
 client would have more delayed events than `max_client_delayed`, or these would take more than `max_client_bytes`.
 `index` is the place (from 0) of the event for which a publication is refused.
 
-`events` and `bytes` of an outcome are those of the events that were published at once. `added` is as in publish.lua.
+`events` and `bytes` of an outcome count only the events that were published at once. `added` has these events by topic,
+with the subscribers that got them (storing.lua).
 ]]
 local delayed = include('delayed')
 local intake = include('intake')
@@ -90,9 +91,8 @@ end
 -- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
 -- for the refusal, with the index of the event if one event is the reason.
 --
--- If there is no room for the events, only the event that is due last is compared with the delayed events. This is a
--- cheap way to recognize a repeated publication, because no other event of a publication waits longer than its last
--- one.
+-- If there is no room for the events, only the one that is due last is looked up among the delayed events. This is a
+-- cheap way to recognize a repeated publication: as long as any of its events waits, the last one does.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

@@ -6,8 +6,8 @@ are long.
 Clients take turns, so that one with many overdue triggers does not keep others waiting: the reply has the first due
 trigger of each client, then the second of each, and so on. `turn` says which client begins.
 
-An entry of `triggers:due` that does not fit its trigger is set right, or removed if there is no such trigger: otherwise
-the scheduler would find it due for ever.
+If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
+readable trigger is removed. Otherwise the scheduler would find such entries due for ever.
 ]]
 local triggers = include('triggers')
 

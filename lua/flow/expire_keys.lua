@@ -6,9 +6,9 @@ a topic for such events.
 A join key expires `within_ms` after it was opened, but not before all events that the bus had accepted by then are
 counted: it stays open while the queue of the join has a batch from before that time. A call closes at most `max_closed`
 join keys, the oldest first, and publishes a limited number of copies (an event for one subscriber is a copy); `is_left`
-says that more join keys have expired. If the rules of the join are not those that the caller knows (`version`), nothing
-changes and `changed` is set. A join that is gone loses its entry in `joins:expiring`. `expiry_refusal` is the reason if
-the events about the closed join keys could not be published.
+says that more join keys have expired. `version` is the time at which the join was put last, as the caller knows it. If
+the join was put again since, nothing changes and `changed` is set. A join that is gone loses its entry in
+`joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not be published.
 ]]
 local join_work = include('join_work')
 local open_keys = include('open_keys')
@@ -17,8 +17,7 @@ local open_keys = include('open_keys')
 -- that it has not counted yet, because such an event may still complete a join key.
 local LOOK_AGAIN_MS = 250
 
--- Returns the time (ms) until which the join has counted everything: all of its events that the bus accepted before
--- this time.
+-- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.
 local function counted_until(call, token)
   local oldest = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'WITHSCORES')[2]
   return math.min(call.now_ms, oldest and math.floor(oldest / 1000) or math.huge)

@@ -11,14 +11,14 @@ each due time is settled once, however many processes fire triggers.
 and the due time, and whose `t` is the due time. `missed` is the number of due times that do not fire. `next_at` is the
 next due time, missing if there is none. A firing with an `error` could not be computed: the error is stored.
 
-The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua:
-`rate_limited`), all of `times` are missed, and the outcome says why. A call does a bounded amount of work. When
-that is done, the first of `times` that has not fired is stored as the next due time, and firings not begun have the
-outcome `left`. If storing fails for a subscriber, because of a key of the wrong type for example, the due times are
-settled all the same: otherwise the other subscribers would get their events again and again.
+The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
+all of `times` are missed, and the outcome says why. A call does a bounded amount of work. When that is used up, the
+first of `times` that has not fired is stored as the next due time, and firings not begun have the outcome `left`. If
+storing fails for a subscriber, because of a key of the wrong type for example, the due times are settled all the same:
+otherwise the other subscribers would get their events again and again.
 
-In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the events and bytes of
-each topic that got any, and `added` its subscribers (storing.lua).
+In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
+bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
 ]]
 local intake = include('intake')
 local rates = include('rates')
@@ -38,9 +38,9 @@ local ERRORS = {
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of the trigger that a firing is about, and its stored counts. A firing is the due times of one
--- trigger that are handled together. Returns nil if the trigger is paused, or was changed or fired since the caller
--- computed the firing.
+-- Returns the definition of the trigger of a firing (the due times of one trigger that are handled together). Also
+-- returns what is stored of this trigger: how many due times were `fired`, how many were `missed`, and its `error`.
+-- Returns nil if the trigger is paused, or was changed or fired since the caller computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -68,8 +68,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
 end
 
--- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops when the work of the
--- script call is used up, but publishes at least one. Returns the number of published events.
+-- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops when the script call
+-- has done its maximum of work, but publishes at least one event. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -89,7 +89,8 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores the result of firing in a trigger: how many due times were fired and missed, the next due time, and the error.
+-- Stores the result of a firing in the hash of its trigger: how many due times were fired and missed, the next due
+-- time, and the error.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at
@@ -139,8 +140,8 @@ return function(call, args)
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
-  -- The due times are marked as done after the events are stored. If a failover keeps only the first of these writes,
-  -- events are published again, but none is lost.
+  -- The due times are marked as done after the events are stored. If a failover loses these later writes, the events
+  -- are published again. In the opposite order, a failover could lose events.
   for _, settlement in ipairs(progress.settlements) do settle(call, settlement) end
   for i, topic in ipairs(taken.accepted) do
     published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }

@@ -7,21 +7,22 @@ The events leave the batch in the same step. When the last of them has left, the
 So each event is counted once, even if a process dies. The worker must hold the job under its lease, and the rules of
 the join must be those that the caller knows (`version`, the time at which the join was put last).
 
-`record` is what the delivery log keeps of the batch when it is done.
+`record` is what the delivery log keeps of the batch when all of its events are counted.
 
 `taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
 of copies (an event for one subscriber is a copy), and 0 if the join keys that it closed early took all of these copies.
 The caller then calls again with the other events. `left` is the number of events in the batch before the call: if all
 of them are taken, the job is done.
 
-A join key that has been open for `within_ms` expires before an event of a batch that was opened later is counted for
-it. If the join has `max_keys` open join keys, or they take its part of the `max_bytes` of its client, the oldest
-expires early. Events without a join key, and events of topics that are no longer sources, are taken and not counted.
+Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
+after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
+joins of a client have equal parts), the oldest expires early. Events without a join key, and events of topics that are
+no longer sources, are taken and not counted.
 
 If the outcome is not `counted`, nothing has changed. `not_held` means that the worker does not hold the job, or that
 the batch has another number of events, because the same call was made before. `changed`: the join has other rules, or
-is gone. `refused`: it may not publish to its topic; `reason` says why. `expiry_refusal` is the reason if the events
-about expired join keys could not be published.
+is gone. `refused`: the join may not publish to its topic; `reason` says why. `expiry_refusal` is the reason if the
+events about expired join keys could not be published.
 ]]
 local batches = include('batches')
 local finishing = include('finishing')
@@ -30,7 +31,8 @@ local key_records = include('key_records')
 local leases = include('leases')
 local open_keys = include('open_keys')
 
--- Maximum join keys that a script call closes early because the open keys of a join take too many bytes.
+-- Maximum join keys that a script call closes early before it counts events, because the join has too many open join
+-- keys or these take too many bytes.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)

@@ -3,8 +3,9 @@
 list_delayed: read delayed events of a topic in the order in which they are due.
 
 `client` is the token of the client that asks; without it root asks. The list begins behind the event that is due at
-`after_ms` and has the place `after_place`, whether that still waits or not. It ends after `limit` events, or after an
-event with which their texts reach `max_bytes`. `has_more` says whether others follow.
+`after_ms` and has the place `after_place` (the number by which events with the same time are sorted), even if that
+event no longer waits. It ends after `limit` events, or after an event with which their texts reach `max_bytes`.
+`has_more` says whether further events follow.
 ]]
 local delayed = include('delayed')
 local topics = include('topics')
@@ -28,8 +29,8 @@ local function rank_behind(due, after_ms, after_place)
   return from
 end
 
--- Adds the texts of events to `list` until all texts together have `max_bytes`. Returns the number of their bytes so
--- far.
+-- Adds events to `list` until their texts together have `max_bytes`. `bytes` is the size of the texts that are in the
+-- list already. Returns the new size.
 local function add_events(list, hash, entries, bytes, max_bytes)
   for i = 1, #entries, 2 do
     if bytes >= max_bytes then break end

@@ -3,25 +3,28 @@
 publish_delayed: publish delayed events that are due.
 
 The events are stored for the subscribers that their topics have now, as by publish.lua, and are removed from the
-delayed ones in the same step. A call does a bounded amount of work; `is_left` says whether more events are due. While
+delayed events in the same step. A call does a bounded amount of work; `is_left` says whether more events are due. While
 memory is exhausted Redis does not run the script (no `allow-oom`), and the events wait.
 
-Events are published in the order of their time over all topics, until a client has used its part of the call. All
-clients with due events have equal parts, so a client with many events does not keep others waiting. When all have used
-their part, they get another one. The events of one client always stay in order. `turn` says which client begins; the
-caller counts it from 0 while more events are due.
+Events are published in the order of their time over all topics, until a client has used its part of the call's work.
+All clients with due events have equal parts, so a client with many events does not keep others waiting. When all have
+used their part, they get another one. The events of one client always stay in order. `turn` says which client begins;
+the caller counts it from 0 while more events are due.
 
-`published` has, for each topic, its events, their bytes, the tokens of its subscribers with a token on each line, and
-by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are removed.
+`published` has, for each topic, the number of its events, their bytes, the tokens of its subscribers with a token on
+each line, and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
+removed.
 ]]
 local delayed = include('delayed')
 local due_topics = include('due_topics')
 local intake = include('intake')
 local storing = include('storing')
 
--- Maximum work of one script call, during which Redis serves nobody else. A unit takes Redis about 1 µs.
+-- Maximum work of one script call, in units of about 1 µs of Redis. It is bounded because Redis serves nobody else
+-- during the call.
 local MAX_WORK = 2500
--- Work of each part of a script call, in µs. The work for a subscriber includes opening a batch, which may be needed.
+-- Estimated work, in the units of MAX_WORK, for each topic, each of its subscribers, each event, each copy (an event
+-- for one subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
 local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
@@ -48,8 +51,8 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Adds the work of a topic to the work done, when a script call first takes events of this topic. Returns false if the
--- work would exceed the maximum.
+-- When a script call first takes events of a topic, counts the work (µs of Redis, estimated) that the topic and its
+-- subscribers cause, and returns true. Returns false if the script call would exceed its maximum of work.
 --
 -- The first topic of a call is always accepted, even if it has very many subscribers. The maximum is then raised to
 -- twice the work of that topic if necessary, so that the call publishes more than one event.

@@ -1,20 +1,21 @@
 #!lua
 --[[
-put_join: make a join of a client, or change it. It becomes a subscriber of its sources, whose batches a worker counts.
+put_join: make a join of a client, or change it. The join becomes a subscriber of its source topics, and a worker counts
+the events in its batches.
 
 The topics that it publishes to (`outlets`) become the client's, as by a publish. A topic takes events from one join
-only: `has_join` means that another join of the client publishes to `topic`. `loop` means that events of this join
-would come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client count
-the events of `topic`, which is the maximum, since each gets a copy of them. The other refusals are those of publish
-and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its maximum of
-joins. A refusal changes nothing.
+only: `has_join` means that another join of the client publishes to `topic`. `loop` means that events of this join would
+come back to it through its source `topic`. `too_many_of_topic` means that 16 other joins of the client count the events
+of `topic`, which is the maximum, since each of these joins gets a copy of every event. The other refusals are those of
+publish and subscribe; `too_many_joins` and `too_many_client_joins` mean that the bus, or this client, has its maximum
+of joins. A refusal changes nothing.
 
 `foreign` has the sources and outlets that live in other partitions. The caller has marked these sources there, and
 claimed these outlets (mark_topics, claim_topics). A client has all of its joins in one partition, so `has_join` is
 decided here for all outlets, and `loop` for joins of this client.
 
-Open join keys keep their counts of sources that stay. They are judged by the new rules at their next event, and expire
-by the new `within_ms`. Unknown sources are created without a publisher.
+If a join is changed, its open join keys keep the counts of the sources that stay. A join key is checked against the new
+rules at its next event, and expires by the new `within_ms`. Unknown source topics are created without a publisher.
 ]]
 local intake = include('intake')
 local join_tokens = include('join_tokens')

@@ -2,17 +2,17 @@
 --[[
 put_trigger: create a trigger of a client, or replace its definition.
 
-`before` is the revision of the definition that the caller has seen, and missing if it saw none. If the stored one
-is another by now, or is gone, nothing changes and the reply is `conflict`. `definition` is the new text
-(triggers.lua). `next_at` is the time at which the trigger fires next (ms), and missing if it never does. With
-`keeps_next`, the stored time stays, even if it has passed; a paused trigger does not fire at it. The counts of a
-trigger stay when it is replaced.
+`before` is the revision of the definition that the caller has seen, and missing if it saw none. If the stored one is
+another by now, or is gone, nothing changes and the reply is `conflict`. `definition` is the new text (triggers.lua).
+`next_at` is the time at which the trigger fires next (ms), and missing if it never does. With `keeps_next`, the stored
+time stays, even if it has passed; a paused trigger does not fire at it. The counts of a trigger (`fired` and `missed`)
+stay when it is replaced.
 
 The client must exist unless the configuration names it (`is_fixed`), and its scopes must permit the topic; otherwise
-the reply is `client_not_found` or `not_permitted`.
-The topic is claimed as by publish.lua, which has the refusals `claimed_by_other`, `no_room` and `owns_too_many`. The
-bus has at most `max_triggers`, a client at most `max_client_triggers`, and their definitions have at most
-`max_client_bytes`: `too_many`, `too_many_of_client`, `too_many_bytes`. A refused call changes nothing.
+the reply is `client_not_found` or `not_permitted`. The topic is claimed as by publish.lua, which describes the refusals
+`claimed_by_other`, `no_room` and `owns_too_many`. `too_many` means that the bus has `max_triggers` already,
+`too_many_of_client` that the client has `max_client_triggers`, and `too_many_bytes` that the definitions of the client
+would exceed `max_client_bytes`. A refused call changes nothing.
 ]]
 local intake = include('intake')
 local scopes = include('scopes')

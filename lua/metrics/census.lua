@@ -3,9 +3,9 @@
 census: read the figures of some subscribers, as one step of a scan over all. `place` says where the scan goes on; it
 is `0` at the beginning and at the end. Changes nothing.
 
-A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_ms` is the age of
-the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health.
-The first call also returns the standings that the last sample stored.
+A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_ms` is the age of the
+oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health. The first call also
+returns the standings that the last sample stored: figures and rates of each subscriber.
 ]]
 local SUBSCRIBERS_PER_CALL = 500
 

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 --[[
-fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many it moved.
+fold: move the counts of topics and subscribers that no longer exist to the totals. Returns how many counts it moved.
 
-A series is one such count, with its topic or subscriber (counters.lua). It stays as it is while that still exists.
+Each of `series` is a counter with its topic or subscriber (counters.lua). If that topic or subscriber still exists, the
+counter stays as it is.
 ]]
 local counters = include('counters')
 

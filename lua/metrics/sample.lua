@@ -27,9 +27,9 @@ local function same(entry, figures)
 end
 
 -- Appends the figures to one of the two histories (fine and coarse) of a topic, a subscriber or the bus. The history
--- keeps `kept` entries, at most one for each interval of time. `slot` is the number of the present interval since the
--- Unix epoch. With `may_skip`, figures that equal the last ones are not appended. Returns the number of appended
--- entries, 0 or 1.
+-- keeps `kept` entries, at most one for each step of time. `slot` is the number of the present step since the Unix
+-- epoch. With `may_skip`, figures that equal the last ones are not appended. Returns the number of appended entries, 0
+-- or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

@@ -3,8 +3,8 @@
 find_delivery: read one batch, whatever its state. If `clients` are given, the batch must be of one of these
 subscribers. Changes nothing.
 
-`entries` has the batch as list_deliveries describes it, with all its failed attempts; it is empty if there is none.
-The record of a batch that has ended is searched in the logs; `looked` is the number of records in them.
+`entries` has one entry, as in list_deliveries but with all failed attempts, or none if there is no such batch. A batch
+that has ended is searched in the delivery logs; `looked` is the number of records in the logs that were searched.
 ]]
 local delivery_log = include('delivery_log')
 local delivery_states = include('delivery_states')

@@ -4,12 +4,14 @@ list_deliveries: read a page of batches, the newest first: of some subscribers (
 in any. Changes nothing.
 
 A page is read in one step, so no batch changes its state meanwhile. `since` and `before` limit the time by which a
-batch is listed (delivery_sources.lua). `place_ms` and `place_id` are the time and the id of the last entry of the
-page before. In the reply, `next_ms` and `next_id` are given if there may be more. A call looks at 2,000 batches at
-most. If most of them are in other states, the page is short or empty, although more follow. `looked` counts these
-batches, and the indexes and logs in which the call searched.
+batch is listed: that of its end, or of its creation if it has not ended. `place_ms` and `place_id` are the time and the
+id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the place after which the next page
+begins; they are missing if there is none. A call looks at 2,000 batches at most. If most of them are in other states,
+the page is short or empty, although more follow. `looked` counts these batches, and the indexes and logs in which the
+call searched.
 
-An entry has `record` if its batch has ended, and otherwise the other fields.
+The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
+delivery_states.lua describes instead.
 ]]
 local delivery_log = include('delivery_log')
 local delivery_sources = include('delivery_sources')

@@ -2,10 +2,10 @@
 --[[
 remove_subscriber: delete a subscriber, its subscriptions and its drop notices, but not its batches.
 
-Returns `found`, which is true if there was such a subscriber, and `now_ms`, Redis's time. The caller next deletes
-the dead letters (purge) and the batches created up to `now_ms` (drop_queue). Later batches belong to a new
-subscription and must stay. The counts of the subscriber move to the totals in the same step; `series` lists them. A
-topic without a publisher ends with its last subscription. A join ends with its open keys.
+Returns `found`, which is true if there was such a subscriber, and `now_ms`, Redis's time. The caller next deletes the
+dead letters (purge) and the batches created up to `now_ms` (drop_queue). Later batches belong to a new subscription and
+must stay. In the same step, the counters of the subscriber (`series`) are added to the totals. A topic without a
+publisher is deleted with its last subscription. If the subscriber is a join, its open join keys are deleted too.
 ]]
 local counters = include('counters')
 local leaving = include('leaving')

@@ -3,10 +3,10 @@
 remove_topic: delete a topic and its delayed events, and end its subscriptions. Queued events of the topic are still
 delivered. `delayed` is the number of its delayed events.
 
-`client` is the token of the client that asks; without it root asks. A client may only remove a topic of which
-it is the publisher; otherwise the reply is `forbidden`. If there is no such topic, the reply is
-`topic_not_found`. `partitions` are the numbers of the others with subscriptions to the topic, which end when these have
-applied their outboxes. The counts of the topic move to the totals in the same step; `series` lists them.
+`client` is the token of the client that asks; without it root asks. A client may only remove a topic of which it is the
+publisher; otherwise the reply is `forbidden`. If there is no such topic, the reply is `topic_not_found`. `partitions`
+has the numbers of the other partitions with subscriptions to the topic; these end when the partitions apply the outbox
+entry that this script adds. The counters of the topic (`series`) are added to the totals in the same step.
 ]]
 local counters = include('counters')
 local topics = include('topics')

@@ -2,10 +2,10 @@
 --[[
 subscribe: create or change a subscriber, and subscribe it to exactly the given topics.
 
-Unknown topics are created without a publisher, and end with their last subscription. `foreign` topics live in other
-partitions, which were told before (mark_topics). A setting whose argument is
-missing keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or
-`max_subscribers`, it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
+Unknown topics are created without a publisher, and are deleted with their last subscription. The topics in `foreign`
+live in other partitions, where the caller has marked them before (mark_topics). A setting whose argument is missing
+keeps its stored value; a new subscriber gets the default. If the call would exceed `max_topics` or `max_subscribers`,
+it changes nothing and returns `too_many_topics` or `too_many_subscribers`.
 
 The batch that is open already gets the new max_events, and the new timeout if that is shorter; a new max_bytes
 closes it. A subscriber that was paused, or whose callback changed, is tried at once. But a subscriber that an

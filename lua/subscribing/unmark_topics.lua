@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 --[[
-unmark_topics: remove the marks (elsewhere.lua) of another partition at topics that have no subscriber there any more.
+unmark_topics: remove the marks of topics that say that another partition has subscribers of them (elsewhere.lua). The
+caller found no such subscriber there.
 
-`marked_us` is when the mark was set, as the caller read it. If it was set again since, the mark stays: there may be a
-subscriber again. A topic that is left without publisher and subscriptions is deleted.
+`marked_us` is when the mark was set, as the caller read it. If the mark was set again since, it stays, because there
+may be a subscriber again. A topic that is left without publisher and subscriptions is deleted.
 ]]
 local elsewhere = include('elsewhere')
 local topics = include('topics')

@@ -2,9 +2,9 @@
 --[[
 unsubscribe: end the subscription of one subscriber to one topic. Queued events are still delivered.
 
-A topic without a publisher ends with its last subscription. If the subscriber, the topic or the subscription
-does not exist, the reply names which, and nothing changes. A topic that `is_foreign` lives in another partition; the
-caller knows that it exists.
+A topic without a publisher is deleted with its last subscription. If the subscriber, the topic or the subscription does
+not exist, the reply says which, and nothing changes. A topic that `is_foreign` lives in another partition, so this
+script cannot say that it does not exist; the caller asks there.
 ]]
 local topics = include('topics')
 
