@@ -2,7 +2,7 @@
 --[[
 known_clients: read the names and scopes of these clients, in their order. Changes nothing.
 
-A client that is not known here has no `name`. A missing `publish` or `subscribe` means no limit.
+A client that this partition does not know has no `name`. A missing `publish` or `subscribe` means no limit.
 ]]
 return function(call, args)
   local keys, known = call.keys, {}

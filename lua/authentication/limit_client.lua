@@ -1,9 +1,11 @@
 #!lua
 --[[
-limit_client: limit an existing client to other topics (limits.lua), whether it has a secret or not.
+limit_client: replace the scopes of an existing client, which limit it to certain topics (limits.lua), whether it has a
+secret or not.
 
-`ended` has the tokens of the joins that ended; the caller deletes their batches and dead letters next. `name` is the
-client's. If there is no such client, nothing changes and the outcome is `client_not_found`.
+`ended` has the tokens of the joins that ended, because the scopes do not permit them; the caller deletes their batches
+and dead letters next. `name` is the name of the client. If there is no such client, nothing changes and the outcome is
+`client_not_found`.
 ]]
 local limits = include('limits')
 

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-name_key: return the stored key of public names. If none is stored, stores the given key, for good, and returns it.
+name_key: return the stored key from which public names are made. If none is stored, stores the given key, for good, and
+returns it.
 ]]
 return function(call, args)
   local stored = call.keys.name_key()

@@ -7,16 +7,16 @@ its count is too high or too far ahead of the stored bits. A nonce has one bit f
 arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour:
 this Redis may have forgotten the uses of that nonce.
 
-The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no
-step is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded
-such a request, to repeat it later. So nonces issued to the client before that refusal grow no more: a use that would
-need a further step is `old`.
+The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
+is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
+request, to repeat it later, when the client has quota again. So nonces that were issued to the client before that
+refusal grow no more: a use that would need a further step is `old`.
 ]]
 local client_quota = include('client_quota')
 local digest_keys = include('digest_keys')
 
--- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce takes at most 20 KB of
--- Redis.
+-- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce has 8 KiB, and takes at
+-- most 20 KB of Redis.
 local MAX_COUNT = 65535
 -- The bit set of a nonce's uses grows by this number of bits at a time. A use whose `nc` is further beyond the end of
 -- the set is refused. The number leaves room for uses that arrive out of order: a client that sends one nonce on many

@@ -2,11 +2,11 @@
 --[[
 register_client: register a client without a secret. A client that exists gets this name and these scopes instead.
 
-`scopes` limits the client in the same step (limits.lua).
+`scopes` limits the client to certain topics in the same step (limits.lua).
 
-`ended` has the tokens of the joins that ended; the caller deletes their batches and dead letters next. If the client
-has a secret, nothing changes and the outcome is `has_secret`: without the secret, its public token would be its
-credential.
+`ended` has the tokens of the joins that ended because the scopes do not permit them; the caller deletes their batches
+and dead letters next. If the client has a secret, nothing changes and the outcome is `has_secret`: without the secret,
+its public token would be its credential.
 ]]
 local limits = include('limits')
 

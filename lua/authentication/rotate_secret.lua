@@ -2,8 +2,9 @@
 --[[
 rotate_secret: replace the secret of a client. The replaced secret remains valid for `grace_ms`.
 
-A client has at most one replaced secret: one of an earlier rotation ends at once. Returns `client_not_found`
-if there is no such client, and `no_secret` if the client has no secret; nothing changes in both cases.
+A client has at most one replaced secret, so the secret that an earlier rotation replaced ends at once. Returns
+`client_not_found` if there is no such client, and `no_secret` if the client has no secret; nothing changes in both
+cases.
 ]]
 return function(call, args)
   local keys, token = call.keys, args.token

@@ -3,9 +3,9 @@
 ack: delete a job that its worker has finished, and the batch that the job delivered. acquire does the
 same for many jobs.
 
-If the worker does not hold the job under that lease, nothing changes and `held` is false. An accepted
-batch adds health points to its subscriber and ends the subscriber's trial. If the delivery took long, the
-subscriber becomes slow. The lane brings back waiting jobs.
+If the worker does not hold the job under that lease, nothing changes and `held` is false. An accepted batch adds health
+points to its subscriber and ends the subscriber's trial. If the delivery took long, the subscriber becomes slow.
+Waiting jobs of the subscriber become instant, as far as its lane has room.
 
 `removed` is the number of events in the batch. `left` is the number of jobs that are ready. Jobs that
 come back are not announced, because the worker asks for a job next.

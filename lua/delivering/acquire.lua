@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-acquire: finish the jobs that workers have done, and assign ready jobs to idle workers. Each gets at most
-one job, the oldest first.
+acquire: finish the jobs that workers have done, and assign ready jobs, the oldest first, to idle workers. Each worker
+gets at most one job.
 
 Finished jobs are acknowledged first, in the same way as by ack. So one call serves many workers, and each
 worker gets its next job from the same call. When a delivery is assigned, the same call also closes its batch to new

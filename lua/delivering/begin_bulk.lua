@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
 --[[
-begin_bulk: begin to count the dead letters that match a filter, in order to retry or purge them all later. While
-another bulk of this owner runs, returns false and changes nothing. A bulk in any other state is replaced.
+begin_bulk: begin a bulk: count the dead letters that match a filter, in order to retry or purge them all later. While
+another bulk of this owner runs, returns false and changes nothing. If the owner's last bulk is in any other state, the
+new one replaces it.
 
 Only letters that have died by now match. So a letter that is retried and dies again is not retried a second time.
-`queues` has the tokens of the subscribers whose letters match, as JSON that only the caller reads.
+`queues` has the tokens of the subscribers whose letters are counted, or a null for all subscribers, as JSON that only
+the caller reads.
 ]]
 local bulks = include('bulks')
 

@@ -2,9 +2,9 @@
 --[[
 bury: make a batch that must not be tried again a dead letter, and delete its job.
 
-If the worker does not hold the job under that lease, nothing changes and `held` is false. If the
-subscriber has left, the batch is deleted. The lane of the subscriber brings back a waiting job. `buried`
-is the number of events in the dead letter; 0 if there is no dead letter.
+If the worker does not hold the job under that lease, nothing changes and `held` is false. If the subscriber has left,
+the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
+letter; 0 if there is no dead letter.
 ]]
 local burying = include('burying')
 local leases = include('leases')

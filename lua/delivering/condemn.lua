@@ -2,11 +2,11 @@
 --[[
 condemn: bury the batch that killed a quarantine, and forget the worker of that quarantine.
 
-A quarantine is a process with a single worker, which delivers suspects one at a time. The process that had started
-it calls this script when it has died. If `worker` held a batch, that delivery was all that the quarantine did, so
-the batch becomes a dead letter. If the worker held none, or a scrub has taken the job from it, only the worker is
-forgotten. Returns the batch with its subscriber and the number of events in the dead letter, if there was one. The
-subscriber is not to blame, so its health does not change.
+A quarantine is a process with a single worker, which delivers suspects one at a time. The process that had started the
+quarantine calls this script when the quarantine has died. If `worker` held a batch, that delivery was all that the
+quarantine did, so the batch becomes a dead letter. If the worker held none, or a scrub has taken the job from it, only
+the worker is forgotten. Returns the batch with its subscriber and the number of events in the dead letter, if there was
+one. The subscriber is not to blame, so its health does not change.
 ]]
 local attempts = include('attempts')
 local burying = include('burying')

@@ -1,14 +1,13 @@
 #!lua flags=allow-oom
 --[[
-nack: return a job that its worker could not finish to its queue, to run again after `delay_ms`. If the
-batch of the job was dropped, the job is deleted instead. Unless the worker `held` the job under that lease,
-nothing changes.
+nack: put a job that its worker could not finish back into its queue, to run again after `delay_ms`. If the batch of the
+job was dropped, the job is deleted instead. Unless the worker `held` the job under that lease, nothing changes.
 
 The attempt does not count if `is_uncounted`, or if the callback is gone. A failed delivery costs its subscriber
 `damage` health points and holds it back for `throttle_ms`. `gone` is given if the callback answered 410: it is the
-`subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its jobs
-wait until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was not
-paused before. The lane brings back a waiting job.
+`subscribed_at` of the subscription that gave this callback, 0 if unknown. The subscriber is then paused: its jobs wait
+until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was not paused
+before. A waiting job of the subscriber becomes instant.
 ]]
 local batches = include('batches')
 local jobs = include('jobs')
@@ -27,7 +26,7 @@ local function is_gone(call, token, gone)
 end
 
 -- Stores the failed attempt in the history of the batch, and the consequences of the failure in the hash of the
--- subscriber.
+-- subscriber. If the attempt does not count, subtracts it from the number of attempts in the batch's header.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

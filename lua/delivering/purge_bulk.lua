@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[
-purge_bulk: delete the next dead letters of a bulk that runs, as `purge` does.
+purge_bulk: make a step of a running bulk that purges dead letters: delete the next ones, as `purge` does.
 ]]
 local bulks = include('bulks')
 local purging = include('purging')

@@ -1,7 +1,8 @@
 #!lua
 --[[
-retry_bulk: retry the next dead letters of a bulk that runs, as `revive` does. A letter whose subscriber has left
-stays. Redis refuses this script while memory is exhausted, as it refuses `revive`.
+retry_bulk: make a step of a running bulk that retries dead letters: retry the next ones, as `revive` does. A letter
+whose subscriber has left stays, and counts in `left`. Redis refuses this script while memory is exhausted, as it
+refuses `revive`.
 ]]
 local bulks = include('bulks')
 local reviving = include('reviving')

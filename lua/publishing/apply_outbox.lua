@@ -1,18 +1,19 @@
 #!lua
 --[[
-apply_outbox: do the work that other partitions have for this one, in the order of their entries.
+apply_outbox: apply the outbox entries that other partitions have for this one. The entries of each partition are
+applied in their order.
 
-Each of `sources` is another partition, with its number as `source`. Entries up to the number that was applied last are
-ignored. So each entry is applied once, even if several processes send it, or one sends it again.
+Each of `sources` is another partition: its number (`source`) and entries of its outbox. Entries up to the number that
+was applied last are ignored. So each entry is applied once, even if several processes send it, or one sends it again.
 
 New batches get the time of the earliest entry that is applied now, which is when its events were accepted. So
-deadlines, ages and the waiting times of joins count from then, however long the entry was under way.
+deadlines, ages and the waiting times of joins count from that time, however long the entry was under way.
 
 `applied` has the number of the last entry that this partition has applied, for each source. `added` has the events of
 each topic and the subscribers here that got them (storing.lua). `published` has the events and bytes of topics that
 live here, to which joins of other partitions publish. `refused` has the topics to which such a join may not publish any
-more, with the reason; the events for them are dropped. `unused` has topics of other partitions that have no subscriber
-here.
+more, with the reason; the events for them are dropped. `unused` has topics that live in other partitions and have no
+subscriber in this one; the caller removes their marks.
 ]]
 local intake = include('intake')
 local outboxes = include('outboxes')

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 --[[
-read_aside: remove the entries that a partition has applied from those set aside for it, and read the next ones.
+read_aside: read the next entries that are set aside for another partition (outboxes.lua). First removes those that the
+other partition has applied.
 
-`applied` is the number of the last entry that the other partition has applied. Without it, nothing is removed. Only the
-first `checked` entries are looked at for that. The reply has at most `max_entries` entries and about `max_bytes`, but
-at least one entry if the list is not empty.
+`applied` is the number of the last entry that the other partition has applied. Without it, nothing is removed. The
+removal looks only at the first `checked` entries. The reply has at most `max_entries` entries and about `max_bytes`,
+but at least one entry if the list is not empty.
 
-If the list is empty, the job that `worker` holds ends in the same step, and `ended` is true. So an entry that is set aside
-later finds no job and puts a new one. Without `worker`, no job ends.
+If the list is empty, the job that `worker` holds ends in the same step, and `ended` is true. So when an entry is set
+aside later, there is no job, and a new one is queued. Without `worker`, no job ends.
 ]]
 local outboxes = include('outboxes')
 
@@ -20,9 +21,9 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- The field has the size (bytes) of the entries that are set aside for the partition, in a list of its own, because
-  -- the partition did not apply them in time. While the field exists, newer entries in `outbox` must wait. So the field
-  -- is deleted with the last of the entries that are set aside.
+  -- The hash `outboxes:bytes` has a field for each partition that did not apply entries in time: the size (bytes) of
+  -- the entries that are set aside for it. While the field exists, newer entries in `outbox` must wait. So the field is
+  -- deleted with the last entry that is set aside.
   if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
     redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
   end

@@ -1,16 +1,19 @@
 #!lua flags=allow-oom
 --[[
-read_outbox: remove the entries that all their partitions have applied from `outbox`, and read the next ones.
+read_outbox: read the next entries of the list `outbox` (outboxes.lua). First removes the entries that were read before,
+which the other partitions have applied.
 
-The first `count` entries have `bytes` bytes; `last` is the number of the last of them. They are removed, and first set
-aside for the partitions in `late`, which did not apply them. If another call has removed some of them already, nothing
-is removed: what is read again is ignored where it was applied. Without `last`, nothing is removed either.
+The first `count` entries have `bytes` bytes; `last` is the number of the last of them. They are set aside for the
+partitions in `late`, which did not apply them in time, and then removed. If another call has removed some of them
+already, nothing is removed, and entries are read again; a partition ignores those that it has applied. Without `last`,
+nothing is removed either.
 
 The reply has at most `max_entries` entries and about `max_bytes`, but at least one entry if `outbox` is not empty.
-`behind` has the partitions for which entries are set aside. They must not apply an entry of `outbox` before those.
+`behind` has the partitions for which entries are set aside. These partitions must apply those entries before any entry
+of `outbox`.
 
-If `outbox` is empty, the job that `worker` holds ends in the same step, and `ended` is true. So an entry that comes
-later finds no job and puts a new one. Without `worker`, no job ends.
+If `outbox` is empty, the job that `worker` holds ends in the same step, and `ended` is true. So when an entry comes
+later, there is no job, and a new one is queued. Without `worker`, no job ends.
 ]]
 local outboxes = include('outboxes')
 
