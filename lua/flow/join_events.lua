@@ -11,8 +11,8 @@ the join must be those that the caller knows (`version`, the time at which the j
 
 `taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
 of copies (an event for one subscriber is a copy), and 0 if the join keys that it closed early took all of these copies.
-The caller then calls again with the other events. `left` is the number of events in the batch before the call: if all
-of them are taken, the job is done.
+The caller then calls again with the events that are left in the batch. `left` is the number of events in the batch
+before the call: if all of them are taken, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the

@@ -3,8 +3,8 @@
 adopt: store the version of the data layout, and delete the aux jobs of the Ruby Routemaster.
 
 If the Redis has a client or a subscriber that the Ruby Routemaster made, this is a takeover of a Ruby Routemaster's
-Redis, and the key `taken_over` gets the time. Data without a version can also be of this bus, if Redis lost its memory
-while processes of the bus ran.
+Redis, and the key `taken_over` gets the time. Data without a version can also come from this bus, if Redis lost its
+data while processes of the bus ran.
 
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.

@@ -2,12 +2,12 @@
 --[[
 autodrop: free memory by deleting the oldest dead letters, and then the oldest batches with their jobs.
 
-Each of `cuts` names a subscriber, or none for all of them together, and the maximum of dead letters and batches
-to delete. Its record in the reply has how many were deleted. `is_spent` is true if nothing else of the
-subscriber can be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted
-for its subscriber: in the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted
-by topic before it is deleted. Counting a large batch takes several script calls. Until the last of these calls deletes
-the batch, it stays unchanged and can be delivered.
+Each of `cuts` names a subscriber, or none for all subscribers together, and the maximum of dead letters and batches to
+delete. For each cut, the reply says how many were `deleted`. `is_spent` is true if nothing else of the subscriber can
+be deleted. Batches that workers are delivering now are skipped. Every dropped event is counted for its subscriber: in
+the next drop notice, and in the sum `dropped:{token}`. The events of a batch are counted by topic before it is deleted.
+Counting a large batch takes several script calls. Until the last of these calls deletes the batch, it stays unchanged
+and can be delivered.
 
 `drops` has one record for each subscriber with dropped events; `queued` of its events were in batches, the
 others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its

@@ -2,9 +2,9 @@
 --[[
 drop_delayed: free memory by deleting delayed events, those that are due last first.
 
-Each of `cuts` names a topic, and how many of its events to delete at most. The hash of the topic has, for its
-publisher, how many events were dropped so far, and the times between which they were due. The script updates these
-figures together with the deletion. `drops` has the same figures for this call, by topic.
+Each of `cuts` names a topic, and how many of its events to delete at most. The hash of the topic tells its publisher
+how many events were dropped so far, and between which times they were due. The script updates these figures together
+with the deletion. Returns the same figures of this call alone, by topic.
 ]]
 local delayed = include('delayed')
 local topics = include('topics')

@@ -4,15 +4,16 @@ holdings: estimate how much memory the batches and dead letters of each subscrib
 
 At most `samples` batches and as many dead letters of a subscriber are measured, chosen at random. The mean size of an
 event in these samples is multiplied by the number of all events. (The mean size of a batch times the number of batches
-would be a worse estimate, since long batches are few.) `batches` counts dead letters too.
+would be a worse estimate, since long batches are few.) `batches` in the reply counts dead letters too.
 ]]
 local batches = include('batches')
 
--- Bytes that a batch takes besides its list: for its job and in indexes. 390 to 510 were measured.
+-- Bytes of Redis that a batch takes besides its list of events: for its job, and for its entries in indexes. 390 to 510
+-- bytes were measured.
 local OVERHEAD_BYTES = 400
 
--- Returns the number of batches in an index, and an estimate of their bytes. `gauge` is the hash with the number of
--- events of each subscriber.
+-- Returns the number of batches (or dead letters) in an index, and an estimate of their bytes. `gauge` is the hash with
+-- the number of events of each subscriber. `list_of` returns the key of a batch's list.
 local function estimate(index, gauge, list_of, token, samples)
   local count, bytes, events = redis.call('ZCARD', index), 0, 0
   if count == 0 then return 0, 0 end

@@ -3,10 +3,10 @@
 schedule: promote at most `limit` scheduled jobs that are due, which means to make them instant. Jobs of a queue are
 promoted in deadline order.
 
-`promoted` is the number of jobs that became instant. `next_due_us` is the time until the next job is due
-(µs). It is 0 if jobs that are due remain, and missing if no job is scheduled. `delayed_due_us`, `triggers_due_us`
-and `joins_due_us` are the times until a delayed event, a trigger or an expiring key of a join is due (agenda.lua);
-other scripts publish the events for these.
+`promoted` is the number of jobs that became instant. `next_due_us` is the time until the next job is due (µs). It is 0
+if jobs that are due remain, and missing if no job is scheduled. `delayed_due_us`, `triggers_due_us` and `joins_due_us`
+are the times until a delayed event, a trigger or an expiring join key is due (agenda.lua); other scripts publish what
+is due.
 ]]
 local agenda = include('agenda')
 local jobs = include('jobs')

@@ -43,7 +43,7 @@ local function give_back(call, q, worker)
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
   -- The delivery of the dead worker no longer counts for its subscriber (`lane`), so the subscriber may have another
-  -- delivery. Usually the returned job becomes this delivery, so no other job must be made instant: the maximum is 0.
+  -- delivery. Usually the returned job becomes this delivery, so no other job need be made instant: the maximum is 0.
   -- An `ordered` subscriber must get its oldest batch first. If the job of that batch waits, `bring_back` makes it
   -- instant even with 0.
   if lane then waiting.bring_back(call, lane, 0) end

@@ -59,8 +59,8 @@ local function may_be_open(call, bid, owner)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- True if a worker holds the job of the batch. The first call in a script reads all jobs that workers hold, for all
--- later calls.
+-- True if a worker holds the job of the batch. The first use in a script call reads all jobs that workers hold, so that
+-- later uses need no read.
 local function is_in_flight(call, bid)
   call.jobs_held = call.jobs_held or drops.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
@@ -160,7 +160,7 @@ function check.batches_room(call, token, found)
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
 end
 
--- Deletes the time at which a batch was closed if the batch no longer exists.
+-- Deletes the time at which a batch was closed if the batch no longer exists, not even as a dead letter.
 function check.batches_closed(call, bid, found)
   if bid == '' or exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')

@@ -2,11 +2,14 @@
 --[[
 sweep_delayed: check the delayed events of a topic, some in each script call, and repair what does not fit together.
 
-Two rules hold. Each entry has a text. The topic is in `delayed:topics` by the time of its first event. Delayed events
-of a topic that does not exist are deleted. The first call has `from` 0. The caller passes `from`, `added`, `members`
-and `bytes` of the reply on to the next one, until `is_finished` is true. If no event came or went meanwhile, the last
-call compares the bytes with those that its client holds. `has_strays` says that there are more texts than entries.
-`client` is the publisher of the topic.
+Two rules hold. Each entry in the sorted set of due times has a text. The topic is in `delayed:topics` with the due time
+of its first event. If a topic has no publisher, it does not exist, and its delayed events are deleted. `has_strays`
+says that there are more texts than entries. `client` is the publisher of the topic.
+
+The first call has `from` 0. Until `is_finished` is true, the caller passes four values on to the next call: `from`, the
+rank of the next entry; `added`, how many delayed events the topic had ever got when the first call began; `members`,
+how many entries it had then, without those that the calls have removed; and `bytes`, the sum so far. If no event came
+or went meanwhile, the last call corrects the stored bytes of the topic's delayed events.
 ]]
 local delayed = include('delayed')
 local findings = include('findings')

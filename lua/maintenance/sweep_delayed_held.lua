@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 --[[
-sweep_delayed_held: correct the stored sums of what the delayed events of clients take. Returns the findings.
+sweep_delayed_held: correct the stored number of each client's delayed events, and the stored sum of their bytes.
+Returns the findings.
 ]]
 local delayed = include('delayed')
 local findings = include('findings')

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-sweep_delayed_texts: enter delayed events of a topic that have a text but no entry. Only the entry had the time at
-which an event was due, so they are due now. Returns the findings.
+sweep_delayed_texts: enter delayed events of a topic that have a text, but no entry in the sorted set of due times. Only
+the lost entry had the due time of an event, so these events are due now. Returns the findings.
 ]]
 local delayed = include('delayed')
 local findings = include('findings')

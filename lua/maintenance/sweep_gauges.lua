@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --[[
-sweep_gauges: correct the gauges of one subscriber if they differ from its queue or from its dead letters.
+sweep_gauges: correct the gauges (stored numbers of batches and events) of one subscriber if they differ from its queue
+or from its dead letters.
 
 A long queue needs several script calls. Each script call counts some slices of the queue's index. A slice is about 200
-batches between two scores. INTERNALS.md says why the sum is exact. If acquire has cut a batch in two meanwhile (`cuts`
-in the hash of the subscriber), all slices are counted again.
+batches between two scores. INTERNALS.md says why the sum is exact although the queue changes meanwhile. If acquire has
+cut a batch in two meanwhile (`cuts` in the hash of the subscriber), all slices are counted again.
 
 `counted` has the slices counted so far: the score at which each ends, the number of its batches (`members`), and the
 number of their events. If all slices are counted, `finished` is true in the reply, and the findings name the
@@ -51,9 +52,12 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of an index in slices (parts of about MAX_AT_ONCE batches). A slice that was counted before is
--- counted again only if its number of batches has changed. Returns the slices, the sum of their events, and the lower
--- bound of the scores after the last slice. Returns `false` instead of the sum if the script call stopped at MAX_LISTS.
+-- Counts the events of all batches in an index, slice by slice (a slice has about MAX_AT_ONCE batches). A slice in
+-- `counted` is counted again only if its number of batches has changed since.
+--
+-- Returns three values: the slices; the number of events in all slices, or false if the script call stopped at
+-- MAX_LISTS batches; and the lower bound of the scores behind the last slice. When all slices are counted, fewer
+-- batches than a slice has are left behind them; the caller counts these.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -63,7 +63,7 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Another worker keeps the job. The worker that loses the job here is refused when it acks or nacks.
+      -- Another worker keeps the job. This worker loses the job and its lease, so it is refused when it acks or nacks.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end

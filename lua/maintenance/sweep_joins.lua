@@ -2,10 +2,11 @@
 --[[
 sweep_joins: repair joins and their open join keys. Returns the findings.
 
-Four rules hold. Every join is a subscriber, and in the sets of all joins and of its client's. Every entry names a join
-that exists. Every open join key has a record, and is in the sorted set of open join keys by the time since when it is
-open. A join is in `joins:expiring` while it has open join keys. As in sweep_batches, the script checks and repairs in
-one script call, and a name that is gone is not an error.
+Four rules hold. Every join is a subscriber, and is in the set of all joins and in the set of its client's joins. Every
+entry about a join, such as one in `joins:into`, names a join that exists. Every open join key has a record, and is in
+the sorted set of open join keys with the time since when it is open. A join is in `joins:expiring` while it has open
+join keys. As in sweep_batches, the script checks and repairs in one script call, and a name that is gone is not an
+error.
 
 `where` is the kind of key in which the caller found the names, as the table LAYOUT of src/store calls it: the names are
 tokens of joins, names of joins of the client `token` (joins_of), topics (joins_into), or join keys of the join `token`

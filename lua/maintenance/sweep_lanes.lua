@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-sweep_lanes: restart stuck lanes of these subscribers by bringing back one waiting job. Returns the findings.
+sweep_lanes: restart stuck lanes of these subscribers by making one waiting job instant. Returns the findings.
 
-A lane is stuck if all of its jobs wait, because only another job of the lane brings them back. (The jobs of a
-paused subscriber are meant to wait.) A lane whose trial job is no longer in the queue would never try its
-subscriber again.
+A lane is stuck if all of its jobs wait, because a waiting job becomes instant only when another job of the lane ends.
+(The jobs of a paused subscriber are meant to wait.) A lane is also restarted if its trial job is no longer in the
+queue, because the lane would otherwise never try its subscriber again.
 ]]
 local findings = include('findings')
 local waiting = include('waiting')

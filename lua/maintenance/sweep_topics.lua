@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 --[[
-sweep_topics: enter topics in the lists of the clients that own them, and end topics that nobody uses.
+sweep_topics: enter topics in the lists of the clients that own them, and delete topics that nobody uses.
 
-A process of an earlier release keeps no such lists, and leaves topics without publisher and subscription behind.
-`owner` is the client in whose list the topics were found, if they were found there: topics that it does not own are
-removed from the list. None of these repairs is reported as a finding.
+A process of an earlier release keeps no such lists, and leaves topics without publisher and subscription behind. If the
+topics were found in the list of a client, `owner` is this client, and topics that it does not own are removed from the
+list. None of these repairs is reported as a finding.
 ]]
 local topics = include('topics')
 

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-sweep_trigger_bytes: correct the bytes of the triggers of a client, if they differ from its definitions. Returns the
-findings.
+sweep_trigger_bytes: correct the stored bytes of a client's triggers if they differ from the size of its definitions.
+Returns the findings.
 ]]
 local findings = include('findings')
 local triggers = include('triggers')

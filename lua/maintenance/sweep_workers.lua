@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[
-sweep_workers: check and repair the records of workers that seemed wrong to the caller (`suspects`); recount all
-lanes. Returns the findings.
+sweep_workers: check and repair the records of workers that seemed wrong to the caller (`suspects`), and recount all
+lanes (the deliveries in flight of each subscriber). Returns the findings.
 
 A worker that holds a job is in the pending index of the job's queue. If the job is a delivery, the worker is
 also in the lane of the subscriber. A worker without a job has no lease, and is in no lane and no share. The
@@ -41,8 +41,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker without a lease could not ack the job. Workers of the Ruby Routemaster have neither lease nor
-  -- lane.
+  -- A worker without a lease could not ack the job, so it is left out of the lane. Such are the workers of the Ruby
+  -- Routemaster.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

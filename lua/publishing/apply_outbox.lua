@@ -102,8 +102,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- A call may name the same partition twice, with the same entries. The second time, the entries that the first time
-    -- has applied are ignored.
+    -- A call may name the same partition twice, with the same entries. Entries that were applied the first time are
+    -- ignored the second time.
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[
 pause: deliver nothing more to a subscriber until it is resumed. Its jobs wait; deliveries in flight go on. `by` says
-who pauses it. A pause by an operator replaces one by the subscriber itself, or one because its callback is gone.
-Pausing it again changes nothing.
+who pauses it. If the subscriber is paused already, an operator's pause replaces any other, and the subscriber's own
+pause replaces one because its callback is gone. Otherwise nothing changes.
 ]]
 local pausing = include('pausing')
 

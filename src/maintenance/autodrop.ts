@@ -14,7 +14,7 @@ import type { JobParts } from './job_parts.ts';
 import { dropRecords } from './record_dropping.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
-/** Maximum batches that one script call drops; 300 take Redis a few milliseconds. */
+/** Maximum batches and dead letters that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
 
 /**
@@ -188,8 +188,9 @@ export class Autodrop {
 }
 
 /**
- * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches. The memory
- * is measured after each call, because the plan is an estimate, and half of it may already be enough.
+ * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches and dead
+ * letters. The memory is measured after each call, because the plan is an estimate, and half of it may already be
+ * enough.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));

@@ -56,7 +56,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
           state = await step(String(owner), part);
         }
         // The record of the bulk is read again for one of two reasons. Either all dead letters of one subscriber are
-        // done, and the record now names the next subscriber; or another worker has meanwhile done the same work.
+        // done, and the record now names the next subscriber; or another worker or the owner has changed the record
+        // meanwhile.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -79,8 +80,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns this partition's record of a bulk, with the position of the subscriber whose dead letters come next. Returns
- * undefined if the bulk is neither counting nor running.
+ * Returns this partition's record of a bulk, with `queue`, the position of the subscriber whose dead letters come next.
+ * Returns undefined if the bulk is neither counting nor running.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

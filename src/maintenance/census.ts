@@ -7,7 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures of all subscribers in the partitions that can be reached, and the time when they were read. `standings`
- * are the figures and rates of each subscriber that the last sample stored. `missing` has the other partitions.
+ * are the figures and rates of each subscriber that the last sample stored. `missing` has the partitions that cannot be
+ * reached.
  */
 interface Census {
   subscribers: CensusSubscriber[];

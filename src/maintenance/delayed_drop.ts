@@ -26,7 +26,8 @@ type Cut = Arguments<'drop_delayed'>['cuts'][number];
 export type DelayedDrop = Reply<'drop_delayed'>[number];
 
 /**
- * Returns the number and the bytes of the delayed events of each topic that has any. Throws the errors of Partition.
+ * Returns the number and the bytes of the delayed events of each topic that has any. Throws the errors of Partition
+ * (StorageUnavailable or StorageFull).
  */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);

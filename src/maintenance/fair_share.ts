@@ -17,9 +17,9 @@ export interface Cut {
 }
 
 /**
- * Returns what must be dropped to free `freeBytes`. The share is a number of bytes (see `fairShare`). Each client that
- * holds more than the share loses what exceeds it, and all other clients lose nothing. What a client and its joins hold
- * is added up. The cuts of the client that holds most come first.
+ * Returns what must be dropped to free `freeBytes`. Every client may keep the same number of bytes, the share. A client
+ * that holds more loses what exceeds the share; the other clients lose nothing. What the joins of a client hold counts
+ * as the client's. The cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]

@@ -20,15 +20,16 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * Time over which the tickers of the partitions start, one after the other, so that their jobs are not all queued at
- * once. A ticker queues a periodic job at its interval. The tickers of urgent jobs do not wait for their turn.
+ * A ticker queues a periodic job at its interval. This is the time over which the tickers of the partitions start, one
+ * partition after the other, so that their jobs are not all queued at once. The tickers of urgent jobs do not wait for
+ * their turn.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
-/** Number of workers. There are two, because the sweep of a big bus occupies one of them for minutes. */
+/** Number of workers of `aux`. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of workers if the bus has several partitions. Under load, the job that empties the outbox occupies one worker,
- * and another worker may wait for a partition that does not answer.
+ * Number of workers of `aux` in each partition if the bus has several partitions. Under load, the job that empties the
+ * outbox occupies one worker, and another worker may wait for a partition that does not answer.
  */
 const WORKERS_AMONG_OTHERS = 3;
 
@@ -116,9 +117,9 @@ export class Maintenance {
 }
 
 /**
- * Returns the handler of all jobs in `aux`. For a job with the name of a periodic job, the handler runs the periodic
- * job. For other jobs, which have arguments, it calls the handler with the same name in `others`. A job with any other
- * name is deleted.
+ * Returns one handler for all jobs in `aux`, which looks at the name of a job. If `others` has a handler of that name
+ * (for jobs with arguments), that handler runs. If `jobs` has a periodic job of that name, the periodic job runs. A job
+ * of an unknown name is deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {

@@ -48,7 +48,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler
     // cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs of killed workers, for which deliveries wait. The job is urgent: if it were queued in one
+    // Gives back the jobs of killed workers, so that others can run them. The job is urgent: if it were queued in one
     // partition after the other, a process that is soon killed again would never queue it in the last partitions.
     {
       name: 'scrub',

@@ -13,7 +13,7 @@ const FREEING_MS = 5;
 
 /**
  * Deletes delivery logs, the longest first, until Redis stores no more than the target. Returns the memory that is in
- * use after that. Throws the errors of Partition.
+ * use after that. Throws the errors of Partition (StorageUnavailable or StorageFull).
  */
 export async function dropRecords(
   partition: Partition,

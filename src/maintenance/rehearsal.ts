@@ -39,7 +39,7 @@ export interface Rehearsal extends FoundBatches {
 
 /**
  * Reads what the takeover of this Redis would find. Sends only commands that change nothing. Throws the errors of
- * Partition.
+ * Partition (StorageUnavailable or StorageFull).
  */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;

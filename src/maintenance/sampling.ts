@@ -131,7 +131,7 @@ function addTotal(
 
 interface Reading {
   counts: readonly Count[];
-  /** The last known totals of partitions that cannot be reached. Null if they were never known. */
+  /** The last known totals of each partition that cannot be reached, or null if they were never known. */
   lost: readonly (PartitionTotals | null)[];
   subscribers: readonly CensusSubscriber[];
   memory: Memory;

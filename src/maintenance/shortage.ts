@@ -31,8 +31,10 @@ export interface Shortage extends Holdings {
 }
 
 /**
- * Measures the memory of Redis now and a second later. Returns the memory if Redis stores more than `mark` (by default
- * the high mark, above which autodrop starts) both times, and otherwise undefined. Throws the errors of Partition.
+ * Returns the memory of Redis if Redis stores more than `mark` bytes both now and a second later, and otherwise
+ * undefined. Without `mark`, compares with the high mark, above which autodrop starts. Redis is measured twice, because
+ * the buffers of its clients may look like stored data for a second (see SETTLED_MS). Throws the errors of Partition
+ * (StorageUnavailable or StorageFull).
  */
 export async function lastingShortage(
   partition: Partition,
@@ -50,7 +52,7 @@ export async function lastingShortage(
 
 /**
  * Estimates what autodrop can drop from all partitions of one Redis, the one that `partition` is in. Throws the errors
- * of Partition.
+ * of Partition (StorageUnavailable or StorageFull).
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -90,8 +92,8 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
  * high mark, autodrop cannot help, and the result is undefined.
  *
  * There is one exception. Entries in outboxes cannot be dropped, but become batches as soon as they are moved, and
- * moving them needs free memory. So if that data exceeds the high mark only because of outboxes between partitions of
- * this Redis, the size is halfway between the high mark and the memory limit.
+ * moving them needs free memory. So if the data that cannot be dropped exceeds the high mark only because of outboxes
+ * between partitions of this Redis, the size is halfway between the high mark and the memory limit.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

@@ -6,7 +6,7 @@ import { sweep } from './sweep/sweep.ts';
 
 /**
  * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only the watch for processes
- * of the Ruby Routemaster (RubyWatch) gives the argument `rubyWorkers`.
+ * of the Ruby Routemaster (RubyWatch) gives the argument `rubyWorkers`, the number of living Ruby workers.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;

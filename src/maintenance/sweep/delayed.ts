@@ -8,7 +8,7 @@ import { slices, type Walk } from './walk.ts';
  */
 const TEXTS = 50;
 
-/** Repairs the delayed events of all topics, and the stored sums of each client's delayed events and of their bytes. */
+/** Repairs the delayed events of all topics, and the stored number and bytes of each client's delayed events. */
 export async function sweepDelayed(
   walk: Walk,
   { delayed, delaying }: Pick<Seen, 'delayed' | 'delaying'>,

@@ -36,7 +36,7 @@ interface SweepOptions {
 /**
  * Checks all data of a partition, repairs inconsistencies, and returns what it found. An inconsistency means that the
  * bus has a bug, or that somebody has changed its data in Redis. A sweep may run while the bus works, and at the same
- * time as other sweeps. Throws the errors of Partition.
+ * time as other sweeps. Throws the errors of Partition (StorageUnavailable or StorageFull).
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;

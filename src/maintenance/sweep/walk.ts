@@ -6,7 +6,10 @@ import { Packed } from '../../store/packed.ts';
 import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
-/** Maximum elements that one command reads or one script call checks; 300 take Redis about 1 ms. */
+/**
+ * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 of them take Redis
+ * about 1 ms.
+ */
 const MAX_AT_ONCE = 300;
 /**
  * Minimum length of the pauses between commands (see Walk), because timers are not precise enough for shorter ones.
@@ -32,7 +35,7 @@ type RepairScript =
   | 'sweep_trigger_bytes'
   | 'sweep_deliveries';
 
-/** Reads a slice of elements. Returns the cursor of the next slice, and the elements. */
+/** Reads some elements (keys, members, fields). Returns the cursor at which the next read goes on, and the elements. */
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
