@@ -41,7 +41,10 @@ export class Admission {
   readonly #pace = new Buckets(PACE, PACE_BURST_MS);
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
-  /** Reservations of requests whose bodies are still arriving, sorted by the time of the body's last progress. */
+  /**
+   * Reservations of requests whose bodies are still arriving. The one whose body has gone longest without progress
+   * comes first.
+   */
   readonly #reading = new Set<Reservation>();
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -81,8 +84,8 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // `#makeRoom` ends the reservations of bodies that stall. It may have ended the reservation that needs more
-      // bytes.
+      // `#makeRoom` ends the reservations of bodies that stall. This reservation may be one of them, so `isFreed` is
+      // checked.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);
@@ -135,8 +138,8 @@ export class Admission {
   }
 
   /**
-   * Makes room for other requests. Ends requests whose bodies stall. Gives back the bytes that are reserved for slow
-   * bodies and have not arrived. Returns true if this has made any room.
+   * Makes room for other requests, and returns true if this has made any. Ends requests whose bodies stall. Of slow
+   * bodies, gives back the bytes that are reserved but have not arrived.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

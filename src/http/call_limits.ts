@@ -22,9 +22,9 @@ export class CallLimits {
   readonly #underWay = new Map<string, number>();
   /**
    * For each client, one call that reads and one call that changes something are handled at a time. Other calls of the
-   * client, up to MAX_AT_ONCE, wait for their turn. When sixteen lists of 1,000 dead letters were handled at a time, a
-   * publish of another client waited for half a second; with two lists it waited for 20 to 55 ms. A list does not wait
-   * for a long change, because reads and changes have separate turns.
+   * client, up to MAX_AT_ONCE, wait for their turn. When sixteen listings of 1,000 dead letters were handled at a time,
+   * a publish of another client waited for half a second; with two at a time, it waited for 20 to 55 ms. A call that
+   * reads does not wait for a long change, because the two kinds have separate turns.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -77,9 +77,9 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call of a client or makes a part of a long answer. Of the client's calls that read,
-   * one runs at a time, and the others wait. The same is true of its calls that change something. Resolves or rejects
-   * as `work` does.
+   * Runs `work`, which handles a call of a client or makes one piece of a long answer. `reads` is true for a call that
+   * changes nothing. Of the client's calls that read, one runs at a time, and the others wait. The same is true of its
+   * calls that change something. Resolves or rejects as `work` does.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
@@ -91,7 +91,9 @@ export class CallLimits {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }
 
-  /** Counts an answer against the rate of a client: its length, and `calls` further calls for its other costs. */
+  /**
+   * Counts an answer against the rate of a client: its length, and `calls` more calls if making the answer was costly.
+   */
   answered(client: string, bytes: number, calls = 0): void {
     this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
   }

@@ -9,7 +9,7 @@ import type { WorkBudget } from './work_budget.ts';
 const MAX_DUE = 4;
 /**
  * Maximum bytes that the HTTP parser gets at once. The parser emits all requests in these bytes at once, and each takes
- * 15 µs. A single read can bring 64 KiB with 3,600 requests.
+ * 15 µs. A single read can bring 64 KiB with 3,600 requests, which would keep other connections waiting for 54 ms.
  */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
@@ -42,8 +42,9 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are not parsed yet. The number may be too low, but never too high.
-   * It is too low if headers and the start of the body were parsed together, because the length of both is subtracted.
+   * Number of bytes of the last request's body that are not parsed yet. The number may be too low, which only makes the
+   * slices smaller. It must never be too high: the requests after the body would then be parsed at once. It is too low
+   * if headers and the start of the body were parsed together, because the length of both is subtracted.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -53,7 +54,8 @@ export class Connection {
   constructor(socket: Socket, budget: WorkBudget) {
     this.#socket = socket;
     this.#budget = budget;
-    // The last listener is that of Node's server. It passes what the socket reads to the HTTP parser.
+    // The last listener is that of Node's server, which passes what the socket reads to the HTTP parser. This class
+    // takes its place, and calls it with small slices.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.off('data', this.#feed).on('data', this.#take).on('resume', this.#stay);
   }
@@ -111,9 +113,9 @@ export class Connection {
 
   /**
    * Returns the next bytes to parse. If at most SLICE_BYTES have arrived, returns all of them. If more have arrived and
-   * they begin with bytes of a body, returns all of these, because the parser emits no request for them. Otherwise
-   * returns at most SLICE_BYTES, and stops at the end of the first headers, because only parsed headers tell the length
-   * of the body that follows.
+   * they begin with bytes of a body, returns all bytes of that body, because the parser emits no request for them.
+   * Otherwise returns at most SLICE_BYTES, and stops at the end of the first headers (`endsHead`), because only parsed
+   * headers tell the length of the body that follows.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

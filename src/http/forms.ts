@@ -18,8 +18,8 @@ export function wrongVisitor({ role }: Caller): BusError {
 }
 
 /**
- * Returns the checked fields of a form. A field that occurs several times becomes a list. Throws forbidden if the
- * form did not come from a page of this bus, and any error of `checked`.
+ * Returns the checked fields of a form. A field that occurs several times becomes a list. Throws forbidden if the form
+ * did not come from a page of this bus, and another BusError if a field does not match the schema of the form.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
   if (headers['sec-fetch-site'] !== 'same-origin')

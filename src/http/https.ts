@@ -19,8 +19,8 @@ export function redirectToHttps(
 }
 
 /**
- * Returns the path and query of a request's target. An absolute target, such as `http://host/path`, also has a scheme
- * and a host.
+ * Returns the path and query of a request's target. The scheme and host of an absolute target, such as
+ * `http://host/path`, are left out.
  */
 function pathOf(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?]*/i, '');

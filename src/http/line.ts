@@ -6,7 +6,7 @@ import { refuseMalformed } from './problems.ts';
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
-/** The socket of an HTTP connection, with what the server knows of the connection. */
+/** The socket of an HTTP connection, with its Connection, and a mark if bytes on it were refused as unreadable. */
 export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**

@@ -47,7 +47,7 @@ export interface PipelineParts {
   ready: () => boolean;
   log: Log;
   admission?: Admission;
-  /** Spreads long work over turns of the event loop. All parts of a web process share it. */
+  /** Spreads long work, such as decoding bodies, over turns of the event loop. A web process has one such budget. */
   budget?: WorkBudget;
   /** Limits the rates of callers. If absent, there is no limit. */
   callLimits?: CallLimits;
@@ -100,8 +100,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) {
-        // Refused calls share the work budget too, because refusing sixteen calls in one turn of the event loop takes 8
-        // ms.
+        // The turn comes before `begin`, which may refuse the call: refusing sixteen calls in one turn of the event
+        // loop takes 8 ms.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);
@@ -172,8 +172,8 @@ export class Pipeline {
   }
 
   /**
-   * Calls the handler of a route. Before that, checks the credentials again, unless the call only reads or its route is
-   * frequent (see `Route.isFrequent`).
+   * Calls the handler of a route. Before that, checks the credentials again, unless the call only reads or is a publish
+   * (`isFrequent`), which is made too often for a second check.
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -181,8 +181,8 @@ export class Pipeline {
   }
 
   /**
-   * Runs `work` for a caller. If the rate of the caller is limited, one of its calls that read runs at a time, and one
-   * of its calls that change something; its other calls wait (see CallLimits).
+   * Runs `work` for a caller. If the rate of the caller is limited, at most one of its calls that read and one of its
+   * calls that change something run at a time; its other calls wait (see CallLimits).
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
@@ -276,8 +276,8 @@ export class Pipeline {
 }
 
 /**
- * Returns the name of the caller for Admission, which limits the requests and bytes of each name, and for the work
- * budget.
+ * Returns the name under which Admission counts the requests and bytes of a caller, and by which the work budget gives
+ * turns. Root and viewers share the empty name.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   // The sender of a login form has no name yet, so all senders of login forms share one name.
@@ -287,7 +287,7 @@ function holderOf({ caller }: { caller: Caller | undefined }): string {
 
 /** Returns the name under which the rate of a caller is counted. Returns undefined if its rate is not limited. */
 function countedAs(caller: Caller | undefined): string | undefined {
-  // The name begins with a colon, because no token does.
+  // No token begins with a colon, so this name is no client's.
   if (caller?.role === 'viewer') return ':viewer';
   return caller?.role === 'client' ? caller.token : undefined;
 }

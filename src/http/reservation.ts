@@ -32,6 +32,7 @@ interface Room {
   grow(bytes: number, reservation: Reservation): void;
   /** Notes that the body of the reservation's request has made progress, so it does not stall. */
   progressed(reservation: Reservation): void;
+  /** Called when the body of the reservation's request is complete or given up, so it can no longer stall. */
   hasRead(reservation: Reservation): void;
   /** Gives back bytes that a reservation of the client no longer needs, so that other requests can use them. */
   shrink(bytes: number, client: string): void;

@@ -43,7 +43,8 @@ export class HttpServer {
   /** Connections that have sent no request yet. `close` ends them itself, because Node does not count them as idle. */
   readonly #unused = new Set<Duplex>();
   /**
-   * Connections that Node has detached from its HTTP parser. They are kept here until their last response is sent.
+   * Connections that Node has detached from its HTTP parser, until their last response is sent. Node does not know them
+   * any more, so `close` ends them itself.
    */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;

@@ -24,11 +24,11 @@ const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 const MAX_HEADERS = 100;
 
 /**
- * Checks the headers of a request. Throws:
+ * Checks the headers of a request. `isPage` is true for a page of the console and for a public route. Throws:
  * - bad_header if a header is doubled or `Host` is missing;
  * - headers_too_large if there are too many;
  * - unsupported_transfer_coding for any coding but chunked;
- * - forbidden if a page of another site made a browser send the request. A link to a page of the console is allowed.
+ * - forbidden if a page of another site made a browser send the request. With `isPage`, following a link is allowed.
  */
 export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;
@@ -50,8 +50,8 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
 }
 
 /**
- * True for a request that a browser sends when a person follows a link on another site to a page of the console. The
- * browser sends no cookie with such a request, so the person sees the login.
+ * True for a request that a browser sends when a person follows a link on another site. The browser sends no cookie
+ * with such a request, so a page of the console shows the login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';

@@ -4,9 +4,9 @@ import { clock } from '../clock.ts';
 const BUDGET_MS = 2;
 
 /**
- * Spreads long work over several turns of the event loop. All parts of a web process share one budget. Node delivers
- * the data of all connections in one turn. So without a limit the last request would wait for the work of all other
- * requests, even if it is only to be refused.
+ * Spreads long work, such as parsing long bodies, over several turns of the event loop. A web process has one such
+ * budget. Node delivers the data of all connections in one turn. So without a limit the last request would wait for the
+ * work of all other requests, even if it is only to be refused.
  */
 export class WorkBudget {
   /** The work that waits, by owner (the client that it is done for). The first owner in the map has the next turn. */
