@@ -152,8 +152,8 @@ function handlers(parts: HandlerParts) {
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // The minimum does not apply to a client that exists already. Clients of a former Ruby Routemaster keep their
-      // shorter tokens.
+      // The minimum does not apply to a client that exists already, so that clients of a former Ruby Routemaster keep
+      // their shorter tokens.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });

@@ -61,7 +61,8 @@ export class Authentication {
   /**
    * Resolves with the caller of a request, whether or not the caller's role may make this call; `wrongRole` makes the
    * error for a wrong role. An error for missing or wrong credentials names `roles`, the roles that may make the call.
-   * Throws unauthenticated (with the challenges), too_many_failures, bad_header, or an error of the client lookup.
+   * Throws unauthenticated (with the challenges), too_many_failures, too_many_nonces, bad_header, or
+   * StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -88,11 +89,11 @@ export class Authentication {
 
   /**
    * Checks the credentials of a caller again. With `isNow` the client is read from Redis, otherwise from a cache that
-   * is at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated, or an error of
-   * the client lookup.
+   * is at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated, or
+   * StorageUnavailable if the client cannot be looked up.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
-    // The keys of root and viewer change only with a restart.
+    // The keys of root and viewer change only with a restart, so they need no second check.
     if (caller.role !== 'client') return caller;
     if (isNow) this.#clients.forget(caller.token);
     const scheme = schemeOf(request);
@@ -105,8 +106,8 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller who has this user name and password. Throws unauthenticated or
-   * too_many_failures, or an error of the client lookup.
+   * Resolves with the caller who has this user name and password. Throws unauthenticated or too_many_failures, or
+   * StorageUnavailable if the client cannot be looked up.
    */
   async login(request: IncomingMessage, user: string, password: string): Promise<Caller> {
     const verdict = await this.#credentials.checkLogin(user, password);

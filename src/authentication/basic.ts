@@ -42,7 +42,7 @@ export class Basic extends BasicStrategy {
 
   override authenticate = notByPassport;
 
-  /** Checks the credentials of a request. Passes on the errors of looking up the client. */
+  /** Checks the credentials of a request. Throws StorageUnavailable if the client cannot be looked up. */
   judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const text = credentialsOf(request);
     const proved = this.#proved.get(text);

@@ -42,7 +42,7 @@ type ListedClient = {
   last_seen_at: number | null;
 } & Scopes;
 
-/** The fields of a client's hash that a listing reads. */
+/** The fields that a listing reads from a client's Redis hash, in the order in which `listedClient` takes them. */
 const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'];
 
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
@@ -50,8 +50,8 @@ type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
  * partition stores everything about a client. Each other partition stores a copy without the secret. A change is made
- * in the control partition first. If it does not reach a copy, the sweep (a maintenance job) corrects the copy later.
- * Repeating the change corrects it at once, but a repeated `create` makes a second client.
+ * in the control partition first. If the change does not reach a copy, the sweep (a maintenance job) corrects the copy
+ * later. Repeating the change corrects the copy at once, but a repeated `create` makes a second client.
  */
 export class Clients {
   readonly #control: Partition;

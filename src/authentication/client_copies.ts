@@ -8,7 +8,7 @@ const MAX_AT_ONCE = 300;
 
 /**
  * The copy of a client that each partition other than the control partition stores. Scripts in such a partition check
- * the client's triggers against it. The copy contains no secret.
+ * the client's triggers against this copy, because they cannot read the control partition. The copy contains no secret.
  */
 export interface KnownClient {
   token: string;
@@ -17,8 +17,9 @@ export interface KnownClient {
 }
 
 /**
- * Registers a client in one partition. The control partition has the clients themselves: there, this makes or changes a
- * client without a secret. In any other partition, this makes or changes the copy of a client. A repeat is harmless.
+ * Registers a client in one partition. In the control partition, which has the clients themselves, this makes or
+ * changes a client without a secret. In any other partition, this makes or changes the copy of a client. A repeat is
+ * harmless.
  */
 export function registerIn(
   partition: Partition,

@@ -35,8 +35,8 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it was at some moment within the last second. Throws the errors of `Clients.find`;
-   * failures are not cached.
+   * Resolves with the client as it was at some moment within the last second. Throws the errors of `Clients.find`, such
+   * as StorageUnavailable; after an error, the next call asks Redis again.
    */
   find(token: string): Promise<Client | undefined> {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;

@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 export type Proof = (digests: Digests) => boolean;
 
 /**
- * The holder of the root key or of the viewer key. With Basic, the key is sent as the user name. With Digest, the user
- * name is `user`, and the key is the secret.
+ * The holder of the root key or of the viewer key. With Basic, the key is sent as the user name, and its SHA-256 must
+ * be `keyDigest`. With Digest, the user name is `user`, and the key is the secret that `digests` are made from.
  */
 interface KeyHolder {
   user: 'root' | 'viewer';
@@ -69,8 +69,8 @@ export class Credentials {
 
   /**
    * Checks a user name and password of Basic. Callers with the root key or the viewer key send the key as the user
-   * name. So the user name is compared with both keys first, and only other user names are sent to Redis. Throws an
-   * error of the client lookup.
+   * name. So the user name is compared with both keys first, and only other user names are sent to Redis. Throws
+   * StorageUnavailable if the client cannot be looked up.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -93,7 +93,10 @@ export class Credentials {
     return isRight ? { role: holder.user } : { reason: 'wrong_secret', client: user };
   }
 
-  /** Checks the answer to a Digest challenge against the secret of its user. Throws an error of the lookup. */
+  /**
+   * Checks the answer to a Digest challenge against the secret of its user. Throws StorageUnavailable if the client
+   * cannot be looked up.
+   */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
     if (holder)
@@ -105,7 +108,7 @@ export class Credentials {
 
   /**
    * Resolves with the caller as it is now, if its present credential still has this proof (see `proofOf`). Otherwise
-   * resolves with undefined. Throws an error of the client lookup.
+   * resolves with undefined. Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {

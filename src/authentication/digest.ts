@@ -36,9 +36,10 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Checks the credentials of a request. A correct answer consumes its nonce use, even if the request is refused later.
-   * Otherwise an attacker who recorded the request could send it again with another body. Throws StorageUnavailable,
-   * too_many_nonces, and bad_header for a Digest answer that is malformed or names another target.
+   * Checks the Authorization header of a request. Correct credentials consume their nonce use (one count `nc` of the
+   * nonce), even if the request is refused later. Otherwise an attacker who recorded the request could send it again
+   * with another body, which the credentials do not cover. Throws bad_header if the header is malformed, or if its
+   * `uri` is not the target of the request. Also throws StorageUnavailable and too_many_nonces.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));

@@ -1,6 +1,9 @@
 import { hash } from 'node:crypto';
 
-/** The realm of Basic and Digest. Each stored HA1 contains it; a change would make all secrets useless. */
+/**
+ * The realm of Basic and Digest. Each stored HA1 (the digest of a secret) contains it, so a change would make all
+ * secrets useless.
+ */
 export const REALM = 'Routemaster';
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
@@ -8,8 +11,8 @@ export type DigestAlgorithm = 'SHA-256' | 'MD5';
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
 
 /**
- * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret.
- * Whoever knows the digest can authenticate with Digest.
+ * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this hash of a secret. Whoever
+ * knows the hash can log in by Digest authentication, so it must be kept as secret as the secret itself.
  */
 export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);

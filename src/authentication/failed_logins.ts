@@ -7,8 +7,9 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. A hash of the source address selects the counter. Each counter has 16
- * bits, and the counters of a minute take up to 320 KB of Redis.
+ * Number of failure counters for each minute. The SHA-256 of a source address selects the counter of that source. Each
+ * counter has 16 bits, so those of a minute have 128 KiB. They take up to 320 KB of Redis, because Redis keeps spare
+ * room behind a string that has grown.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
@@ -25,16 +26,16 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * For each counter, the highest number of failures in the current minute that this process knows of. This process
-   * also counts while Redis is away.
+   * For each counter, the highest number of failures in the current minute that this process knows of. While Redis is
+   * away, failures are counted only here.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
   /**
-   * Up to `max` failures of a source in a minute are counted in Redis, and further failures only in this process. `log`
-   * gets one warning if Redis does not permit counting.
+   * Up to `max` failures of a source in a minute are counted in Redis. Further failures are counted only in this
+   * process, because the source is over the limit already. `log` gets one warning if Redis does not permit counting.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;

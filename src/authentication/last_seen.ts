@@ -4,9 +4,9 @@ import type { Partition } from '../store/partition.ts';
 
 /** Minimum time after which this process stores another call of the same client. */
 const STORED_EVERY_MS = 60_000;
-/** Time for which the tokens of calling clients are collected, so that one script call notes many clients. */
+/** Time for which the tokens of calling clients are collected, so that one script call stores many of them. */
 const GATHERED_MS = 5000;
-/** Maximum clients that one script call notes as seen. The call takes Redis a quarter of a ms. */
+/** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_AT_ONCE = 250;
 const MAX_KNOWN = 10_000;
 
@@ -17,7 +17,7 @@ const MAX_KNOWN = 10_000;
 export class LastSeen {
   readonly #control: Partition;
   readonly #log: Log;
-  /** For each client, the time of the monotonic clock at which the client was last noted. */
+  /** For each client, when `note` last queued it for storing. In ms, by the monotonic clock. */
   readonly #notedMs = new Map<string, number>();
   #waiting: string[] = [];
 
@@ -26,7 +26,10 @@ export class LastSeen {
     this.#log = log;
   }
 
-  /** Notes that a client is calling now. Does nothing if the client was noted less than a minute ago. */
+  /**
+   * Queues a client that is calling now. Its time is stored within seconds. Does nothing if this process has queued the
+   * client less than a minute ago.
+   */
   note(token: string): void {
     const nowMs = clock.monotonicMs();
     if (nowMs - (this.#notedMs.get(token) ?? Number.NEGATIVE_INFINITY) < STORED_EVERY_MS) return;
@@ -42,7 +45,7 @@ export class LastSeen {
       for (let from = 0; from < tokens.length; from += MAX_AT_ONCE)
         await this.#control.run('note_seen', { tokens: tokens.slice(from, from + MAX_AT_ONCE) });
     } catch (error) {
-      // The error does no lasting harm: a client that goes on calling is noted again a minute later.
+      // The error does no lasting harm: if the client goes on calling, it is queued again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

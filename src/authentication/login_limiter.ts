@@ -17,8 +17,8 @@ interface CountedFailure {
   address: string;
   refusal: BusError | undefined;
   /**
-   * True if the caller should log the refusal. It is true at most once a minute for each address, so that an attacker
-   * cannot fill the log.
+   * True if the caller of `failed` should log the refusal. It is true at most once a minute in this process, for all
+   * addresses together, so that attackers cannot fill the log.
    */
   isReported: boolean;
 }

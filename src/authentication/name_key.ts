@@ -25,8 +25,8 @@ export class NameKey {
   }
 
   /**
-   * Resolves with the key. If Redis has none, a new one is stored. Throws the errors of Partition, unless this process
-   * knows the key already.
+   * Resolves with the key. If Redis has none, a new one is stored. Throws StorageUnavailable, unless this process knows
+   * the key already.
    */
   async load(): Promise<Buffer> {
     if (this.#key && this.#monotonicMs() < this.#askAgainAtMs) return this.#key;

@@ -78,7 +78,7 @@ export class NonceKeys {
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
-  /** Fetches the keys. If they are missing, Redis stores new ones. Throws the errors of Partition. */
+  /** Fetches the keys. If they are missing, Redis stores new ones. Throws StorageUnavailable. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;

@@ -22,8 +22,8 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Unit of a client's quota for nonces, in bytes of Redis. A new nonce takes one unit, and one more each time the record
- * of its uses grows.
+ * Size of one unit of a client's quota for nonces: this many bytes of Redis. A new nonce takes one unit, and one more
+ * each time the record of its uses grows.
  */
 const NONCE_BYTES = 300;
 /** Maximum units of NONCE_BYTES that a client may take within NONCE_USES_KEPT_MS. */
@@ -56,8 +56,8 @@ export class NonceUses {
   }
 
   /**
-   * Consumes a nonce use if it is new. Throws too_many_nonces, or an error of Partition. After an error of Partition
-   * the use may have been consumed all the same.
+   * Consumes a nonce use if it is new. Throws too_many_nonces or StorageUnavailable. After StorageUnavailable, the use
+   * may have been consumed all the same.
    */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);

@@ -26,7 +26,7 @@ export class PublicNames {
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has gets the
    * name `unknown.` and the digits of the HMAC: its client may have been removed, and may have had no secret. Throws
-   * the errors of `find` and of Partition.
+   * StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];

@@ -17,7 +17,7 @@ export function allows(patterns: readonly string[] | undefined, topic: string): 
   return patterns.some((each) => (each.endsWith('*') ? topic.startsWith(each.slice(0, -1)) : each === topic));
 }
 
-/** Returns the fields of a client's hash that store its scopes, as patterns separated by spaces. */
+/** Returns the fields of a client's Redis hash that store its scopes, as patterns separated by spaces. */
 export function scopeFields({ publish, subscribe }: Scopes): Record<string, string> {
   return {
     ...(publish && { publish: publish.join(' ') }),

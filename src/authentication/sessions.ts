@@ -24,7 +24,9 @@ interface Stored {
 /** A person who is logged in to the console. */
 export interface Session {
   caller: Caller;
-  /** A random text that forms of the console must contain. Other sites cannot know it. */
+  /**
+   * A text that forms of the console must contain. It is an HMAC of the session's id, so other sites cannot know it.
+   */
   formToken: string;
 }
 
@@ -41,7 +43,7 @@ export class Sessions {
     this.#authentication = authentication;
   }
 
-  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws the errors of Partition. */
+  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws StorageUnavailable. */
   async begin(caller: Caller, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
     const owner = caller.role === 'client' ? caller.token : caller.role;

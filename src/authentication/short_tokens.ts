@@ -21,7 +21,7 @@ export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig)
 
 /**
  * Warns of clients without a secret whose token is shorter than production demands. A bus that was taken over from a
- * Ruby Routemaster can have such clients, and they still work. Throws the errors of Partition.
+ * Ruby Routemaster can have such clients, and they still work. Throws StorageUnavailable.
  */
 export async function warnOfShortTokens(
   { clients: fixed, minTokenLength }: ShortTokenConfig,
