@@ -69,8 +69,9 @@ export class ArrayPieces {
 
   /**
    * Returns the next piece. Each element in it has at most `maxLength` characters. If the first element has more,
-   * returns only the beginning of that element, with `isTooLong`. Yields an empty list of elements after each
-   * CHARACTERS that it has searched, because an element may have hundreds of thousands.
+   * returns only the beginning of that element, with `isTooLong`. A single element may have hundreds of thousands of
+   * characters. So this generator yields an empty list after every CHARACTERS that it has searched, to let other
+   * requests be served.
    */
   *next(maxLength: number): Generator<[], Piece> {
     const from = this.#at;

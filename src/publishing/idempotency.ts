@@ -3,7 +3,7 @@ import { clientQuota } from '../store/client_quota.ts';
 
 /** What Redis remembers of a publication that has an idempotency key. */
 export interface Idempotency {
-  /** Digest of the idempotency key and its client. It is part of the key in Redis. */
+  /** Digest of the idempotency key and its client. It is part of the name of a Redis key. */
   digest: string;
   /** Digest of the topic and the body. */
   fingerprint: Buffer;
@@ -30,7 +30,10 @@ export function idempotency(client: string, key: string, topic: string, body: st
   };
 }
 
-/** Returns how many idempotency keys a client may use within the time for which keys are remembered. */
+/**
+ * Returns how many idempotency keys a client may use within the time for which keys are remembered: `max`, or fewer if
+ * Redis has little memory.
+ */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);
 }

@@ -28,8 +28,8 @@ export interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The outbox entries that other partitions were last asked to apply. The next call of the script `read_outbox` removes
- * them.
+ * The outbox entries that other partitions were last asked to apply: `last` is the number of the last of them, `count`
+ * says how many there are, and `bytes` is their size. The next call of the script `read_outbox` removes them.
  */
 interface Step {
   last: number;
@@ -53,8 +53,8 @@ export class Outbox {
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate number of bytes that are moved at a time from entries set aside. If Redis has no memory for them, it
-   * falls to 1, which moves one entry at a time, and grows again with each success.
+   * Approximate number of bytes that are moved at a time from entries set aside. If Redis has no memory for that, this
+   * number falls to 1, which moves one entry at a time, and grows again with each success.
    */
   #maxBytes = MAX_BYTES;
 
@@ -62,7 +62,9 @@ export class Outbox {
     this.#applying = new Applying(parts);
   }
 
-  /** Resolves when `to` has applied all entries that `home` has for it now. Throws the errors of Partition. */
+  /**
+   * Resolves when `to` has applied all entries that `home` has for it now. Throws StorageUnavailable or StorageFull.
+   */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
     const last = Number(sent ?? 0);
@@ -70,8 +72,8 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // Meanwhile, another call has set entries aside for `to`. They are older than the entries in the outbox, so the
-      // loop begins again and moves them first.
+      // If `behind` has `to`, another call has set entries aside for `to` meanwhile. They are older than the entries in
+      // the outbox, so the loop begins again and moves them first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -171,8 +173,8 @@ export class Outbox {
         this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // For a moment, moving a MB takes several MB of memory, which a full Redis may not have. So the move is tried
-        // again with one entry at a time. If even a single entry fails, the error is thrown.
+        // Redis uses several MB of memory for a moment to move one MB, which a full Redis may not have. So the move is
+        // tried again with one entry at a time. If even a single entry fails, the error is thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;

@@ -20,20 +20,24 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 }
 
 /**
- * The result of a publication. Only `accepted` means that this call has stored it. `repeated`: it was accepted before
- * under the same key. `key_reused`: another publication was accepted under the same key. `claimed_by_other`: the
- * topic belongs to another client. `no_room`: the bus has as many topics as it may have. `owns_too_many`: the client
- * owns as many topics as it may own. `too_many_keys`: the client has used too many idempotency keys. `outbox_full`:
- * the topic has subscribers in another partition that does not answer, and too many events already wait for that
- * partition.
+ * The result of a publication. Only `accepted` means that this call has stored it.
+ * - `repeated`: it was accepted before under the same idempotency key.
+ * - `key_reused`: another publication was accepted under the same idempotency key.
+ * - `too_many_keys`: the client has used too many idempotency keys.
+ * - `claimed_by_other`: the topic belongs to another client.
+ * - `no_room`: the topic is new, and the bus has as many topics as it may have.
+ * - `owns_too_many`: the topic is new, and the client owns as many topics as it may own.
+ * - `outbox_full`: the topic has subscribers in another partition that does not answer, and too many events already
+ *   wait for that partition.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication that contains timed events (with `at` or `delay`). It is an Outcome or one of the
- * following. `too_far`: an event is due more than a year ahead. `already_delayed`: an event with the same id is delayed
- * already. `too_many_delayed`, `too_much_delayed`: the client has as many delayed events, or as many bytes of them, as
- * it may have. `index` is the position of the event at fault, from 0.
+ * The result of a publication that contains timed events (with `at` or `delay`): an Outcome, or one of the following.
+ * `index` is the position of the event at fault, from 0.
+ * - `too_far`: an event is due more than a year ahead.
+ * - `already_delayed`: the topic has a delayed event with the same id already, or the publication has the id twice.
+ * - `too_many_delayed`, `too_much_delayed`: the client would have too many delayed events, or too many bytes of them.
  */
 export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;
 
@@ -41,11 +45,14 @@ export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {
-  /** One outcome for each publication. If it is accepted, `subscribers` is the number of the topic's subscribers. */
+  /**
+   * One outcome for each publication. `subscribers` is the number of the topic's subscribers, or 0 if the publication
+   * was not accepted.
+   */
   outcomes: { outcome: Outcome; subscribers: number }[];
   /**
-   * The number of events that were added to the queue of a subscriber. A subscriber of several topics has several
-   * entries.
+   * Each entry has a subscriber, and how many events of one topic were added to the subscriber's queue. A subscriber of
+   * several topics has several entries.
    */
   added: [subscriber: string, events: number][];
 }

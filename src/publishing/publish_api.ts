@@ -107,7 +107,10 @@ function handlers(parts: PublishParts) {
       return guard.checkTopic(params.name);
     },
 
-    /** Publishes the events of a body. Resolves when the events are in the batches of all subscribers of the topic. */
+    /**
+     * Publishes the events of a body. Resolves when Redis has stored them for all subscribers of the topic. Events with
+     * `at` or `delay` are stored until they are due.
+     */
     async publish(call: PublishCall) {
       const limit = isLong(call) ? longPublishes : shortPublishes;
       return limit.run(call.caller.token, () => store(call));

@@ -21,7 +21,10 @@ export interface RateHeaders {
   RateLimit: string;
 }
 
-/** A token bucket, one for each limit on a client. It is full again at `fullAtMs`, by the monotonic clock. */
+/**
+ * A token bucket of a client. `name` is what it limits: events or bytes. It is full again at `fullAtMs`, by the
+ * monotonic clock.
+ */
 interface Bucket {
   name: string;
   perSecond: number;
@@ -72,8 +75,8 @@ export class RateLimit {
 
   /**
    * Charges a client for the bytes of a body and for one event. The charge comes before the body is parsed, so that
-   * bodies with wrong content are charged too. Resolves with headers for the answer. Throws rate_limited, or an error
-   * of Partition.
+   * bodies with wrong content are charged too. Resolves with headers for the answer. Throws rate_limited,
+   * StorageUnavailable or StorageFull.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });
@@ -133,8 +136,8 @@ export class RateLimit {
 }
 
 /**
- * Charges clients for the events and bytes of their publications, in the given order. Resolves with a result for each
- * publication.
+ * Charges clients for the events and bytes of their publishes (`demands`), in the given order. Resolves with one result
+ * for each demand: whether it is let in, and when the client's buckets will be full.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

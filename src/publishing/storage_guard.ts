@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * When measurements began to find more than the high mark in the Redis of a partition, in ms. The key is the index of
-   * the partition. The entry is removed when a measurement no longer finds more than the high mark.
+   * For each partition whose Redis stores more than the high mark: when measurements began to find that, in ms. The key
+   * is the index of the partition. Once a measurement finds less, the entry is removed.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
