@@ -67,8 +67,8 @@ export class Audit {
 
   /**
    * Returns up to `limit` matching entries that are older than `before`, newest first. `next` is the `before` of the
-   * next page, or undefined on the last page. At most 5,000 entries are searched for a page. So a page may be short, or
-   * even empty, although more entries match.
+   * next page, or undefined on the last page. At most 5,000 entries are searched for a page (`looked` counts them). So
+   * a page may be short, or even empty, although more entries match.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -152,8 +152,9 @@ export class AuditedCall {
   }
 
   /**
-   * Notes what the call is about. This method must be called before the call changes anything, because the public name
-   * of a client can no longer be found after the client is removed.
+   * Sets the target: what the call changes, such as a topic, or a client by its public name. This method must be called
+   * before the call changes anything, because the public name of a client can no longer be found after the client is
+   * removed.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;

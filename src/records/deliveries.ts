@@ -4,7 +4,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type Delivery, deliveryOf } from './delivery.ts';
 
-/** Maximum batches that one script call reads; 100 take Redis some 2 ms. */
+/** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
 const MAX_AT_ONCE = 100;
 
 /**
@@ -37,7 +37,10 @@ interface DeliveryPage {
   looked: number;
 }
 
-/** Finds batches and what became of them. With `clients`, finds only batches of these subscribers. */
+/**
+ * Lists, finds and retries batches. A batch that has ended (accepted or dropped) is found by its record in the delivery
+ * log. With `clients`, a method sees only the batches of these subscribers.
+ */
 export class Deliveries {
   readonly #partitions: Partitions;
 
@@ -45,7 +48,10 @@ export class Deliveries {
     this.#partitions = partitions;
   }
 
-  /** Returns a page of batches, newest first. A short or empty page is not always the last one: see `next`. */
+  /**
+   * Returns a page of batches, newest first. A page may be short or empty although more follow; only on the last page
+   * is `next` undefined.
+   */
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
     for (;;) {
@@ -55,7 +61,7 @@ export class Deliveries {
       page.looked += looked;
       page.next = next;
       // A short slice means that the listing has ended, or that the script call has looked at its maximum of 2,000
-      // batches. In both cases the page ends too, so that the work for a page is limited.
+      // batches. In both cases the page ends too. Otherwise a page could take any number of script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -87,8 +93,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the batch with this id, if it exists or has a record. Also returns the number of records that were
-   * searched.
+   * Returns the batch with this id, if it exists or has a record in the delivery log. `looked` is the number of records
+   * that were searched.
    */
   async find(
     id: string,
@@ -125,7 +131,7 @@ export class Deliveries {
 
   /**
    * Groups subscribers by the partition in which they are. Without `clients`, returns each partition with an empty
-   * list, which scripts read as "all subscribers".
+   * list, which the scripts take to mean all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

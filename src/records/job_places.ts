@@ -21,14 +21,13 @@ export interface FoundJob {
 }
 
 /**
- * The position at which reading the jobs of a place (a list, a sorted set, all workers, or all lanes) has stopped. Its
- * form depends on the kind of place.
+ * How far the jobs of a JobPlace were read. The form depends on the kind of place: for a list, it is the number of jobs
+ * that were read.
  */
 export type Position = readonly string[];
 
 /**
- * Some jobs of a place (a list, a sorted set, all workers, or all lanes). `end` is the position after which the next
- * slice begins. It is undefined if no job follows.
+ * Some jobs of a JobPlace. `end` is the position after which the next slice begins. It is undefined if no job follows.
  */
 export interface JobSlice {
   jobs: FoundJob[];
@@ -38,8 +37,9 @@ export interface JobSlice {
 }
 
 /**
- * A place that has jobs: a list, a sorted set, all workers, or all lanes. The function returns up to `max` jobs of the
- * place that follow a position. The work of a call is limited, however many jobs the place has.
+ * A place in Redis where jobs are: a list of jobs, the scheduled jobs, the jobs that workers hold, or the waiting jobs
+ * of all subscribers. The function returns up to `max` jobs of the place that follow the position `after`. A call looks
+ * at a limited number of workers or subscribers, however many jobs there are.
  */
 export type JobPlace = (
   redis: Commands,
@@ -52,7 +52,7 @@ export type JobPlace = (
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Returns the places (lists, sorted sets, all workers, or all lanes) that have a queue's jobs in this state. */
+/** Returns the places that have the jobs of a queue in this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
@@ -84,7 +84,7 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * The jobs that wait for other deliveries of their subscriber, one subscriber after the other. A position has two
+ * The jobs that wait until they may enter their subscriber's lane, one subscriber after the other. A position has two
  * parts. The first is the position in the set of subscribers (see `step`). The second is the position among the waiting
  * jobs of the last subscriber.
  */
@@ -169,8 +169,8 @@ interface Entry {
 }
 
 /**
- * Reads jobs from a sorted set. A position has two parts: the score of the last job that was read, and the job itself,
- * because several jobs may have the same score. A position is text and a job is bytes, so the job is in Base64.
+ * Reads jobs from a sorted set. A position has two items: the score of the last job that was read, and the job itself,
+ * because several jobs may have the same score. The job is in Base64, because it is bytes, and a position is text.
  */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];

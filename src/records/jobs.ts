@@ -38,8 +38,7 @@ interface JobFilter {
 }
 
 /**
- * A place that has jobs (such as a list or a sorted set), in a partition. All of its jobs have the same queue and
- * state.
+ * A place in a partition where jobs are, such as a list or a sorted set. All of its jobs have the same queue and state.
  */
 interface Source {
   partition: Partition;
@@ -61,8 +60,9 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, beginning at `place`. `next` is the `place` of the next page, or undefined
-   * on the last page. The work for a page is limited, so a page may have fewer jobs although more follow. A job whose
-   * state changes meanwhile may be shown twice, or not at all.
+   * on the last page. `looked` counts the workers and subscribers whose jobs were looked for. Their number is limited,
+   * so a page may have fewer jobs although more follow. A job whose state changes meanwhile may be shown twice, or not
+   * at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);
@@ -132,7 +132,7 @@ export class Jobs {
     });
   }
 
-  /** Returns those of the subscribers that are paused. */
+  /** Returns the paused ones of these subscribers. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

@@ -16,7 +16,10 @@ const MAX_EVENT_BYTES = 2000;
  * watched, and sends only events of these.
  */
 const INTERVAL_MS = 1000;
-/** Maximum events of a watched topic that a process holds in memory in one interval. It only counts the others. */
+/**
+ * Maximum events that a process holds in memory in one interval for each watched topic. Further events are only
+ * counted.
+ */
 const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
@@ -44,8 +47,8 @@ interface Publication {
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
 /**
- * The events of one watched topic that a process holds in memory until the interval ends. It holds only the first
- * events of the interval. The others are counted as skipped.
+ * The events of one watched topic that a process holds in memory until the interval ends. Only the first MAX_NOTED
+ * events of the interval are held. Further events are counted as skipped.
  */
 class Notes {
   readonly noted: Noted[] = [];
@@ -55,7 +58,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events that were left out after the last one in `noted`. */
+  /** Number of events that were left out after the last event in `noted`. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -81,8 +84,8 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events of this interval, by watched topic. The first events of all topics together are held even if nobody
-   * watches. If somebody begins to watch a topic in this interval, its events are taken from these.
+   * The events of this interval, by watched topic. The first events of all topics together (ALL_TOPICS) are held even
+   * if nobody watches: if somebody begins to watch a topic in this interval, its events are taken from them.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -101,7 +104,7 @@ export class Tail {
 
   /**
    * Begins or continues to watch a topic, or all topics, for the next 15 seconds. Returns the events that Redis has so
-   * far for those who watch, newest first. Throws the errors of Partition.
+   * far for those who watch, newest first. Throws StorageUnavailable or StorageFull.
    */
   async watch(topic: string | undefined): Promise<TailEntry[]> {
     const watch = topic ?? ALL_TOPICS;

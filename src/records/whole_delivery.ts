@@ -23,7 +23,10 @@ export async function* wholeJson(
   yield `],"bytes":${bytes},"topics":${JSON.stringify(topics)}}`;
 }
 
-/** Adds up the events of a batch by topic, and the bytes that a delivery with these events has. */
+/**
+ * Adds up the events of a batch by topic, and the bytes of a delivery with these events. `of` returns these sums, or
+ * null for both if fewer events than expected were added.
+ */
 class EventSum {
   #events = 0;
   #bytes = 1;
