@@ -22,8 +22,8 @@ interface Issued {
 }
 
 /**
- * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts the nonces
- * of the others without storing any.
+ * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts nonces that
+ * another one has issued, although no nonce is stored.
  */
 export class Nonces {
   readonly #keys: Keys;

@@ -53,9 +53,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token of the subscriber that a caller names. Viewers name the subscriber by its public name, all
-   * others by its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the number of
-   * tokens among which the public name was searched.
+   * Resolves with the token of the subscriber that a caller names. Viewers name the subscriber by its public name, root
+   * and clients by its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the
+   * number of tokens among which the public name was searched.
    */
   async named(
     { role }: Caller,

@@ -10,8 +10,8 @@ const TOPICS = '/topics/';
 const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
 /**
- * The HTTP API. Express finds the route of a request, and the pipeline does the rest. A publish whose path needs no
- * decoding does not pass through Express, which would add a fifth to its CPU time.
+ * The HTTP API. Express finds the route of a request, and the pipeline handles the request. A publish whose path needs
+ * no decoding does not pass through Express, which would add a fifth to its CPU time.
  */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);

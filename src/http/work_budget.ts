@@ -9,7 +9,10 @@ const BUDGET_MS = 2;
  * work of all other requests, even if it is only to be refused.
  */
 export class WorkBudget {
-  /** The work that waits, by owner (the client that it is done for). The first owner in the map has the next turn. */
+  /**
+   * For each owner (the client that the work is for), the steps that wait for their turn. The first owner in the map
+   * has the next turn.
+   */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
   #endsAtMs: number | undefined;
@@ -19,9 +22,9 @@ export class WorkBudget {
   }
 
   /**
-   * Call this before each part of long work for `owner`, such as the token of a client. Returns undefined if the work
-   * may start at once, otherwise a promise to await first. Owners take turns. Work of the same owner starts in the
-   * order of the calls.
+   * Call this before each step of long work. Returns undefined if the step may start at once, otherwise a promise to
+   * await first. `owner` is whom the work is for, such as a client's token. Owners take turns. Steps of the same owner
+   * start in the order of the calls.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
@@ -49,7 +52,7 @@ export class WorkBudget {
     else this.#endsAtMs = undefined;
   }
 
-  /** Removes and returns the first waiting work of the first owner. This owner then comes after all others. */
+  /** Removes and returns the first waiting step of the first owner. This owner then comes after all other owners. */
   #next(): (() => void) | undefined {
     for (const [owner, line] of this.#waiting) {
       const work = line.shift();

@@ -125,8 +125,8 @@ export class Outbox {
 
   /**
    * Asks partitions to apply their entries. The partitions in `behind` are left out: older entries are set aside for
-   * them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for the others up to
-   * PATIENCE_MS. Resolves with the error of each partition that has failed.
+   * them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for each other
+   * partition up to PATIENCE_MS. Resolves with the error of each partition that has failed.
    */
   async #apply(
     home: Partition,
