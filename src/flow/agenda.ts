@@ -24,9 +24,9 @@ interface AgendaParts {
 }
 
 /**
- * Returns the agenda of a partition: three functions for work that is due at a certain time, but is not stored as a
- * job. `delayed` publishes delayed events, `joins` closes expired join keys, and `triggers` fires triggers. The
- * scheduler of the partition calls these functions.
+ * Returns the agenda of a partition: three functions for what is due at a certain time, but is not stored as a job.
+ * `delayed` publishes delayed events, `joins` closes expired join keys, and `triggers` fires triggers. The scheduler of
+ * the partition calls these functions.
  */
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);

@@ -1,6 +1,6 @@
 /**
- * Milliseconds of CPU time, spent on computing due times, that count as one call in the rate limit. Computing one due
- * time usually takes 50 µs, but some take a few ms.
+ * A request that computes due times pays for it in the caller's rate limit: this many ms of CPU time count as one call.
+ * Computing one due time usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
 

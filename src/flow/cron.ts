@@ -6,12 +6,16 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * Number of years within which an expression must match. It is eight because around 2100 there are eight years from one
- * 29 February to the next. Finding out that an expression never matches takes up to 14 ms. An example that never
- * matches is `0 0 1W * +SUN`: the weekday nearest to the first day of the month, if that weekday is a Sunday.
+ * An expression must match within this many years. It is eight because around 2100 there are eight years from one 29
+ * February to the next. It is not more because finding out that an expression never matches already takes up to 14 ms.
+ * An example that never matches is `0 0 1W * +SUN`: the weekday (Monday to Friday) nearest to the first day of the
+ * month, if that weekday is a Sunday.
  */
 const HORIZON_YEARS = 8;
-/** Maximum parsed expressions that are cached. croner takes 80 KB for each, and parsing one again takes 50 µs. */
+/**
+ * Maximum parsed expressions in the cache. It is low because croner takes 80 KB for each, and parsing one again takes
+ * only 50 µs.
+ */
 const MAX_KEPT = 100;
 const DAY_MS = 86_400_000;
 const mode = '7-part';
@@ -26,9 +30,9 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *
  * A *fixed-time job* is an expression with one second, minute and hour. croner computes its times in the time zone. For
  * any other expression this would be too slow: croner would try each second of an hour that daylight saving skips, in
- * each year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s, because the clocks skip that hour every March. So for
- * these expressions croner works on local time, without a zone, and this class goes from one change of the zone's
- * offset to the next.
+ * each year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s, because the clocks skip that hour every March. So for all
+ * expressions but fixed-time jobs, croner computes local times, without a zone. This class converts them, from one
+ * change of the zone's offset (local time minus UTC) to the next.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -88,7 +92,8 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // An expression with one second, minute and hour has at most one time a day. So its times are counted one by one.
+    // A fixed-time job (one second, minute and hour) has at most one time a day. So its times are few enough to be
+    // counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -122,9 +127,10 @@ export class CronTimes implements Times {
    * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes
    * again from there.
    *
-   * Comparing the offsets at `fromMs` and at `atMs` is nearly enough. No local time between the two matches the
-   * expression, so it does not matter if the offset changes there and changes back. But where clocks are set back, a
-   * local time comes twice. So the offset is also compared a day after `fromMs` and a day before `atMs`.
+   * Comparing the offsets at `fromMs` and at `atMs` is nearly enough. No local time between these two matches the
+   * expression, so it does not matter if the offset changes in between and changes back. But a change close to `fromMs`
+   * or `atMs` can bring local times from before `fromMs` or after `atMs` in between, for example when clocks are set
+   * back and a local time comes twice. So the offset is also compared a day after `fromMs` and a day before `atMs`.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])

@@ -2,7 +2,10 @@ import type { Zone } from './zone.ts';
 
 const DAY_MS = 86_400_000;
 
-/** The days of a cron expression, and its times of day, both in local time. */
+/**
+ * When a cron expression matches, in local time: on the days for which `isDay` returns true, at every combination of
+ * these hours, minutes and seconds.
+ */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -27,7 +30,7 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns the time after `fromMs` at which the zone's offset changes from `offsetMs`, its value at `fromMs`. If it does
+ * Returns the time after `fromMs` at which the zone's offset changes. `offsetMs` is the offset at `fromMs`. If it does
  * not change up to `upToMs`, returns `upToMs` + 1, where counting ends.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {

@@ -20,10 +20,10 @@ export interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the text of a trigger's definition, as Redis stores it. The text has several lines, which
- * `lua/shared/triggers.lua` splits; the JSON in them has no line ends. The last two lines, `head` and `tail`, are parts
- * of the event's JSON. The event's id comes before `head`, and its time between `head` and `tail`. Both are added when
- * the trigger fires.
+ * Returns the text of a trigger's definition, as Redis stores it. `revision` is an id that no other definition has. The
+ * text has six lines, which `lua/shared/triggers.lua` splits; the JSON in a line has no line ends. The last two lines,
+ * `head` and `tail`, are two pieces of the event's JSON. When the trigger fires, the event's id is put before `head`,
+ * and the event's time between `head` and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });
@@ -45,7 +45,7 @@ export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }
 
-/** Returns the text of a trigger's event, to be published now. `text` is the definition of the trigger. */
+/** Returns the JSON of a trigger's event with this id and time. `text` is the definition of the trigger. */
 export function eventNow(text: string, id: string, nowMs: number): string {
   const [, , , , head, tail] = text.split('\n');
   return `${BEFORE_ID}${id}${head}${nowMs}${tail}`;

@@ -31,7 +31,7 @@ const page = z.strictObject({
 type PageQuery = z.infer<typeof page>;
 const PAGE: Input<PageQuery> = { schema: page, wording: QUERY_WORDING };
 
-/** A delayed event in a listing. `event` is the event as it will be delivered. */
+/** The delayed events in a listing. `event` is the event as it will be delivered. */
 const DELAYED = z.array(
   z
     .object({

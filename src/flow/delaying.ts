@@ -45,9 +45,11 @@ export class Delaying {
   }
 
   /**
-   * Resolves when each event of the publication is stored: as a delayed event, or in the batches of the subscribers.
-   * Also resolves if the publication is refused and nothing was stored. Throws the errors of `Publisher.publish`, and
-   * body_too_large if there are too many timed events.
+   * Resolves with the outcome of the publication. `accepted` means that each event is stored: as a delayed event, or in
+   * the batches of the subscribers. After any other outcome, this call has stored nothing.
+   *
+   * Throws body_too_large if there are too many timed events, or too many subscribers for so many events. Throws
+   * StorageFull or StorageUnavailable as `Publisher.publish` does.
    */
   async publish(publication: TimedPublication): Promise<TimedOutcome> {
     if (countTimed(publication) > MAX_TIMED)
@@ -90,7 +92,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // If no event was due at once, `subscribers` is not known, because the script has not counted them.
+      // `events` counts the events that were published at once. If it is 0, all events are delayed or refused, and the
+      // script has not counted the topic's subscribers. So `subscribers` is 0, which must not be passed to `Copies`.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -37,8 +37,8 @@ export class DueEvents {
   }
 
   /**
-   * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws the errors of
-   * Partition.
+   * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws
+   * StorageUnavailable if Redis cannot be reached.
    */
   async publish(signal: AbortSignal): Promise<void> {
     let isLeft = true;
@@ -50,8 +50,8 @@ export class DueEvents {
   }
 
   /**
-   * Publishes some events. Returns true if more are due. Returns undefined, without publishing, if Redis is short of
-   * memory.
+   * Publishes some of the delayed events that are due. Returns true if more are due. Returns undefined, without
+   * publishing, if Redis is short of memory.
    */
   async #publishUnlessShort(turn: number): Promise<boolean | undefined> {
     try {

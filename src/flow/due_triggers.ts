@@ -16,8 +16,8 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const MAX_AT_ONCE = 100;
 /**
- * Number of planned due times at which planning stops. One script call fires 200 due times at most, and leaves the rest
- * for the next call.
+ * Number of planned due times at which planning stops. One script call fires 200 due times at most, so further ones
+ * would be left for the next call.
  */
 const MAX_TIMES = 200;
 /**
@@ -25,7 +25,7 @@ const MAX_TIMES = 200;
  * fires the due times that are planned so far.
  */
 const PLAN_MS = 50;
-/** Maximum time for computing due times without a break. In a break, the process does other work. */
+/** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
 
 type DueTrigger = Reply<'due_triggers'>['due'][number];
@@ -58,8 +58,8 @@ export class DueTriggers {
   }
 
   /**
-   * Fires some of the triggers that are due. Throws StorageFull while memory is short, and otherwise the errors of
-   * Partition.
+   * Fires some of the triggers that are due. Throws StorageFull while memory is short, and StorageUnavailable if Redis
+   * cannot be reached.
    */
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;

@@ -46,7 +46,7 @@ interface JoinBatchesParts {
   log: Log;
 }
 
-/** A job that delivers a batch of a join, with the lease of the worker that holds it. */
+/** A job that delivers a batch of a join: the batch, and the lease of the worker that holds the job. */
 type Work = Grant & { batch: Batch };
 
 interface StoredEvent {
@@ -74,8 +74,8 @@ export class JoinBatches {
 
   /**
    * Counts the events of a batch for its join, in slices of up to 50 events. Each script call counts a slice and
-   * removes it from the batch. The call for the last slice also deletes the job. Throws RangeError if an event cannot
-   * be decoded, and otherwise the errors of Partition.
+   * removes it from the batch. The call for the last slice also deletes the job. Returns what becomes of the job.
+   * Throws RangeError if an event cannot be decoded, and StorageUnavailable if Redis cannot be reached.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;

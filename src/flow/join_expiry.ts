@@ -16,11 +16,12 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** Maximum joins whose expired join keys are closed in one go. */
+/** Maximum joins whose expired join keys one call closes. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read. MAX_JOINS of them are chosen, so that clients take turns. MAX_DUE
- * is larger than MAX_JOINS, because a client alone may have 100 joins by default.
+ * Maximum joins with expired join keys that are read from Redis. MAX_JOINS of them are chosen, from each client in
+ * turn. More are read than are chosen, because one client alone may have 100 joins by default. If only these were read,
+ * other clients would have to wait.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -59,8 +60,8 @@ interface JoinExpiryParts {
  *
  * A call of the function closes up to 100 keys of each of 100 joins. Several processes may call it at the same time. If
  * the keys of a join cannot be closed, the function still closes those of the other joins, and throws the first error
- * at the end. The error is StorageFull if an event must be published while memory is short, and otherwise an error of
- * Partition.
+ * at the end. The error is StorageFull if an event must be published while memory is short, and StorageUnavailable if
+ * Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -93,8 +94,8 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Resolves when all events of the join's source topics that were accepted so far, in any partition, are in the queue of
- * the join.
+ * Waits until the queue of the join has all events of its source topics that the bus has accepted so far, in any
+ * partition. Otherwise a join key could expire although an accepted event completes it.
  */
 async function takeWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,

@@ -1,6 +1,6 @@
 const MAX_KEY_BYTES = 256;
 
-/** The parts of an event that can contain the join key, by which a join groups events. */
+/** The fields of an event that can contain its join key. A join groups events by their join keys. */
 export interface Keyed {
   url: unknown;
   data?: unknown;

@@ -10,9 +10,11 @@ interface Joined {
 
 /**
  * Returns the source topic through which events of a join would come back to the join, by way of other joins in any
- * partition. Returns undefined if there is no such loop. A join publishes only to topics that its client owns. So the
- * search goes from a topic to its publisher, and to the joins of that publisher. This function does not find a loop of
- * joins of different clients that are made at the same moment.
+ * partition. Returns undefined if there is no such loop.
+ *
+ * A join publishes only to topics that its client owns. So the search goes from a topic to its publisher, to the join
+ * of this publisher that publishes to the topic, and on to the source topics of that join. If different clients make
+ * joins at the same moment, this function may not find a loop of them.
  */
 export async function sourceInLoop(
   partitions: Partitions,

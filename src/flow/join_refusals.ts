@@ -28,7 +28,7 @@ export function forbidden(detail: string, field?: string): BusError {
 type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
 /**
- * Returns the error for a join that the script has refused. The reason is either a limit, or something about one topic
+ * Returns the error for a join that the script has refused. `outcome` is the reason: a limit, or a fault of one topic
  * of the join. In the second case, `topic` is that topic.
  */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {

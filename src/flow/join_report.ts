@@ -33,8 +33,8 @@ export const JOIN_REPORT = z
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
- * An open join key, as the API shows it. `counts` has the number of events that were counted of each source topic.
- * `events` has the ids of the latest of these events.
+ * An open join key, as the API shows it. `counts` has, for each source topic, how many of its events were counted for
+ * the join key. `events` has the ids of the latest of these events.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),

@@ -19,14 +19,14 @@ export interface Join {
   token: string;
   rules: JoinRules;
   /**
-   * When the rules were stored, in µs by Redis's clock. A script refuses to count events by rules that have changed
-   * since.
+   * When the rules were stored, in µs by Redis's clock. If the join has got other rules since, scripts refuse to count
+   * events by the old ones.
    */
   version: string;
   createdAtMs: number;
 }
 
-/** Reads a join. Returns undefined if it no longer exists. Throws the errors of Partition. */
+/** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis cannot be reached. */
 export function readJoin(partition: Partition, token: string): Promise<Join | undefined> {
   return partition.command(async (redis, keys) => joinIn(token, await readHash(redis, keys, token)));
 }
@@ -42,7 +42,8 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
 
 /**
  * Returns the arguments that every script needs in order to publish events for a join: the token, name and rules of the
- * join, its client, and the limits on topics.
+ * join, its client, and the limits on topics. If a topic to which the join publishes lives in another partition than
+ * the join, `thenHome` or `expiryHome` is the index of that partition. Otherwise it is undefined.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);

@@ -109,8 +109,8 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
   /**
    * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. The removal
    * of a client first deletes the client and then its joins. So a new join cannot remain: either the removal still
-   * finds the join, or this check finds that the client is gone. Narrowing the scopes ends the client's joins in the
-   * same step.
+   * finds the join, or this check finds that the client is gone. The same is true if scopes are narrowed: the new
+   * scopes are stored first, or in the same step, and then the client's joins beyond them end.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

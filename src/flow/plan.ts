@@ -10,8 +10,9 @@ export const PROMPT_MS = 10_000;
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least eleven, the most due times that can
- * be within PROMPT_MS. A due time that is left for a later script call might be too late by then.
+ * Maximum due times for which one script call fires a trigger. It must be at least eleven: a trigger fires at most once
+ * a second, so up to eleven due times are within PROMPT_MS. If one of them were left for a later script call, it might
+ * be too late by then.
  */
 const MAX_AT_ONCE = 100;
 

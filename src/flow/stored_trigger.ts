@@ -41,7 +41,7 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
     const [next, slice] = await partition.command((redis, keys) =>
       redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
     );
-    // The reply has each member with its score after it.
+    // The reply has each member with its score after it. So every second entry is a member.
     for (let i = 0; i < slice.length; i += 2) members.add(slice[i] as string);
     cursor = next;
   } while (cursor !== '0');

@@ -25,7 +25,10 @@ import { reportOf } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
 
-/** Maximum triggers that a listing reads and shows at a time. The parsed data of each may take a megabyte. */
+/**
+ * Maximum triggers that a listing reads and shows at a time. It is low because the parsed data of each may take a
+ * megabyte.
+ */
 const MAX_AT_ONCE = 4;
 
 export interface TriggersParts {

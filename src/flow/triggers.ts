@@ -12,7 +12,7 @@ import {
   type TriggerName,
 } from './stored_trigger.ts';
 
-/** Maximum triggers that one pipeline reads. The definition of a trigger may have 70 KB. */
+/** Maximum triggers that one pipeline reads. It is low because the definition of a trigger may have 70 KB. */
 const MAX_AT_ONCE = 50;
 /** Maximum attempts to store a definition while other calls keep replacing it. */
 const MAX_TRIES = 10;

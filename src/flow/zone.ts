@@ -32,9 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns the time after `fromMs` at which the zone's offset changes, in ms. The offset at that time differs from the
-   * offset at `fromMs`. The offsets at `fromMs` and `toMs` must differ. If the offset changes several times in between,
-   * the result is the time of one of these changes.
+   * Returns a time (ms) after `fromMs`, up to `toMs`, at which the zone's offset changes from its value at `fromMs` to
+   * another value. The offsets at `fromMs` and `toMs` must differ. If there are several such changes, the result may be
+   * any of them.
    */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -42,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns the time after `fromMs` at which the zone's offset becomes the offset at `toMs`, in ms. The offsets at
-   * `fromMs` and `toMs` must differ. If the offset changes several times in between, the result is the time of one of
-   * these changes.
+   * Returns a time (ms) after `fromMs`, up to `toMs`, at which the zone's offset changes from another value to its
+   * value at `toMs`. The offsets at `fromMs` and `toMs` must differ. If there are several such changes, the result may
+   * be any of them.
    */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
