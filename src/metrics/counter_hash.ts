@@ -56,7 +56,7 @@ function text(value: unknown): string {
 
 /**
  * Reads all fields of a hash of counters, and their counts. The hash is read in pieces, because reading the hash of a
- * bus with many subscribers at once would block Redis. Throws the errors of Partition.
+ * bus with many subscribers at once would block Redis. Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // A map is used, because HSCAN may return a field twice. `callBuffer` is used, because fields are binary, and `hscan`
@@ -81,7 +81,7 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 /**
  * Reads all counters of the partitions that can be reached; `missing` has the other partitions. If two partitions have
  * a counter with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning.
- * Throws the errors of `Partitions.reach`.
+ * Throws StorageUnavailable if no partition can be reached.
  */
 export async function readCounts(
   partitions: Partitions,

@@ -113,8 +113,8 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis has all counts so far. Throws the errors of Partition; the next flush then sends the same
-   * counts again.
+   * Resolves when Redis has all counts so far. Throws if Redis does not accept them, for example StorageUnavailable;
+   * the next flush then sends the same counts again.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
@@ -159,8 +159,9 @@ export class Counters {
   }
 
   /**
-   * Makes flushes of the counts in memory. Returns the queues of the partitions that have new flushes. If a partition
-   * has not accepted its last flush yet, new counts for this partition stay in memory.
+   * Makes flushes of the counts in memory, and adds them to the lists of unsent flushes. Returns the lists to which
+   * flushes were added. If a partition has not accepted its last flush yet, new counts for this partition stay in
+   * memory.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];

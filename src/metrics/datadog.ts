@@ -19,8 +19,9 @@ const MAX_AT_ONCE = 1000;
 export type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Reads the total of each counter that a worker last sent to Datadog. The returned function finds a total by the packed
- * field of its counter. It returns 0 if no total was sent. Throws the errors of Partition.
+ * Reads, for each counter, the total that a worker last sent to Datadog. Returns a function that finds this total by
+ * the packed field of the counter. It returns 0 if no total was sent. Throws StorageUnavailable if Redis cannot be
+ * reached.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -31,7 +32,7 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 
 /**
  * Stores the totals that were sent to Datadog. Storing the same report again is harmless, even after later reports.
- * Throws the errors of Partition.
+ * Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (let i = 0; i < reports.length; i += MAX_AT_ONCE)
@@ -40,8 +41,8 @@ export async function noteReported(partition: Partition, reports: readonly Repor
 
 /**
  * Sends figures to a DogStatsD agent over UDP. A gauge is sent as its value. A counter is sent as its growth since the
- * last report of any worker. The sent totals are stored in Redis after they were sent. So no growth is lost, but the
- * same growth is sent twice if its worker dies before the totals are stored.
+ * last report of any worker. The new totals are stored in Redis only after the growth was sent. So no growth is lost,
+ * but the same growth is sent twice if the worker dies before the totals are stored.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
@@ -58,7 +59,7 @@ export class Datadog {
     const sent: [Partition, Report[]][] = [];
     const counters = figures.filter((figure) => figure.kind === 'counter');
     for (const [partition, its] of Map.groupBy(counters, (counter) => counter.partition)) {
-      if (this.#sent.has(partition)) continue; // it was away when its last report was to be noted
+      if (this.#sent.has(partition)) continue; // its last report could not be stored yet
       const grown = grownOf(its, await readReported(partition));
       lines.push(...grown.map(({ line }) => line));
       sent.push([partition, grown.map(({ report }) => report)]);
@@ -90,7 +91,8 @@ function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => 
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
     if (value === from) return [];
-    // If the total is below the last one sent, the counter was reset and has counted from 0 again.
+    // If the total is below the last one sent, the counter was reset and has counted from 0 again. So the whole total
+    // is growth.
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, report: { field, from, to: value } };
   });

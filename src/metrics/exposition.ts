@@ -63,8 +63,8 @@ const HISTOGRAMS: readonly Histogram[] = [
 ];
 
 /**
- * Returns the figures of the bus and the figures of this process, in the text format of Prometheus. Throws the errors
- * of Partition.
+ * Returns the figures of the bus and the figures of this process, in the text format of Prometheus. Throws
+ * StorageUnavailable if no partition can be reached.
  */
 export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
   const figures = await collectFigures(parts);

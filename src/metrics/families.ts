@@ -1,9 +1,9 @@
-/** A metric of Prometheus. It shows all figures that have one name, and their tags as labels. */
+/** A metric of Prometheus, which shows all figures that have the same name. Their tags become labels. */
 export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
-  /** The name of the label under which each tag is shown. Tags that are not listed are not shown. */
+  /** For each tag that is shown, the name of its label in Prometheus. Other tags are not shown. */
   labels: Readonly<Record<string, string>>;
   /** The value of the figure is divided by this number for Prometheus. For example, 1000 turns ms into seconds. */
   perUnit: number;
@@ -33,8 +33,8 @@ const gauge = family('gauge', '');
 
 /**
  * All counters except those of histograms. Times are in ms. The tag `queue` is the token of a subscriber, except where
- * its values are main and aux. The counters from the first one to `process` have the names and tags that the Ruby
- * Routemaster gave them. So they continue the totals that a Ruby Routemaster stored.
+ * its values are main and aux. Counters that the Ruby Routemaster had too keep its names and tags, so they continue the
+ * totals that it stored.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),

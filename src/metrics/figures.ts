@@ -44,7 +44,7 @@ export interface FigureParts {
 /**
  * Returns all figures of the partitions that can be reached. Counts that processes have not sent to Redis yet are not
  * included. Counters that this release does not know are left out, because their tags may contain credentials. Throws
- * the errors of `Partitions.reach`.
+ * StorageUnavailable if no partition can be reached.
  */
 export async function collectFigures({
   partitions,

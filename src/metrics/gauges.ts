@@ -15,8 +15,8 @@ import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws the errors of
- * `Partitions.reach`.
+ * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws
+ * StorageUnavailable if no partition can be reached.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
@@ -50,8 +50,8 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
 }
 
 /**
- * Reads the figures that exist once in a Redis, however many partitions it has, such as its memory. `partition` may
- * be any of them.
+ * Reads the figures that a Redis has only once, however many partitions are in it, such as its memory. `partition` may
+ * be any of these partitions.
  */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu] = await partition.command((redis) =>
@@ -91,9 +91,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait to be moved to other partitions. The entry `any` has the bytes in the outboxes. The other
- * entries are named by the position of a partition. They have the bytes that are set aside for this partition, because
- * it did not apply them in time. If there is only one partition, the result is empty.
+ * Returns how many bytes wait to be moved to other partitions. The entry `any` has the bytes in the outboxes. Each
+ * other entry is named by the index of a partition, and has the bytes that are set aside for that partition, because it
+ * did not apply them in time. If there is only one partition, the result is empty.
  */
 function outboxesOf(
   { all }: Partitions,

@@ -39,8 +39,8 @@ interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
   /**
-   * Returns the value of the metric for an entry `now` of a history, or null if there is none. `before` is the entry
-   * before it. `seconds` is the time since the previous entry of the bus.
+   * Returns the value of the metric at one sample of the bus, or null if there is none. `now` has the figures at this
+   * sample, and `before` those at the previous sample, `seconds` earlier.
    */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
@@ -96,7 +96,7 @@ interface Entry {
 
 /**
  * Reads the histories (figures of the bus, of topics and of subscribers over time) that the job `sample` writes. Throws
- * the errors of Partition.
+ * StorageUnavailable if Redis cannot be reached.
  */
 export class History {
   readonly #partitions: Partitions;
@@ -116,7 +116,7 @@ export class History {
 
   /**
    * Returns the history of the bus, a topic or a subscriber. If `metric` is given, returns only the values of this
-   * metric, and otherwise of all metrics that it has.
+   * metric. Otherwise returns those of all metrics that the bus, the topic or the subscriber has.
    */
   async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
     const { step, points } = RANGES[range];
@@ -178,9 +178,10 @@ interface Change {
 }
 
 /**
- * Returns the change of a subject's figures from each sample of the bus to the next. A subject is the bus, a topic or a
- * subscriber. `sampled` has the numbers of the steps of time in which the bus was sampled. A subject without an entry
- * in such a step counts as unchanged. This can be wrong, because a subject that is less busy than others gets no entry.
+ * Returns the change of a subject's figures from each sample of the bus to the next, by the slot of the later sample. A
+ * subject is the bus, a topic or a subscriber. A slot is the number of a step of time, and `sampled` has the slots in
+ * which the bus was sampled. A subject without an entry in such a slot counts as unchanged. This can be wrong, because
+ * a subject that is less busy than others gets no entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

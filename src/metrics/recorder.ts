@@ -42,7 +42,7 @@ export class Recorder {
   }
 
   /**
-   * Counts delayed events that were published. `lateMs` says for each event how many ms after its due time it was
+   * Records how late delayed events were published. `lateMs` has, for each event, the ms from its due time until it was
    * published.
    */
   publishedLate(lateMs: readonly number[]): void {
@@ -55,14 +55,15 @@ export class Recorder {
   }
 
   /**
-   * Counts due times at which triggers fired. `lateMs` says for each how many ms after its due time the trigger fired.
+   * Counts due times for which triggers fired. `lateMs` has, for each of these due times, the ms from the due time
+   * until the trigger fired.
    */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#late('triggers.lateness', lateMs);
   }
 
-  /** Counts due times at which triggers did not fire. */
+  /** Counts due times for which triggers did not fire. */
   triggersMissed(count: number): void {
     this.#counters.increment('triggers.missed', {}, count);
   }

@@ -3,7 +3,7 @@ import { FAMILIES } from './families.ts';
 
 /**
  * The value of the tag `topic` or `queue` in counters that collect the counts of removed topics or subscribers. No
- * topic and no token contains a parenthesis.
+ * topic and no token that the API accepts contains a parenthesis, so it is not the name of one.
  */
 const REMOVED = '(removed)';
 
@@ -23,8 +23,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns the kind of the counters with this name: one for each topic, one for each subscriber, or undefined if there
- * is a single one for the whole bus.
+ * Returns what the counters with this name count for: `topic` or `subscriber` if each topic or each subscriber has a
+ * counter of its own, and undefined if there is a single counter for the whole bus.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -46,7 +46,7 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 
 /**
  * True for a counter that collects the counts of removed topics or subscribers. When a topic or subscriber is removed,
- * its count is added there, so that sums never fall. Each partition has such counters of its own.
+ * its count is added to this counter, so that sums never fall. Each partition has such counters of its own.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);

@@ -41,10 +41,16 @@ export interface Standings {
   atMs: number;
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
-  /** Number of members of the set `subscribers`, in which joins count too. */
+  /**
+   * Number of members of the set `subscribers`, in which joins count too. If the set has another number of members now,
+   * subscribers have come or gone since the sample.
+   */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
-  /** The totals of each partition when it was last reached. Undefined if the bus has only one partition. */
+  /**
+   * For each partition, its totals when it was last reached, or null if it never was. Undefined if the bus has only one
+   * partition.
+   */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
 
@@ -165,8 +171,8 @@ export class LatestStandings {
   }
 
   /**
-   * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws the errors of
-   * Partition.
+   * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws StorageUnavailable
+   * if Redis cannot be reached.
    */
   get(): Promise<Standings | undefined> {
     const nowMs = clock.monotonicMs();

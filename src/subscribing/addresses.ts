@@ -22,8 +22,8 @@ const AZURE_METADATA = network('168.63.129.16/32');
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain an IPv4 address. `at` is the position of the first byte of the IPv4 address.
- * Its bytes are XORed with `mask`, because Teredo inverts the address of the client.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. For each IPv4 address, `at` is the position of its
+ * first byte. Its bytes are XORed with `mask`, because Teredo inverts the address of the client.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -47,7 +47,8 @@ export class Addresses {
   readonly #allowed: Network[];
 
   /**
-   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if an entry is neither.
+   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if an entry is neither an
+   * address nor a network.
    */
   constructor(allow: readonly string[]) {
     this.#allowed = allow.map(readNetwork);
@@ -109,7 +110,8 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` refuses 10.1, which ipaddr.js would read as 10.0.0.1. In a setting, 10.1 is probably a mistake.
+  // `isIP` refuses 10.1, which ipaddr.js would read as 10.0.0.1. In a setting, 10.1 is probably a mistake, so it is
+  // better refused.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,

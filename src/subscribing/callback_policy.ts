@@ -91,8 +91,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Makes the checks of `refusal` that need no DNS. It checks the port and, if the host of the URL is an address, that
-   * address.
+   * Makes the checks of `refusal` that need no DNS: checks the port and, if the host of the URL is an address, that
+   * address. Returns the reason for a refusal, or undefined.
    */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));

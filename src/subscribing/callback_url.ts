@@ -1,6 +1,6 @@
 /**
  * Matches the start of a URL that has credentials, such as `https://user:password@`. The first group is the scheme with
- * its slashes, the second the credentials. As in the URL standard, they end at the last `@` before the path.
+ * its slashes, the second the credentials. As in the URL standard, the credentials end at the last `@` before the path.
  */
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 

@@ -15,7 +15,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 
 /**
  * The ways to sort subscribers. Each has the function that computes the value by which subscribers are sorted. The
- * subscriber with the smallest value needs attention most, and comes first.
+ * subscriber with the smallest value needs attention most, and comes first. Subscribers with the same value are sorted
+ * by token, so `name` gives all of them the same.
  */
 const VALUES = {
   name: () => 0,
@@ -80,8 +81,8 @@ export function unknownStanding(token: string): Standing {
 }
 
 /**
- * Returns which part of the recently attempted events was accepted, from 0 to 1. Returns undefined if no event was
- * attempted.
+ * Returns the fraction of the recently attempted events that was accepted, from 0 to 1. Returns undefined if no event
+ * was attempted.
  */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
@@ -91,7 +92,7 @@ const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
  * Returns the ms after which the queue of a subscriber will be empty if it shrinks at the present rate. Returns
- * undefined if the queue does not shrink.
+ * undefined if the queue does not shrink, or would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
   // A queue can shrink even if nothing is delivered, because batches become dead letters or are dropped. Such a queue
@@ -105,8 +106,10 @@ function soon(ms: number): number | undefined {
 }
 
 /**
- * Returns the recent rates of a subscriber, and which part of the attempted events it accepted. Also forecasts, from
- * the present rates, when its queue will be empty, or when Redis will be so full that data is dropped.
+ * Returns what a report shows as `lately`, from the last sample. `rate` is how many events are delivered a second, and
+ * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
+ * empty. If the queue does not shrink, `dropped_at` forecasts when Redis will be so full that data is dropped. `as_of`
+ * is the time of the sample.
  */
 export function latelyOf(
   standing: Standing,

@@ -86,9 +86,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 }
 
 /**
- * Returns a function that is true for the tokens of the subscribers that the caller looks for by the text `name`. Root
- * finds subscribers by any part of their token. A viewer finds clients only by their names, because a token may be a
- * credential. A client finds only itself.
+ * Returns a function that is true for the tokens of the subscribers that match `text`, which the caller searches for.
+ * Root finds subscribers by any part of their token. A viewer finds clients only by their names, because a token may be
+ * a credential. A client finds only itself, whatever the text is.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

@@ -84,7 +84,11 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
-/** The reply of the script `read_subscribers` for one subscriber. The script encodes an empty list as an object. */
+/**
+ * The reply of the script `read_subscribers` for one subscriber. A list may be an object, because the script encodes an
+ * empty list as `{}`. `untold` is the number of dropped events that no delivery has reported yet, and `telling` the
+ * number of those that a delivery under way reports.
+ */
 type Row = [
   token: string,
   hash: string[],

@@ -172,9 +172,9 @@ function handlers(parts: SubscribersParts) {
 }
 
 /**
- * Returns the report of a subscriber that other clients see. It has the fields that the Ruby Routemaster showed. In
- * place of the token it has a public name, because a token may be a credential. It has no uuid, because a uuid is
- * always a credential.
+ * Returns what other clients see of a subscriber's report: the fields that the Ruby Routemaster showed. `subscriber` is
+ * a public name in place of the token, because a token may be a credential. The uuid is hidden, because it is always a
+ * credential.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

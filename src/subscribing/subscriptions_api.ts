@@ -26,8 +26,8 @@ import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 const BYTES_PER_TOPIC = 128;
 
 /**
- * A subscription costs one further call in the rate limit for every so many topics. A thousand topics take Redis some 5
- * ms.
+ * A subscription costs one further call in the caller's rate limit for each 100 topics that it has, because a thousand
+ * topics take Redis some 5 ms.
  */
 const TOPICS_PER_CALL = 100;
 
@@ -79,7 +79,8 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
    * Undoes a subscription if its client was removed, or its scopes were narrowed, during the request. The earlier check
    * cannot see this, because the cache of clients may be a second old. The removal of a client first deletes the client
    * and then its subscriber. So either this look-up finds that the client is gone, or the removal finds the subscriber.
-   * Narrowing the scopes ends subscriptions in the same step.
+   * The same is true if scopes are narrowed: the new scopes are stored first, or in the same step, and then the
+   * subscriptions beyond them end.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -97,7 +98,10 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
       refuseBeyondScope(caller, []);
     },
 
-    /** Checks the callback. Resolving its host name can take two seconds if the DNS server is an attacker's. */
+    /**
+     * Checks the callback. Resolving its host name can take two seconds if the DNS server is an attacker's, so the
+     * credentials are checked again afterwards.
+     */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);
       if (user !== undefined && !UUID.test(user)) throw badCallback('its user name cannot be a uuid');

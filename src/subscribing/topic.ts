@@ -37,8 +37,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * Each partition returns the tokens of about this number of a topic's subscribers, by one SSCAN. SSCAN may return some
- * more, and returns all tokens if there are at most 128.
+ * About how many tokens of a topic's subscribers are read from each partition, by one SSCAN. SSCAN may return some
+ * more. It returns all if the topic has at most 128 subscribers in the partition.
  */
 const NAMED_SUBSCRIBERS = 100;
 
@@ -46,8 +46,8 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic, including joins. */
   count: number;
   /**
-   * Tokens of about 100 subscribers of the topic in each partition. If the caller has given `candidates`, the tokens of
-   * all candidates that are subscribers.
+   * Tokens of about 100 subscribers of the topic in each partition. If the caller has given `candidates`, instead the
+   * tokens of all candidates that are subscribers of the topic.
    */
   tokens: string[];
 }
@@ -84,7 +84,7 @@ export class Topics {
     return this.read(await this.#names());
   }
 
-  /** Returns the names of all topics, sorted. They can be ten seconds old (see KeptList). */
+  /** Returns the names of all topics, sorted. The list is kept for ten seconds (KeptList), so it may be that old. */
   names(): Promise<readonly string[]> {
     return this.#list.sorted();
   }
@@ -112,8 +112,9 @@ export class Topics {
   }
 
   /**
-   * Returns the number of a topic's subscribers, and the tokens of some of them. If `candidates` is given, returns the
-   * tokens of those candidates that are subscribers.
+   * Returns the number of a topic's subscribers (`count`), and the tokens of about 100 of them in each partition
+   * (`tokens`). If `candidates`, a list of tokens, is given, `tokens` has instead those candidates that are
+   * subscribers.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(

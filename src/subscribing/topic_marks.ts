@@ -7,8 +7,9 @@ import type { Partitions } from '../store/partitions.ts';
  */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws the
-   * errors of Partition.
+   * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`: events, and
+   * ends of subscriptions. Throws StorageUnavailable or StorageFull if one of the two partitions cannot be reached or
+   * has no memory left.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
