@@ -70,8 +70,9 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The partitions on which publications are stored, if ROUTEMASTER_MIN_REPLICAS is set. Their scripts resolve only
-   * when that many replicas have confirmed the writes. Without the setting, `partitions` are used.
+   * The same partitions on another connection, if ROUTEMASTER_MIN_REPLICAS is set. Publications are stored through
+   * them, because their scripts resolve only when that many replicas have confirmed the writes. Without the setting,
+   * `partitions` are used.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -84,7 +85,8 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 >;
 
 /**
- * Makes everything that a web process serves: a function that returns the route table, and the pages of the console.
+ * Makes everything that a web process serves: `routesIn`, a function that returns the route table of a dialect,
+ * `pages`, the pages of the console, and the objects that handle requests before their routes.
  */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);

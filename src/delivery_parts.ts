@@ -17,8 +17,9 @@ import { Partitions } from './store/partitions.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
- * The parts that a thread needs for delivering batches. A quarantine (the process that delivers batches which may have
- * killed workers) uses the same parts. `takenOverAtMs` is the time at which the bus took over from a Ruby Routemaster.
+ * The objects that a thread needs for delivering batches. A quarantine (the process that delivers batches which may
+ * have killed workers) uses the same objects. `takenOverAtMs` is the time at which the bus took over from a Ruby
+ * Routemaster.
  */
 export class DeliveryParts {
   readonly partitions: Partitions;

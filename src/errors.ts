@@ -118,7 +118,7 @@ export class StorageFull extends BusError {
 
 /** Thrown if the process cannot start with this configuration or this Redis. `message` says what to change. */
 export class BootError extends Error {
-  /** `EX_CONFIG` of sysexits.h. */
+  /** The exit code for a wrong configuration: `EX_CONFIG` of sysexits.h. */
   static readonly EXIT_CODE = 78;
 
   constructor(message: string, options?: { cause?: unknown }) {

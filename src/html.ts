@@ -19,7 +19,7 @@ const ESCAPES: Record<string, string> = {
 
 /**
  * Matches control characters, and characters that change the direction of the text around them. Either could hide parts
- * of a text.
+ * of a text, so they are replaced.
  */
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 

@@ -19,8 +19,8 @@ export function isJoinToken(token: string): boolean {
 }
 
 /**
- * Returns the token of the client that a subscriber belongs to. For a client this is the same token, and for a join the
- * token of its client.
+ * Returns the token of the client that a subscriber belongs to. If the subscriber is a client, this is its own token.
+ * If it is a join, it is the token of the join's client.
  */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;

@@ -29,13 +29,14 @@ export class KeptList<T> {
     this.#source = source;
   }
 
-  /** Resolves with the list. Throws what the source throws. */
+  /** Resolves with the list. Throws the errors of the functions `read` and `count` in `source`. */
   async sorted(): Promise<readonly T[]> {
     const kept = clock.monotonicMs() < this.#untilMs ? this.#kept : undefined;
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // Another call may have begun to read the list again meanwhile. Its result is then used here too.
+      // Another call may have begun to read the list again in the meantime. The list that it reads is then used here
+      // too.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

@@ -8,8 +8,9 @@ const MAX_AT_ONCE = 200;
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
- * Returns an answer that lists all entries. `show` converts entries to the objects that callers see. A long list is
- * converted and sent in pieces, so that other work can run in between.
+ * Returns an answer that lists all entries. `show` converts entries to the objects that callers see. If the entries are
+ * one page of a listing, `page` has the headers and the cost of the answer. A long list is converted and sent in
+ * pieces, so that other requests can be handled in between.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

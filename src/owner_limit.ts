@@ -1,6 +1,6 @@
 /**
- * Limits how much work runs at a time for one owner, such as a client. Further work of this owner waits, and starts in
- * the order of the calls. Work of other owners does not wait.
+ * Limits how many functions run at a time for one owner, such as a client. Further functions of this owner wait, and
+ * start in the order of the calls of `run`. Functions of other owners do not wait for them.
  */
 export class OwnerLimit {
   readonly #max: number;

@@ -56,9 +56,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns partitions whose scripts resolve only when replicas have confirmed the writes. Returns undefined if
- * ROUTEMASTER_MIN_REPLICAS is 0. These partitions have a connection of their own, because WAIT delays all later
- * commands on its connection.
+ * Returns a second connection to Redis, and the partitions on it. Their scripts resolve only when
+ * ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. Returns undefined if the setting is 0. A second
+ * connection is needed, because WAIT, which waits for the replicas, delays all later commands on its connection.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;

@@ -3,9 +3,9 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * The routers in front of this process. Each router appends the address of its caller to `X-Forwarded-For`. So with n
- * routers, the last n entries can be trusted. Entries before them come from the caller and prove nothing. Without
- * routers no entry can be trusted.
+ * The routers (proxies) in front of this process. Each router appends the address of its caller to `X-Forwarded-For`.
+ * So with n routers, the last n entries can be trusted. Entries before them come from the caller and prove nothing.
+ * Without routers no entry can be trusted.
  */
 export class Proxies {
   readonly #count: number;
@@ -14,7 +14,10 @@ export class Proxies {
     this.#count = count;
   }
 
-  /** Returns the address of the caller: the one that the outermost router has seen. */
+  /**
+   * Returns the IP address of the caller. With routers, this is the address that the outermost router has written to
+   * `X-Forwarded-For`. Without routers, or if that entry is no IP address, it is the address of the connection.
+   */
   addressOf(request: IncomingMessage): string {
     const address = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
     return withoutMapping(isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address);
@@ -31,8 +34,8 @@ export class Proxies {
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
-    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers. Then
-    // the first entry is used.
+    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers. In
+    // that case, the first entry is used.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }
@@ -43,9 +46,9 @@ function withoutMapping(address: string): string {
 }
 
 /**
- * Returns the text under which requests of an address are counted. For an IPv4 address it is the address. For an IPv6
- * address it is the first half, because one user has at least 2^64 addresses with the same first half. Other text is
- * returned unchanged.
+ * Returns the text under which requests from an address are counted. An IPv4 address is counted as it is. Of an IPv6
+ * address only the first half counts, because one user has at least 2^64 addresses with the same first half. Other text
+ * is returned unchanged.
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;

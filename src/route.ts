@@ -3,9 +3,9 @@ import type { z } from 'zod';
 import type { Caller, Role } from './caller.ts';
 import type { BusError, ErrorCode } from './errors.ts';
 
-/** Maximum length of the body of a publish. It is enough for a thousand events with 5 KB of data each. */
+/** Maximum bytes in the body of a publish. It is enough for a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
-/** Maximum length of other bodies, unless their route says otherwise. */
+/** Maximum bytes in other bodies, unless their route says otherwise (`maxBodyBytes`). */
 export const MAX_BODY_BYTES = 128 * 1024;
 
 /** Lists of the roles that may call a route. The list ANYONE is empty: such a route needs no credentials. */
@@ -20,7 +20,10 @@ export const BOTH = ['client', 'root'] as const;
 export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
-/** The error code and the texts of the answer (RFC 9457) to input that does not match its schema. */
+/**
+ * The error code and the texts of the answer (RFC 9457) to input that does not match its schema. `whole` is the detail
+ * if no field can be named.
+ */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
@@ -44,7 +47,7 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   params: Params;
   query: Query;
   body: Body;
-  /** The body as it was received, if the route takes text. Otherwise it is empty. */
+  /** The text of the body. It is empty if the route takes no body. */
   text: string;
   headers: IncomingHttpHeaders;
   /** The request itself, for the few handlers that need more of it. */
@@ -97,7 +100,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   query?: Input<Query>;
   /** The schema of the JSON body. If the schema allows undefined, the body may be empty. */
   body?: Input<Body>;
-  /** Maximum length of the body, if it is not MAX_BODY_BYTES. */
+  /** Maximum bytes in the body, if it is not MAX_BODY_BYTES. */
   maxBodyBytes?: number;
   /** True if the handler itself parses the text of the body. */
   takesText?: true;
@@ -109,8 +112,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   isPublic?: true;
   /**
-   * Marks the route of a console page, which a person calls with a session instead of credentials. This function makes
-   * the page that shows an error. `call.caller` is undefined if nobody is logged in.
+   * Present if the route is a page of the console, which a person calls with a session instead of credentials. If a
+   * call fails, this function makes the page that shows the error. `call.caller` is undefined if nobody is logged in.
    */
   page?: (error: BusError, call: PageCall) => Answer;
   /** The schema of a form's fields. `form_token` is not among them, because it is checked before. */
@@ -128,9 +131,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Called with the body, for checks that may take a while. The credentials are checked again after these checks. */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * Marks a call that is made so often that checking its credentials twice would cost too much. The credentials are
-   * then checked again only if the body took long to arrive, and only against the cache of clients. For all other calls
-   * that change something, the credentials are checked again in Redis.
+   * Marks a call that is made so often (publishing) that checking its credentials twice would cost too much. These
+   * credentials are checked again only if the body took long to arrive, and only against the cache of clients. For all
+   * other calls that change something, the credentials are checked again in Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;

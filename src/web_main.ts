@@ -15,7 +15,7 @@ import { Partitions } from './store/partitions.ts';
 import { showPresence } from './store/presence.ts';
 import { WebProcesses } from './web_processes.ts';
 
-/** Maximum time after SIGTERM in which requests under way can finish. */
+/** Maximum time that a stop, after SIGTERM, waits for requests under way. */
 const GRACE_MS = 20_000;
 
 /** Maximum time to wait for Redis before listening without it. A boot with Redis takes less. */

@@ -82,8 +82,8 @@ function readCertificates(value: string): string {
 }
 
 /**
- * A prefix of all keys. It has only letters, digits and a few signs. Other characters have a meaning in the patterns
- * of `SCAN` and of ACLs.
+ * A prefix of all keys. It has only letters, digits and a few signs. Other characters have a meaning in the patterns of
+ * `SCAN` and of ACLs, which would then match other keys.
  */
 export const keyPrefix = z
   .string()

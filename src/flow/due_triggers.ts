@@ -49,7 +49,9 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /** Number of calls of `publish` so far. The number makes each call begin with another client. */
+  /**
+   * Number of calls of `publish` so far. The script gets this number, and begins with another client for each number.
+   */
   #turn = 0;
 
   constructor(parts: DueTriggersParts) {

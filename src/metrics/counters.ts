@@ -75,7 +75,7 @@ export class Counters {
   /** Adds `by`, rounded, to a counter in memory. Numbers that are not above 0 are ignored. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
-    // Redis refuses a flush if one of its numbers is not an integer.
+    // Redis refuses a flush if one of its numbers is not an integer. So such numbers are not counted.
     if (Number.isSafeInteger(count) && count > 0) this.#cellOf(name, tags).count += count;
   }
 
