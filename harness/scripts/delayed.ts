@@ -31,7 +31,7 @@ export async function readDelayed({ redis, keys }: Readable): Promise<Record<str
   return found;
 }
 
-/** Bytes that count for an event beside its text. lua/shared/delayed.lua has the same number. */
+/** Bytes that count for an event beside its text. lua/flow/delayed.lua has the same number. */
 const OVERHEAD_BYTES = 250;
 
 /**

@@ -7,7 +7,7 @@ secret or not.
 and dead letters next. `name` is the name of the client. If there is no such client, nothing changes and the outcome is
 `client_not_found`.
 ]]
-local limits = include('limits')
+local limits = include('authentication/limits')
 
 return function(call, args)
   local name = redis.call('HGET', call.keys.api_tokens(), args.token)

@@ -7,7 +7,7 @@ missing. The next key is created early so that every process has fetched it befo
 for a day after its hour, so that an expired nonce is still recognised as one of this bus. `replaced` is true
 for a key that must sign nothing any more.
 ]]
-local digest_keys = include('digest_keys')
+local digest_keys = include('authentication/digest_keys')
 
 local KEPT_HOURS = 24
 

@@ -12,8 +12,8 @@ is left in the quota, the use is not consumed and its outcome is `too_many_nonce
 request, to repeat it later, when the client has quota again. So nonces that were issued to the client before that
 refusal grow no more: a use that would need a further step is `old`.
 ]]
-local client_quota = include('client_quota')
-local digest_keys = include('digest_keys')
+local client_quota = include('authentication/client_quota')
+local digest_keys = include('authentication/digest_keys')
 
 -- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce has 8 KiB, and takes at
 -- most 20 KB of Redis.

@@ -8,7 +8,7 @@ register_client: register a client without a secret. A client that exists gets t
 and dead letters next. If the client has a secret, nothing changes and the outcome is `has_secret`: without the secret,
 its public token would be its credential.
 ]]
-local limits = include('limits')
+local limits = include('authentication/limits')
 
 return function(call, args)
   local keys, token = call.keys, args.token

@@ -10,8 +10,8 @@ Waiting jobs of the subscriber become instant, as far as its lane has room.
 `removed` is the number of events in the batch. `left` is the number of jobs that are ready. Jobs that
 come back are not announced, because the worker asks for a job next.
 ]]
-local finishing = include('finishing')
-local lanes = include('lanes')
+local finishing = include('delivering/finishing')
+local lanes = include('delivering/lanes')
 
 return function(call, args)
   local removed = finishing.finish_all(call, args, { args })[1]

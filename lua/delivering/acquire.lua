@@ -38,14 +38,14 @@ values:
 Then each grant has one item for its packed job and one for each piece of its batch. A piece is JSON texts
 joined with commas, or one event that is not JSON.
 ]]
-local calls = include('calls')
-local choosing = include('choosing')
-local finishing = include('finishing')
-local grants = include('grants')
-local lane_entry = include('lane_entry')
-local lanes = include('lanes')
-local late = include('late')
-local leases = include('leases')
+local calls = include('store/calls')
+local choosing = include('delivering/choosing')
+local finishing = include('delivering/finishing')
+local grants = include('delivering/grants')
+local lane_entry = include('delivering/lane_entry')
+local lanes = include('delivering/lanes')
+local late = include('delivering/late')
+local leases = include('delivering/leases')
 
 -- Returns the job that each of these workers already holds. Usually no worker holds one. A worker holds one if the
 -- reply that gave it the job was lost.

@@ -8,7 +8,7 @@ Only letters that have died by now match. So a letter that is retried and dies a
 `queues` has the tokens of the subscribers whose letters are counted, or a null for all subscribers, as JSON that only
 the caller reads.
 ]]
-local bulks = include('bulks')
+local bulks = include('delivering/bulks')
 
 return function(call, args)
   local key = call.keys.bulk(args.owner)

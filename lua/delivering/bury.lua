@@ -6,8 +6,8 @@ If the worker does not hold the job under that lease, nothing changes and `held`
 the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
 letter; 0 if there is no dead letter.
 ]]
-local burying = include('burying')
-local leases = include('leases')
+local burying = include('delivering/burying')
+local leases = include('delivering/leases')
 
 return function(call, args)
   if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then

@@ -8,9 +8,9 @@ quarantine did, so the batch becomes a dead letter. If the worker held none, or 
 the worker is forgotten. Returns the batch with its subscriber and the number of events in the dead letter, if there was
 one. The subscriber is not to blame, so its health does not change.
 ]]
-local attempts = include('attempts')
-local burying = include('burying')
-local jobs = include('jobs')
+local attempts = include('delivering/attempts')
+local burying = include('delivering/burying')
+local jobs = include('delivering/jobs')
 
 local function forget(call, worker)
   local keys = call.keys

@@ -4,7 +4,7 @@ confirm_bulk: begin to retry or purge the dead letters that match the filter of 
 Returns false, and changes nothing, if the bulk is not in the state `counted`, or if the owner's bulk has another id by
 now.
 ]]
-local bulks = include('bulks')
+local bulks = include('delivering/bulks')
 
 return function(call, args)
   local key = call.keys.bulk(args.owner)

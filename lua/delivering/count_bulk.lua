@@ -3,7 +3,7 @@
 count_bulk: make a step of a bulk (the retry or purge of many dead letters) that counts: count the next ones that match.
 When all are counted, the bulk waits until its owner confirms it.
 ]]
-local bulks = include('bulks')
+local bulks = include('delivering/bulks')
 
 return function(call, args)
   local record = bulks.open(call, args, 'counting')

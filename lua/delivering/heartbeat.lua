@@ -5,7 +5,7 @@ heartbeat: renew the leases of workers. Returns the workers that have lost their
 A lease is lost if it has expired, or if the worker's current lease has another number. A lost lease is
 not renewed.
 ]]
-local leases = include('leases')
+local leases = include('delivering/leases')
 
 return function(call, args)
   local keys, lost = call.keys, {}

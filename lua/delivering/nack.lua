@@ -9,13 +9,13 @@ The attempt does not count if `is_uncounted`, or if the callback is gone. A fail
 until it subscribes again, or is resumed. `paused` is true if this call has paused the subscriber, which was not paused
 before. A waiting job of the subscriber becomes instant.
 ]]
-local batches = include('batches')
-local jobs = include('jobs')
-local lanes = include('lanes')
-local leases = include('leases')
-local pausing = include('pausing')
-local subscribers = include('subscribers')
-local waiting = include('waiting')
+local batches = include('delivering/batches')
+local jobs = include('delivering/jobs')
+local lanes = include('delivering/lanes')
+local leases = include('delivering/leases')
+local pausing = include('subscribing/pausing')
+local subscribers = include('delivering/subscribers')
+local waiting = include('delivering/waiting')
 
 -- Returns true if the callback answered 410 (Gone) to the present subscription. If the subscriber has subscribed
 -- again since the delivery began, the 410 counts as an ordinary failure.

@@ -2,8 +2,8 @@
 --[[
 purge_bulk: make a step of a running bulk that purges dead letters: delete the next ones, as `purge` does.
 ]]
-local bulks = include('bulks')
-local purging = include('purging')
+local bulks = include('delivering/bulks')
+local purging = include('delivering/purging')
 
 return function(call, args)
   local record = bulks.open(call, args, 'running')

@@ -6,7 +6,7 @@ is not forgotten; the scrub frees the job.
 The last acks of these workers may have brought jobs back without announcing them, so this script
 announces jobs that are ready.
 ]]
-local lanes = include('lanes')
+local lanes = include('delivering/lanes')
 
 return function(call, args)
   local keys, q, forgotten = call.keys, args.q, 0

@@ -10,8 +10,8 @@ If the outcome is not `ok`, nothing has changed. `delivery_paused` means that th
 In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. A batch whose
 lane has no room must still wait.
 ]]
-local jobs = include('jobs')
-local waiting = include('waiting')
+local jobs = include('delivering/jobs')
+local waiting = include('delivering/waiting')
 
 local function is_of(clients, token)
   for _, client in ipairs(clients) do

@@ -4,8 +4,8 @@ retry_bulk: make a step of a running bulk that retries dead letters: retry the n
 whose subscriber has left stays, and counts in `left`. Redis refuses this script while memory is exhausted, as it
 refuses `revive`.
 ]]
-local bulks = include('bulks')
-local reviving = include('reviving')
+local bulks = include('delivering/bulks')
+local reviving = include('delivering/reviving')
 
 return function(call, args)
   local record = bulks.open(call, args, 'running')

@@ -13,7 +13,7 @@ an entry of the client's index that names such a dead letter, or none, is remove
 Redis refuses this script while memory is exhausted (no `allow-oom`), although the script needs almost no
 memory. Autodrop deletes dead letters first. If they were revived, it would delete other batches instead.
 ]]
-local reviving = include('reviving')
+local reviving = include('delivering/reviving')
 
 return function(call, args)
   local outcomes = {}

@@ -6,7 +6,7 @@ have the job, and `job_not_scheduled` if the job is in another state; nothing ch
 If the job is a delivery that the lane of its subscriber does not admit yet, the job still waits for the lane when a
 worker tries to take it.
 ]]
-local jobs = include('jobs')
+local jobs = include('delivering/jobs')
 
 return function(call, args)
   local keys, q, job = call.keys, args.q, args.job

@@ -4,7 +4,7 @@ claim_topics: make a client the publisher of topics that live in this partition,
 the client in another partition is to publish to them. If a topic is refused, `outcome` is the refusal as in
 publish.lua, `topic` is that topic, and nothing changes.
 ]]
-local intake = include('intake')
+local intake = include('publishing/intake')
 
 return function(call, args)
   local taken = intake.begin_unlimited()

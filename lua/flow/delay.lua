@@ -16,9 +16,9 @@ client would have more delayed events than `max_client_delayed`, or these would 
 `events` and `bytes` of an outcome count only the events that were published at once. `added` has these events by topic,
 with the subscribers that got them (storing.lua).
 ]]
-local delayed = include('delayed')
-local intake = include('intake')
-local storing = include('storing')
+local delayed = include('flow/delayed')
+local intake = include('publishing/intake')
+local storing = include('publishing/storing')
 
 -- Returns the delayed events of one topic that this script call has accepted so far.
 local function waiting_of(waiting, topic)

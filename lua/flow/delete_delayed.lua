@@ -5,8 +5,8 @@ delete_delayed: delete a delayed event of a topic before it is published.
 `client` is the token of the client that asks; without it root asks. The reply is `delayed_event_not_found` if no
 event with this id waits, for example because it was published a moment ago.
 ]]
-local delayed = include('delayed')
-local topics = include('topics')
+local delayed = include('flow/delayed')
+local topics = include('subscribing/topics')
 
 return function(call, args)
   local topic, id = args.topic, args.id

@@ -9,7 +9,7 @@ trigger of each client, then the second of each, and so on. `turn` says which cl
 If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
 readable trigger is removed. Otherwise the scheduler would find such entries due for ever.
 ]]
-local triggers = include('triggers')
+local triggers = include('flow/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_BYTES = 1000000

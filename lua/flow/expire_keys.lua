@@ -10,8 +10,8 @@ says that more join keys have expired. `version` is the time at which the join w
 the join was put again since, nothing changes and `changed` is set. A join that is gone loses its entry in
 `joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not be published.
 ]]
-local join_work = include('join_work')
-local open_keys = include('open_keys')
+local join_work = include('flow/join_work')
+local open_keys = include('flow/open_keys')
 
 -- Pause before the expired join keys of a join are looked at again. The pause is needed if the join has older events
 -- that it has not counted yet, because such an event may still complete a join key.

@@ -20,10 +20,10 @@ otherwise the other subscribers would get their events again and again.
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
 ]]
-local intake = include('intake')
-local rates = include('rates')
-local storing = include('storing')
-local triggers = include('triggers')
+local intake = include('publishing/intake')
+local rates = include('publishing/rates')
+local storing = include('publishing/storing')
+local triggers = include('flow/triggers')
 
 -- Maximum work of one script call. A unit of work takes Redis about 20 µs. A firing (the due times of one trigger that
 -- are handled together) takes one unit. Each published event takes another unit, or more if it is long or has many

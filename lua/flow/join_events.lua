@@ -24,12 +24,12 @@ the batch has another number of events, because the same call was made before. `
 is gone. `refused`: the join may not publish to its topic; `reason` says why. `expiry_refusal` is the reason if the
 events about expired join keys could not be published.
 ]]
-local batches = include('batches')
-local finishing = include('finishing')
-local join_work = include('join_work')
-local key_records = include('key_records')
-local leases = include('leases')
-local open_keys = include('open_keys')
+local batches = include('delivering/batches')
+local finishing = include('delivering/finishing')
+local join_work = include('flow/join_work')
+local key_records = include('flow/key_records')
+local leases = include('delivering/leases')
+local open_keys = include('flow/open_keys')
 
 -- Maximum join keys that a script call closes early before it counts events, because the join has too many open join
 -- keys or these take too many bytes.

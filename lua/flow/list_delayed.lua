@@ -7,8 +7,8 @@ list_delayed: read delayed events of a topic in the order in which they are due.
 event no longer waits. It ends after `limit` events, or after an event with which their texts reach `max_bytes`.
 `has_more` says whether further events follow.
 ]]
-local delayed = include('delayed')
-local topics = include('topics')
+local delayed = include('flow/delayed')
+local topics = include('subscribing/topics')
 
 -- Number of events that one Redis command reads.
 local CHUNK = 20

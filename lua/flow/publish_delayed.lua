@@ -15,10 +15,10 @@ the caller counts it from 0 while more events are due.
 each line, and by how many ms each event is late. `lost` has the topics and ids of entries without a text, which are
 removed.
 ]]
-local delayed = include('delayed')
-local due_topics = include('due_topics')
-local intake = include('intake')
-local storing = include('storing')
+local delayed = include('flow/delayed')
+local due_topics = include('flow/due_topics')
+local intake = include('publishing/intake')
+local storing = include('publishing/storing')
 
 -- Maximum work of one script call, in units of about 1 µs of Redis. It is bounded because Redis serves nobody else
 -- during the call.

@@ -17,11 +17,11 @@ decided here for all outlets, and `loop` for joins of this client.
 If a join is changed, its open join keys keep the counts of the sources that stay. A join key is checked against the new
 rules at its next event, and expires by the new `within_ms`. Unknown source topics are created without a publisher.
 ]]
-local intake = include('intake')
-local join_tokens = include('join_tokens')
-local joins = include('joins')
-local open_keys = include('open_keys')
-local topics = include('topics')
+local intake = include('publishing/intake')
+local join_tokens = include('flow/join_tokens')
+local joins = include('flow/joins')
+local open_keys = include('flow/open_keys')
+local topics = include('subscribing/topics')
 
 -- Settings of the subscriber that stands for a join. It is `ordered`, so that its events are counted in the order of
 -- acceptance. Its timeout is 0, so that batches are ready at once. Its limits for events and bytes are low, so that one

@@ -14,9 +14,9 @@ the reply is `client_not_found` or `not_permitted`. The topic is claimed as by p
 `too_many_of_client` that the client has `max_client_triggers`, and `too_many_bytes` that the definitions of the client
 would exceed `max_client_bytes`. A refused call changes nothing.
 ]]
-local intake = include('intake')
-local scopes = include('scopes')
-local triggers = include('triggers')
+local intake = include('publishing/intake')
+local scopes = include('authentication/scopes')
+local triggers = include('flow/triggers')
 
 local function judge_client(call, args)
   local keys = call.keys

@@ -13,11 +13,11 @@ and can be delivered.
 others in dead letters. `begun_bid`, `begun_at` and `begun_topics` describe a batch that is not counted to its
 end. The caller passes them to the next call, with the same first cut.
 ]]
-local dead_letters = include('dead_letters')
-local delivery_log = include('delivery_log')
-local drop_records = include('drop_records')
-local drops = include('drops')
-local jobs = include('jobs')
+local dead_letters = include('delivering/dead_letters')
+local delivery_log = include('records/delivery_log')
+local drop_records = include('maintenance/drop_records')
+local drops = include('maintenance/drops')
+local jobs = include('delivering/jobs')
 
 -- The work of handling one entry of `cuts` (what to drop of which subscriber), of deleting a dead letter, and of
 -- deleting a batch. The unit is about 1 µs of Redis, as for MAX_WORK in drop_records.lua.

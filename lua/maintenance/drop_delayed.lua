@@ -6,8 +6,8 @@ Each of `cuts` names a topic, and how many of its events to delete at most. The 
 how many events were dropped so far, and between which times they were due. The script updates these figures together
 with the deletion. Returns the same figures of this call alone, by topic.
 ]]
-local delayed = include('delayed')
-local topics = include('topics')
+local delayed = include('flow/delayed')
+local topics = include('subscribing/topics')
 
 local function note(call, drop)
   local topic = call.keys.topic(drop.topic)

@@ -3,7 +3,7 @@
 drop_logs: free memory by deleting the longest delivery logs, `max_logs` of them at most. The trails are deleted too,
 because listings work without them. Returns how many logs are left.
 ]]
-local delivery_log = include('delivery_log')
+local delivery_log = include('records/delivery_log')
 
 return function(call, args)
   for _, ending in ipairs(delivery_log.ENDINGS) do redis.call('UNLINK', call.keys.deliveries_trail(ending)) end

@@ -6,8 +6,8 @@ If the queue already has the job in any state, nothing changes and the reply is 
 if the job is pending with a dead worker, it is taken from that worker and becomes instant. Otherwise a periodic job
 whose worker died could not run again before a scrub, and the scrub, which is a periodic job too, could never run again.
 ]]
-local jobs = include('jobs')
-local leases = include('leases')
+local jobs = include('delivering/jobs')
+local leases = include('delivering/leases')
 
 -- Takes the job away from a worker whose lease has expired. Returns true if such a worker held the job.
 local function take_from_dead_worker(call, q, job, lease_ms)

@@ -6,7 +6,7 @@ At most `samples` batches and as many dead letters of a subscriber are measured,
 event in these samples is multiplied by the number of all events. (The mean size of a batch times the number of batches
 would be a worse estimate, since long batches are few.) `batches` in the reply counts dead letters too.
 ]]
-local batches = include('batches')
+local batches = include('delivering/batches')
 
 -- Bytes of Redis that a batch takes besides its list of events: for its job, and for its entries in indexes. 390 to 510
 -- bytes were measured.

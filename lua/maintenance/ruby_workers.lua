@@ -3,7 +3,7 @@
 ruby_workers: look for living workers of the Ruby Routemaster. Returns how many there are, and how long ago (ms) the
 last of them was heard of. A worker lives if it was heard of within `lease_ms`.
 ]]
-local ruby = include('ruby')
+local ruby = include('maintenance/ruby')
 
 return function(call, args)
   local workers, silent_ms = ruby.workers(call, args.lease_ms)

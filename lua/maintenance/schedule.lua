@@ -8,8 +8,8 @@ if jobs that are due remain, and missing if no job is scheduled. `delayed_due_us
 are the times until a delayed event, a trigger or an expiring join key is due (agenda.lua); other scripts publish what
 is due.
 ]]
-local agenda = include('agenda')
-local jobs = include('jobs')
+local agenda = include('flow/agenda')
+local jobs = include('delivering/jobs')
 
 return function(call, args)
   local promoted, next_due_ms = 0, math.huge

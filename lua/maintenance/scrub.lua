@@ -6,11 +6,11 @@ A worker is dead if it was not heard of for longer than `lease_ms`. The job of a
 the other instant jobs, and the history of the job's batch notes the death. `workers` is the number of dead workers.
 `jobs` has the number of returned jobs for each queue.
 ]]
-local attempts = include('attempts')
-local batches = include('batches')
-local jobs = include('jobs')
-local lanes = include('lanes')
-local waiting = include('waiting')
+local attempts = include('delivering/attempts')
+local batches = include('delivering/batches')
+local jobs = include('delivering/jobs')
+local lanes = include('delivering/lanes')
+local waiting = include('delivering/waiting')
 
 -- Returns a list of the dead workers, and a set of the living ones.
 local function tell_apart(call, lease_ms)

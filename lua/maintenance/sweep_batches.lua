@@ -13,13 +13,13 @@ those from batches_open and batches_room are tokens of subscribers.
 
 `batches:retrying:{token}` is corrected without a finding, because an earlier release did not know it.
 ]]
-local batches = include('batches')
-local dead_letters = include('dead_letters')
-local drops = include('drops')
-local findings = include('findings')
-local jobs = include('jobs')
-local open_batches = include('open_batches')
-local ruby = include('ruby')
+local batches = include('delivering/batches')
+local dead_letters = include('delivering/dead_letters')
+local drops = include('maintenance/drops')
+local findings = include('maintenance/findings')
+local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+local ruby = include('maintenance/ruby')
 
 local function exists(name)
   return redis.call('EXISTS', name) == 1

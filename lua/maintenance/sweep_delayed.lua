@@ -11,9 +11,9 @@ rank of the next entry; `added`, how many delayed events the topic had ever got 
 how many entries it had then, without those that the calls have removed; and `bytes`, the sum so far. If no event came
 or went meanwhile, the last call corrects the stored bytes of the topic's delayed events.
 ]]
-local delayed = include('delayed')
-local findings = include('findings')
-local topics = include('topics')
+local delayed = include('flow/delayed')
+local findings = include('maintenance/findings')
+local topics = include('subscribing/topics')
 
 -- Number of entries that one script call checks.
 local MAX_AT_ONCE = 300

@@ -3,9 +3,9 @@
 sweep_delayed_texts: enter delayed events of a topic that have a text, but no entry in the sorted set of due times. Only
 the lost entry had the due time of an event, so these events are due now. Returns the findings.
 ]]
-local delayed = include('delayed')
-local findings = include('findings')
-local topics = include('topics')
+local delayed = include('flow/delayed')
+local findings = include('maintenance/findings')
+local topics = include('subscribing/topics')
 
 return function(call, args)
   local topic, found = args.topic, {}

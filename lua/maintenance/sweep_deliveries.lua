@@ -8,8 +8,8 @@ written when), and the logs of subscribers that no longer exist (a process of an
 without its logs). These deletions are not reported as findings. `names` are names of logs, as `deliveries:logs` has
 them.
 ]]
-local delivery_log = include('delivery_log')
-local findings = include('findings')
+local delivery_log = include('records/delivery_log')
+local findings = include('maintenance/findings')
 
 -- Number of records that one LRANGE reads, and the maximum number of such reads for each log.
 local CHUNK, MAX_CHUNKS = 64, 16

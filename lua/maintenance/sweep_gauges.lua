@@ -11,9 +11,9 @@ cut a batch in two meanwhile (`cuts` in the hash of the subscriber), all slices 
 number of their events. If all slices are counted, `finished` is true in the reply, and the findings name the
 corrected gauges. Otherwise `finished` is false, and the reply has the slices for the next call.
 ]]
-local batches = include('batches')
-local findings = include('findings')
-local open_batches = include('open_batches')
+local batches = include('delivering/batches')
+local findings = include('maintenance/findings')
+local open_batches = include('delivering/open_batches')
 
 -- Number of batches after which a script call stops counting, so that it does not block Redis for too long. The next
 -- script call continues.

@@ -11,9 +11,9 @@ the jobs. So the caller passes only a few jobs at a time if that list is long.
 `lane` is the subscriber in whose lane the caller saw the job wait; it is missing if the caller did not see the job
 wait. `ruby_workers` is the number of living workers of the Ruby Routemaster, if there are any.
 ]]
-local findings = include('findings')
-local jobs = include('jobs')
-local lanes = include('lanes')
+local findings = include('maintenance/findings')
+local jobs = include('delivering/jobs')
+local lanes = include('delivering/lanes')
 
 -- Returns which workers hold each job, and how often. A damaged list of a worker can have a job more than once, so the
 -- result maps each job to its workers, and each worker to the number of copies in its list.

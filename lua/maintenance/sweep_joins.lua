@@ -12,11 +12,11 @@ error.
 tokens of joins, names of joins of the client `token` (joins_of), topics (joins_into), or join keys of the join `token`
 (open_keys, open_keys_since).
 ]]
-local findings = include('findings')
-local join_tokens = include('join_tokens')
-local joins = include('joins')
-local leaving = include('leaving')
-local open_keys = include('open_keys')
+local findings = include('maintenance/findings')
+local join_tokens = include('flow/join_tokens')
+local joins = include('flow/joins')
+local leaving = include('subscribing/leaving')
+local open_keys = include('flow/open_keys')
 
 local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK

@@ -6,8 +6,8 @@ A lane is stuck if all of its jobs wait, because a waiting job becomes instant o
 (The jobs of a paused subscriber are meant to wait.) A lane is also restarted if its trial job is no longer in the
 queue, because the lane would otherwise never try its subscriber again.
 ]]
-local findings = include('findings')
-local waiting = include('waiting')
+local findings = include('maintenance/findings')
+local waiting = include('delivering/waiting')
 
 -- True if the jobs of all batches of the subscriber wait. A waiting job becomes instant when a delivery of the
 -- subscriber ends, but in this case no such delivery is left.

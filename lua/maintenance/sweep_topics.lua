@@ -6,7 +6,7 @@ A process of an earlier release keeps no such lists, and leaves topics without p
 topics were found in the list of a client, `owner` is this client, and topics that it does not own are removed from the
 list. None of these repairs is reported as a finding.
 ]]
-local topics = include('topics')
+local topics = include('subscribing/topics')
 
 return function(call, args)
   local keys = call.keys

@@ -3,8 +3,8 @@
 sweep_trigger_bytes: correct the stored bytes of a client's triggers if they differ from the size of its definitions.
 Returns the findings.
 ]]
-local findings = include('findings')
-local triggers = include('triggers')
+local findings = include('maintenance/findings')
+local triggers = include('flow/triggers')
 
 return function(call, args)
   local keys, client, bytes, found = call.keys, args.client, 0, {}

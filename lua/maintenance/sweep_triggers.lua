@@ -7,8 +7,8 @@ creation or a deletion was cut off, and the one that is left is removed. An entr
 unreadable trigger is left alone, without an entry, until its client replaces or deletes it. `names` are members of
 `triggers:due`, each with the trigger's name and its client's token.
 ]]
-local findings = include('findings')
-local triggers = include('triggers')
+local findings = include('maintenance/findings')
+local triggers = include('flow/triggers')
 
 -- Returns the score that a trigger must have in `triggers:due`. If something is wrong with the trigger itself, also
 -- returns the kind of finding to report.

@@ -9,10 +9,10 @@ counter of each lane equals the number of workers in it.
 
 `worker` of a suspect is the worker's id. `bid` is the batch that the caller saw the worker deliver, if it saw one.
 ]]
-local findings = include('findings')
-local jobs = include('jobs')
-local lanes = include('lanes')
-local waiting = include('waiting')
+local findings = include('maintenance/findings')
+local jobs = include('delivering/jobs')
+local lanes = include('delivering/lanes')
+local waiting = include('delivering/waiting')
 
 -- True if the worker holds a job of the queue. If the index of workers that hold jobs lacks this worker, the worker is
 -- added to it.

@@ -6,7 +6,7 @@ Returns how many were converted.
 A batch without a job gets a scheduled job that is due now. A batch that was converted already, or that no
 longer exists, is not an error.
 ]]
-local ruby = include('ruby')
+local ruby = include('maintenance/ruby')
 
 return function(call, args)
   local keys, converted = call.keys, 0

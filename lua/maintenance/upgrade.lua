@@ -6,7 +6,7 @@ workers; 0 means that the layout no longer has version `from`.
 Processes of the former release do not start on a newer layout, so no such worker can appear later. It is not
 an error if another process has upgraded the layout already.
 ]]
-local leases = include('leases')
+local leases = include('delivering/leases')
 
 return function(call, args)
   local keys, alive = call.keys, 0

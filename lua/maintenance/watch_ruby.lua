@@ -6,7 +6,7 @@ watch_ruby: look for processes of the Ruby Routemaster that still use their Redi
 Ruby web process stored after the takeover) that acquire adopted since the last report. Of all callers within `every_ms`
 one gets the report; the others get zeros.
 ]]
-local ruby = include('ruby')
+local ruby = include('maintenance/ruby')
 
 return function(call, args)
   local keys, nothing = call.keys, { workers = 0, adopted = 0 }

@@ -9,7 +9,7 @@ flush is kept for a day.
 Counts of a topic or a subscriber that no longer exists are added to `total`. Otherwise a late flush would bring
 back the counters of a topic or subscriber that was removed.
 ]]
-local counters = include('counters')
+local counters = include('metrics/counters')
 
 local DAY_SECONDS = 86400
 

@@ -5,7 +5,7 @@ fold: move the counts of topics and subscribers that no longer exist to the tota
 Each of `series` is a counter with its topic or subscriber (counters.lua). If that topic or subscriber still exists, the
 counter stays as it is.
 ]]
-local counters = include('counters')
+local counters = include('metrics/counters')
 
 return function(call, args)
   local ended = {}

@@ -13,7 +13,7 @@ samples were taken.
 
 A subject that no longer exists gets no entry, so that a late sample does not bring back what was deleted.
 ]]
-local counters = include('counters')
+local counters = include('metrics/counters')
 
 -- Redis deletes a history of figures this long after its last entry. The history of a removed topic or subscriber is
 -- deleted at once.

@@ -15,10 +15,10 @@ live here, to which joins of other partitions publish. `refused` has the topics 
 more, with the reason; the events for them are dropped. `unused` has topics that live in other partitions and have no
 subscriber in this one; the caller removes their marks.
 ]]
-local intake = include('intake')
-local outboxes = include('outboxes')
-local storing = include('storing')
-local topics = include('topics')
+local intake = include('publishing/intake')
+local outboxes = include('publishing/outboxes')
+local storing = include('publishing/storing')
+local topics = include('subscribing/topics')
 
 local function slice_of(events)
   return { list = events, first = 1, last = #events }

@@ -17,8 +17,8 @@ has its batches strictly in the order in which they were opened.
 For each publication, the reply has its outcome and its number of subscribers, which is 0 unless it was
 accepted. `added` has one entry for each topic of an accepted publication (storing.lua).
 ]]
-local intake = include('intake')
-local storing = include('storing')
+local intake = include('publishing/intake')
+local storing = include('publishing/storing')
 
 return function(call, args)
   local taken, outcomes, subscribers = intake.begin(call, args), {}, {}

@@ -10,7 +10,7 @@ but at least one entry if the list is not empty.
 If the list is empty, the job that `worker` holds ends in the same step, and `ended` is true. So when an entry is set
 aside later, there is no job, and a new one is queued. Without `worker`, no job ends.
 ]]
-local outboxes = include('outboxes')
+local outboxes = include('publishing/outboxes')
 
 local function remove_applied(call, args)
   local aside = call.keys.outbox_aside(args.partition)

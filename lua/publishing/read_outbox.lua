@@ -15,7 +15,7 @@ of `outbox`.
 If `outbox` is empty, the job that `worker` holds ends in the same step, and `ended` is true. So when an entry comes
 later, there is no job, and a new one is queued. Without `worker`, no job ends.
 ]]
-local outboxes = include('outboxes')
+local outboxes = include('publishing/outboxes')
 
 -- Removes the first `count` entries of the outbox. Sets them aside for the partitions in `late`, which did not apply
 -- them in time. Does nothing without `last`, or if another call has already removed some of these entries. Returns the

@@ -4,9 +4,9 @@ send_test: queue a batch with one test event for one subscriber, behind its othe
 events, and can be delivered at once. Returns the UID of the batch as `bid`, which is missing if there is no such
 subscriber.
 ]]
-local batches = include('batches')
-local jobs = include('jobs')
-local uids = include('uids')
+local batches = include('delivering/batches')
+local jobs = include('delivering/jobs')
+local uids = include('store/uids')
 
 return function(call, args)
   local keys, token = call.keys, args.token

@@ -10,7 +10,7 @@ even from empty buckets.
 For each publication, the reply has `let_in`, which is true if it was admitted. It also has the time until each bucket
 of its client is full (ms).
 ]]
-local rates = include('rates')
+local rates = include('publishing/rates')
 
 return function(call, args)
   local state, outcomes = rates.begin(call, args), {}

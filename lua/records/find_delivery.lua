@@ -6,8 +6,8 @@ subscribers. Changes nothing.
 `entries` has one entry, as in list_deliveries but with all failed attempts, or none if there is no such batch. A batch
 that has ended is searched in the delivery logs; `looked` is the number of records in the logs that were searched.
 ]]
-local delivery_log = include('delivery_log')
-local delivery_states = include('delivery_states')
+local delivery_log = include('records/delivery_log')
+local delivery_states = include('records/delivery_states')
 
 -- Maximum failed attempts in the reply. It is the maximum that the bus keeps of a batch (attempts.lua).
 local MAX_ATTEMPTS = 20

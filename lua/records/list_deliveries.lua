@@ -13,12 +13,12 @@ call searched.
 The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
 delivery_states.lua describes instead.
 ]]
-local delivery_log = include('delivery_log')
-local delivery_sources = include('delivery_sources')
-local delivery_states = include('delivery_states')
-local delivery_trail = include('delivery_trail')
-local merging = include('merging')
-local open_batches = include('open_batches')
+local delivery_log = include('records/delivery_log')
+local delivery_sources = include('records/delivery_sources')
+local delivery_states = include('records/delivery_states')
+local delivery_trail = include('records/delivery_trail')
+local merging = include('records/merging')
+local open_batches = include('delivering/open_batches')
 
 -- Maximum batches that a call looks at. 2,000 take Redis some 5 ms.
 local MAX_LOOKED = 2000

@@ -6,10 +6,10 @@ A call deletes at most `max_batches`. It skips batches that workers are deliveri
 batches were deleted, and how many events they held. If it deleted fewer than `max_batches`, nothing is left
 to delete.
 ]]
-local batches = include('batches')
-local delivery_log = include('delivery_log')
-local drops = include('drops')
-local jobs = include('jobs')
+local batches = include('delivering/batches')
+local delivery_log = include('records/delivery_log')
+local drops = include('maintenance/drops')
+local jobs = include('delivering/jobs')
 
 return function(call, args)
   local keys, token = call.keys, args.token

@@ -6,8 +6,8 @@ Such a note is a mark (elsewhere.lua).
 Unknown topics are created without a publisher. If that would make more than `max_topics`, nothing changes and the reply
 is `too_many_topics`.
 ]]
-local elsewhere = include('elsewhere')
-local topics = include('topics')
+local elsewhere = include('publishing/elsewhere')
+local topics = include('subscribing/topics')
 
 local function mark(call, partition, topic, subscribers)
   local marks = elsewhere.read(redis.call('HGET', call.keys.topic(topic), 'elsewhere'))

@@ -7,8 +7,8 @@ dead letters (purge) and the batches created up to `now_ms` (drop_queue). Later 
 must stay. In the same step, the counters of the subscriber (`series`) are added to the totals. A topic without a
 publisher is deleted with its last subscription. If the subscriber is a join, its open join keys are deleted too.
 ]]
-local counters = include('counters')
-local leaving = include('leaving')
+local counters = include('metrics/counters')
+local leaving = include('subscribing/leaving')
 
 return function(call, args)
   local found = leaving.leave(call, args.token)

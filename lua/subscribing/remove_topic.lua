@@ -8,8 +8,8 @@ publisher; otherwise the reply is `forbidden`. If there is no such topic, the re
 has the numbers of the other partitions with subscriptions to the topic; these end when the partitions apply the outbox
 entry that this script adds. The counters of the topic (`series`) are added to the totals in the same step.
 ]]
-local counters = include('counters')
-local topics = include('topics')
+local counters = include('metrics/counters')
+local topics = include('subscribing/topics')
 
 return function(call, args)
   local refusal = topics.refusal(call, args.topic, args.client)

@@ -4,7 +4,7 @@ resume: deliver to a paused subscriber again. It is tried at once, even if it wa
 operator paused it and the subscriber itself asks, nothing changes and the reply is `paused_by_operator`. It is not an
 error if the subscriber was not paused.
 ]]
-local pausing = include('pausing')
+local pausing = include('subscribing/pausing')
 
 return function(call, args)
   local token = args.token

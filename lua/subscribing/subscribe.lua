@@ -13,14 +13,14 @@ operator paused stays paused. If `ordered` or max_in_flight changed, waiting job
 After a new signing key, the older keys sign for at most another `signing_overlap_ms`. The signing key `none` ends
 signing.
 ]]
-local batches = include('batches')
-local defaults = include('defaults')
-local jobs = include('jobs')
-local open_batches = include('open_batches')
-local pausing = include('pausing')
-local signing = include('signing')
-local topics = include('topics')
-local waiting = include('waiting')
+local batches = include('delivering/batches')
+local defaults = include('store/defaults')
+local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+local pausing = include('subscribing/pausing')
+local signing = include('subscribing/signing')
+local topics = include('subscribing/topics')
+local waiting = include('delivering/waiting')
 
 local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,

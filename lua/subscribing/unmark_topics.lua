@@ -6,8 +6,8 @@ caller found no such subscriber there.
 `marked_us` is when the mark was set, as the caller read it. If the mark was set again since, it stays, because there
 may be a subscriber again. A topic that is left without publisher and subscriptions is deleted.
 ]]
-local elsewhere = include('elsewhere')
-local topics = include('topics')
+local elsewhere = include('publishing/elsewhere')
+local topics = include('subscribing/topics')
 
 return function(call, args)
   local removed = 0

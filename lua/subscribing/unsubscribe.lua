@@ -6,7 +6,7 @@ A topic without a publisher is deleted with its last subscription. If the subscr
 not exist, the reply says which, and nothing changes. A topic that `is_foreign` lives in another partition, so this
 script cannot say that it does not exist; the caller asks there.
 ]]
-local topics = include('topics')
+local topics = include('subscribing/topics')
 
 return function(call, args)
   local keys, token, topic = call.keys, args.token, args.topic

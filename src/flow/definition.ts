@@ -21,7 +21,7 @@ const BEFORE_ID = '{"id":"';
 
 /**
  * Returns the text of a trigger's definition, as Redis stores it. `revision` is an id that no other definition has. The
- * text has six lines, which `lua/shared/triggers.lua` splits; the JSON in a line has no line ends. The last two lines,
+ * text has six lines, which `lua/flow/triggers.lua` splits; the JSON in a line has no line ends. The last two lines,
  * `head` and `tail`, are two pieces of the event's JSON. When the trigger fires, the event's id is put before `head`,
  * and the event's time between `head` and `tail`.
  */

@@ -41,7 +41,7 @@ interface Step {
 
 /**
  * Empties outboxes. An outbox is a list in the partition where topics live (their home). Its entries are for other
- * partitions: for example, events for the subscribers there (lua/shared/outboxes.lua). Entries that a partition does
+ * partitions: for example, events for the subscribers there (lua/publishing/outboxes.lua). Entries that a partition does
  * not apply in time are set aside for it, in a list of its own. Any number of processes may move entries at the same
  * time, because the other partition applies each entry once, in order.
  */

@@ -50,7 +50,7 @@ type Topics = Delivery['topics'];
 type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
 /**
- * The forms of a record in the delivery log (lua/shared/delivery_log.lua), which remembers batches that have ended. If
+ * The forms of a record in the delivery log (lua/records/delivery_log.lua), which remembers batches that have ended. If
  * `closedAtMs` is 0, the batch was closed when it was opened.
  */
 type Record = [

@@ -135,7 +135,7 @@ export class ClusterListener implements Listener {
 
 /**
  * Subscribes to the channels of an audience. Uses SSUBSCRIBE if the channels have a hash tag, because scripts then send
- * their messages by SPUBLISH (lua/shared/calls.lua).
+ * their messages by SPUBLISH (lua/store/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);

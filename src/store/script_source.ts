@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, join } from 'node:path';
 import {
   DEFAULT_MAX_BYTES,
   DEFAULT_MAX_EVENTS,
@@ -17,22 +17,25 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
  * The name of the module that every script needs. It runs the script, and makes the table `call`, which is the script's
  * first parameter.
  */
-const CALLS = 'calls';
+const CALLS = 'store/calls';
+
+/** A module without a file: it is made here from subscription_defaults.ts. */
+const DEFAULTS = {
+  name: 'store/defaults',
+  text: [
+    'return {',
+    `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
+    `perfect_health = ${PERFECT_HEALTH},`,
+    '}\n',
+  ].join('\n'),
+};
+
+/** The first line of a script, with its flags. A module has no such line. */
+const SCRIPT_LINE = /^#!lua(?: flags=(\S+))?\n/;
 
 /**
- * The source of the module `defaults`. The module has no file in `lua/shared/`, because it is made here from
- * subscription_defaults.ts.
- */
-const DEFAULTS = [
-  'return {',
-  `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
-  `perfect_health = ${PERFECT_HEALTH},`,
-  '}\n',
-].join('\n');
-
-/**
- * A file of `lua/`. If it is a script, its code returns a function. If it is a module in `lua/shared/`, its code
- * returns a table of functions.
+ * A file of `lua/`, without its SCRIPT_LINE. The code of a script returns a function, that of a module a table of
+ * functions.
  */
 interface LuaFile {
   name: string;
@@ -41,6 +44,7 @@ interface LuaFile {
   text: string;
 }
 
+/** A script. Its name is that of its file. */
 export interface ScriptSource extends LuaFile {
   contract: Contract;
   flags: string[];
@@ -48,8 +52,9 @@ export interface ScriptSource extends LuaFile {
   modules: LuaFile[];
 }
 
-/** A module in `lua/shared/`, with the names of the modules that it includes. */
+/** A module. Its name is its path in `lua/` without the ending, as in `include('delivering/lanes')`. */
 interface Module extends LuaFile {
+  /** The names of the modules that it includes. */
   includes: string[];
 }
 
@@ -58,48 +63,53 @@ interface Module extends LuaFile {
  * contract has no script.
  */
 export function readScripts(): ScriptSource[] {
-  const paths = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' }).filter((path) =>
-    path.endsWith('.lua'),
+  const files = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.lua'))
+    .map((path) => ({ path, text: readFileSync(join(DIRECTORY, path), 'utf8') }));
+  const { scripts = [], modules = [] } = Object.groupBy(files, ({ text }) =>
+    SCRIPT_LINE.test(text) ? 'scripts' : 'modules',
   );
-  const isShared = (path: string) => dirname(path) === 'shared';
-  const pathOf = new Map(
-    paths.filter((path) => !isShared(path)).map((path) => [basename(path, '.lua'), path]),
-  );
-  const unmatched = new Set(pathOf.keys()).symmetricDifference(new Set(Object.keys(contracts)));
-  if (unmatched.size > 0) throw new Error(`contracts and lua/ disagree about ${[...unmatched]}`);
-  const shared = readModules(paths.filter(isShared));
+  const fileOf = new Map(scripts.map((file) => [basename(file.path, '.lua'), file]));
+  const unmatched = new Set(fileOf.keys()).symmetricDifference(new Set(Object.keys(contracts)));
+  if (unmatched.size > 0)
+    throw new Error(`contracts and scripts (files of lua/ that begin with #!lua) differ: ${[...unmatched]}`);
+  const all = modulesIn(modules);
   return Object.entries(contracts)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, contract]) => readScript(name, String(pathOf.get(name)), contract, shared));
+    .map(([name, contract]) => readScript(name, fileOf.get(name) as FileText, contract, all));
 }
 
-function readModules(paths: readonly string[]): Map<string, Module> {
-  const texts = paths.map((path) => ({ path, text: readFileSync(join(DIRECTORY, path), 'utf8') }));
-  const modules = [...texts, { path: 'shared/defaults.lua', text: DEFAULTS }].map(({ path, text }) => ({
-    name: basename(path, '.lua'),
-    path: `lua/${path}`,
-    text,
-    includes: includesOf(text),
-  }));
-  return new Map(modules.map((module) => [module.name, module]));
+/** A file with its path in `lua/`. */
+interface FileText {
+  path: string;
+  text: string;
+}
+
+function modulesIn(files: readonly FileText[]): Map<string, Module> {
+  const named = files.map(({ path, text }) => ({ name: path.slice(0, -'.lua'.length), text }));
+  return new Map(
+    [...named, DEFAULTS].map(({ name, text }) => [
+      name,
+      { name, path: `lua/${name}.lua`, text, includes: includesOf(text) },
+    ]),
+  );
 }
 
 function readScript(
   name: string,
-  path: string,
+  { path, text: whole }: FileText,
   contract: Contract,
-  shared: ReadonlyMap<string, Module>,
+  all: ReadonlyMap<string, Module>,
 ): ScriptSource {
-  const whole = readFileSync(join(DIRECTORY, path), 'utf8');
-  const [, flags, text] = /^#!lua(?: flags=(\S+))?\n([\s\S]*)$/.exec(whole) ?? [];
-  if (text === undefined) throw new Error(`lua/${path} does not begin with #!lua`);
+  const [line, flags] = SCRIPT_LINE.exec(whole) ?? [''];
+  const text = whole.slice(line.length);
   const modules = new Set<Module>();
-  for (const each of [CALLS, ...includesOf(text)]) addModule(each, shared, modules, [path]);
+  for (const each of [CALLS, ...includesOf(text)]) addModule(each, all, modules, [path]);
   return { name, path: `lua/${path}`, text, contract, flags: flags?.split(',') ?? [], modules: [...modules] };
 }
 
 function includesOf(text: string): string[] {
-  return [...text.matchAll(/\binclude\('(\w+)'\)/g)].map(([, name = '']) => name);
+  return [...text.matchAll(/\binclude\('([\w/]+)'\)/g)].map(([, name = '']) => name);
 }
 
 /**
@@ -109,16 +119,16 @@ function includesOf(text: string): string[] {
  */
 function addModule(
   name: string,
-  shared: ReadonlyMap<string, Module>,
+  all: ReadonlyMap<string, Module>,
   into: Set<Module>,
   users: readonly string[],
 ): void {
   const chain = [...users, name].join(' includes ');
   if (users.includes(name)) throw new Error(`lua/: ${chain}`);
-  const module = shared.get(name);
+  const module = all.get(name);
   if (!module) throw new Error(`lua/: ${chain}, which does not exist`);
   if (into.has(module)) return;
-  for (const each of module.includes) addModule(each, shared, into, [...users, name]);
+  for (const each of module.includes) addModule(each, all, into, [...users, name]);
   into.add(module);
 }
 
@@ -137,8 +147,8 @@ export function preamble(scripts: readonly ScriptSource[]): string {
   return [
     'local modules = {}',
     'local function include(name) return modules[name] end',
-    ...[...modules.values()].map(({ name, text }) => `modules.${name} = (function()\n${text}end)()`),
-    "local run, map = include('calls').run, include('calls').map",
+    ...[...modules.values()].map(({ name, text }) => `modules['${name}'] = (function()\n${text}end)()`),
+    `local run, map = include('${CALLS}').run, include('${CALLS}').map`,
     keyspaces(keysIn([...scripts, ...modules.values()])),
   ].join('\n');
 }

@@ -28,7 +28,7 @@ export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<st
   return hash;
 }
 
-/** Reads a hash that lua/shared/drop_notices.lua has written. Returns null if nothing was dropped. */
+/** Reads a hash that lua/delivering/drop_notices.lua has written. Returns null if nothing was dropped. */
 export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
   if (hash.batches === undefined) return null;
   const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));

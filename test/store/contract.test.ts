@@ -12,7 +12,7 @@ import { DECLARED_KEY } from '../../src/store/keys.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
 
 const redis = new TestStore();
-const modules = readScripts()[0]?.modules.filter(({ name }) => name === 'calls') ?? [];
+const modules = readScripts()[0]?.modules.filter(({ name }) => name === 'store/calls') ?? [];
 
 /** Runs the Lua text of a script that has this contract. */
 async function run(contract: Contract, text: string, args: unknown): Promise<unknown> {

@@ -46,7 +46,7 @@ async function somethingOfEverything(on: Bus): Promise<unknown> {
 const script = (text: string): ScriptSource => ({
   ...{ name: 'odd', path: 'lua/delivering/odd.lua', text, flags: [] },
   contract: { arguments: { values: ['bytes'] }, reply: ['bytes'] },
-  modules: readScripts()[0]?.modules.filter(({ name }) => name === 'calls') ?? [],
+  modules: readScripts()[0]?.modules.filter(({ name }) => name === 'store/calls') ?? [],
 });
 
 beforeEach(async () => {

@@ -1,0 +1,65 @@
+--[[
+Limits: sets the topics that a client may publish to and subscribe to, and ends or pauses whatever these limits do not
+permit: subscriptions, joins, triggers.
+]]
+local joins = include('flow/joins')
+local leaving = include('subscribing/leaving')
+local scopes = include('authentication/scopes')
+local topics = include('subscribing/topics')
+local triggers = include('flow/triggers')
+local limits = {}
+
+local function end_subscriptions(call, token, patterns)
+  for _, topic in ipairs(redis.call('SMEMBERS', call.keys.subscriber_topics(token))) do
+    if not scopes.permit(patterns, topic) then topics.unsubscribe(call, token, topic) end
+  end
+end
+
+local function pause_triggers(call, token, patterns)
+  for _, name in ipairs(redis.call('HKEYS', call.keys.triggers_of(token))) do
+    local definition = redis.call('HGET', call.keys.triggers_of(token), name)
+    if not scopes.permit(patterns, triggers.topic_of(definition)) then triggers.pause(call, token, name, 'forbidden') end
+  end
+end
+
+local function permits_all(patterns, names)
+  for _, topic in ipairs(patterns and names or {}) do
+    if not scopes.permit(patterns, topic) then return false end
+  end
+  return true
+end
+
+-- Ends the joins of a client that its scopes no longer permit. Returns the tokens of these joins.
+local function end_joins(call, client, patterns_of)
+  local ended = {}
+  for _, token in ipairs(joins.of(call, client)) do
+    local sources = redis.call('SMEMBERS', call.keys.subscriber_topics(token))
+    local may_read = permits_all(patterns_of.subscribe, sources)
+    if not (may_read and permits_all(patterns_of.publish, joins.outlets(call, token))) then
+      leaving.leave(call, token)
+      ended[#ended + 1] = token
+    end
+  end
+  return ended
+end
+
+-- Limits the topics of a client. `entries` has its topic patterns, separated by spaces: one entry for `publish` and one
+-- for `subscribe`. A missing entry means no limit. The client still owns its topics, so that nobody else can take their
+-- names. But it may not delete a topic that it may no longer publish to.
+--
+-- Subscriptions to topics that the patterns do not permit end. Joins end if the patterns do not permit a source topic,
+-- or a topic to which the join publishes. Triggers pause if the patterns do not permit their topic. Returns the tokens
+-- of the joins that ended; the caller deletes their batches and dead letters next.
+function limits.set(call, token, entries)
+  local client, patterns_of = call.keys.api_token(token), {}
+  redis.call('HDEL', client, 'publish', 'subscribe')
+  for _, scope in ipairs(entries) do
+    redis.call('HSET', client, scope.of, scope.patterns)
+    patterns_of[scope.of] = scope.patterns
+  end
+  if patterns_of.subscribe then end_subscriptions(call, token, patterns_of.subscribe) end
+  if patterns_of.publish then pause_triggers(call, token, patterns_of.publish) end
+  return end_joins(call, token, patterns_of)
+end
+
+return limits

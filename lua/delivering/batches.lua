@@ -1,0 +1,103 @@
+--[[
+Batches: each is a list of the subscriber's token, the time of creation (ms), the number of attempts, and
+then the events.
+]]
+local open_batches = include('delivering/open_batches')
+local batches = {}
+
+-- Number of items at the start of a batch's list that are not events.
+batches.HEADER = 3
+
+-- Returns the header of a batch's list: the subscriber's token, the time of creation (ms) and the number of attempts,
+-- all as text. Returns nothing if the key has no list, or if the header is unreadable.
+function batches.read_header(list)
+  local token, created_ms, attempts = unpack(redis.pcall('LRANGE', list, 0, batches.HEADER - 1))
+  if not (tostring(created_ms):match('^%d+$') and tostring(attempts):match('^%d+$')) then return end
+  if token ~= '' then return token, created_ms, attempts end
+end
+
+-- Returns the score in `batches:index` of a batch that is opened now: the time in ms, with three decimals.
+function batches.index_score(call)
+  return call.now_us / 1000
+end
+
+-- Returns the score that a batch opened now gets in its subscriber's index, `batches:index:{token}`: the time in µs. If
+-- `ordered` is '1', the score is raised above all others in the index if necessary, because Redis's clock can be set
+-- back. Scores are whole numbers, since a short sorted set stores fractions as text: adding and removing a batch among
+-- a hundred takes Redis 5 µs with whole numbers and 14 µs with fractions.
+function batches.queue_score(call, token, ordered)
+  if ordered ~= '1' then return call.now_us end
+  local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
+  return math.max(call.now_us, (tonumber(last) or 0) + 1)
+end
+
+-- Subtracts batches and events from a subscriber's gauges. If no batch is left, deletes the subscriber's
+-- field in both gauges.
+function batches.count_out(call, token, batch_count, event_count)
+  if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
+    redis.call('HDEL', call.keys.gauge_batches(), token)
+    redis.call('HDEL', call.keys.gauge_events(), token)
+  else
+    redis.call('HINCRBY', call.keys.gauge_events(), token, -event_count)
+  end
+end
+
+-- Removes the first `count` events of a batch. The batch must have more events than that.
+function batches.drop_first(call, bid, token, count)
+  if count == 0 then return end
+  local batch = call.keys.batch(bid)
+  local _, created_ms, attempts = unpack(redis.call('LRANGE', batch, 0, batches.HEADER - 1))
+  redis.call('LTRIM', batch, batches.HEADER + count, -1)
+  redis.call('LPUSH', batch, attempts, created_ms, token)
+  redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
+end
+
+-- Enters a batch that was attempted and is to be tried again in `batches_retrying`. Does nothing if the batch has left
+-- the queue.
+function batches.note_retry(call, token, bid)
+  local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
+  if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end
+end
+
+-- Enters a closed batch (one that takes no more events) in the indexes and gauges of its subscriber, at the end of the
+-- queue. The caller stores the list and the job of the batch.
+function batches.enlist(call, bid, token, ordered, events)
+  local keys = call.keys
+  redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)
+  redis.call('ZADD', keys.batches_queued(token), batches.queue_score(call, token, ordered), bid)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  redis.call('HINCRBY', keys.gauge_events(), token, events)
+end
+
+-- Removes every reference to a batch except its job: from all indexes, the open batches and the gauges.
+function batches.unlist(call, bid, token, events)
+  redis.call('ZREM', call.keys.batches_index(), bid)
+  redis.call('ZREM', call.keys.batches_queued(token), bid)
+  redis.call('ZREM', call.keys.batches_retrying(token), bid)
+  open_batches.close(call, token, bid)
+  batches.count_out(call, token, 1, events)
+end
+
+-- Deletes the list of a batch or dead letter, and the history of its attempts. Returns the subscriber's
+-- token and the number of events. Returns nothing if the list no longer exists, which is not an error.
+function batches.delete_list(call, list, bid)
+  local token = redis.call('LINDEX', list, 0)
+  if not token then return end
+  local events = redis.call('LLEN', list) - batches.HEADER
+  redis.call('UNLINK', list, call.keys.attempts(bid))
+  open_batches.forget_closed(call, { bid })
+  return token, events
+end
+
+-- Deletes a batch and every reference to it except its job. If the batch no longer exists, only deletes its entry in
+-- `batches:index`.
+function batches.delete(call, bid)
+  local token, events = batches.delete_list(call, call.keys.batch(bid), bid)
+  if token then
+    batches.unlist(call, bid, token, events)
+  else
+    redis.call('ZREM', call.keys.batches_index(), bid)
+  end
+end
+
+return batches

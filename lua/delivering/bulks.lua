@@ -1,0 +1,89 @@
+--[[
+Bulks: the retry or purge of all dead letters that match a filter. The record of a bulk has the filter, the progress and
+the counts of what was done. A step is one script call, which changes some letters and the record together. So each
+letter counts once, even if several workers make steps, or a worker repeats a step.
+
+A bulk walks through the letters of one queue (subscriber) after another, by the time of their death, the oldest first.
+The record has the time and the UID of the last letter that was looked at, so that the next step continues there.
+]]
+local jobs = include('delivering/jobs')
+local bulks = {}
+
+-- Redis deletes the record of a bulk (the retry or purge of many dead letters) this long after its last change.
+local EXPIRY_MS = 86400 * 1000
+
+-- Returns the record of a bulk (the retry or purge of many dead letters, one subscriber's queue after the other).
+-- Returns nothing if the bulk is not in the state `state`, or if another caller has already gone on to a later queue
+-- than `args.queue`.
+function bulks.open(call, args, state)
+  local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
+  local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
+  for i, field in ipairs(fields) do record[field] = values[i] or nil end
+  if record.id == args.id and record.state == state and tonumber(record.queue) == args.queue then return record end
+end
+
+-- True if the UID `one` comes after the UID `other` in the order of Redis, which compares bytes. Lua's `<` is not used,
+-- because its result depends on the locale of Redis.
+local function follows(one, other)
+  for i = 1, #one do
+    local a, b = one:byte(i), other:byte(i) or 0
+    if a ~= b then return a > b end
+  end
+  return false
+end
+
+-- Returns two values: the next dead letters, and true if more dead letters follow these. The next ones are up to
+-- `args.max` dead letters after the last one that the bulk (the retry or purge of many dead letters) has looked at.
+-- Each is a list of its UID and the time of its death.
+local function next_letters(call, args, record)
+  local keys = call.keys
+  local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
+  local found = {}
+  -- This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes at most
+  -- one dead letter.
+  for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
+    if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
+  end
+  local from = record.at_ms and '(' .. record.at_ms or record.from_ms or '-inf'
+  local range = { index, from, record.until_ms, 'WITHSCORES', 'LIMIT', 0, args.max + 1 }
+  local more = redis.call('ZRANGEBYSCORE', unpack(range))
+  for i = 1, #more, 2 do found[#found + 1] = { more[i], more[i + 1] } end
+  local letters = {}
+  for i = 1, math.min(#found, args.max) do letters[i] = found[i] end
+  return letters, #found > #letters
+end
+
+-- Looks at the next dead letters of a bulk (the retry or purge of many dead letters). Returns three values: the UIDs of
+-- the letters that match, the number of letters looked at, and the new state. The state is `going` if the present queue
+-- has further letters, `next` if another queue follows, and `over` after the last queue.
+function bulks.walk(call, args, record)
+  local key, keys = call.keys.bulk(args.owner), call.keys
+  local letters, follow = next_letters(call, args, record)
+  local bids = {}
+  for _, letter in ipairs(letters) do
+    local bid = letter[1]
+    if not record.reason or redis.call('HGET', keys.dead_letter_about(bid), 'reason') == record.reason then
+      bids[#bids + 1] = bid
+    end
+  end
+  redis.call('PEXPIRE', key, EXPIRY_MS)
+  if follow then
+    local last = letters[#letters]
+    redis.call('HSET', key, 'at_ms', last[2], 'at_id', last[1])
+    return bids, #letters, 'going'
+  end
+  redis.call('HDEL', key, 'at_ms', 'at_id')
+  local queue = args.queue + 1
+  local is_over = queue >= tonumber(record.queue_count)
+  redis.call('HSET', key, 'queue', is_over and 0 or queue)
+  return bids, #letters, is_over and 'over' or 'next'
+end
+
+-- Adds the job of a bulk (the retry or purge of many dead letters) to the queue `aux`, unless the job is already there.
+function bulks.put_job(call, job)
+  if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
+end
+
+function bulks.keep(call, owner) redis.call('PEXPIRE', call.keys.bulk(owner), EXPIRY_MS) end
+
+return bulks

@@ -1,0 +1,124 @@
+--[[
+Cutting: reads as many events of a batch as one delivery may carry. If the batch has more, the events that were read
+become a batch of their own. The other events stay in the batch, which keeps its UID and its position in the queue, and
+are delivered next.
+
+A batch can be too large because it was opened as a long one (opening.lua), because its last events came in one
+call, because its subscriber has lowered a limit since, or because a release without max_bytes opened it.
+]]
+local batches = include('delivering/batches')
+local bulk = include('store/bulk')
+local choosing = include('delivering/choosing')
+local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+local pieces = include('delivering/pieces')
+local uids = include('store/uids')
+local cutting = {}
+
+-- Number of events that one LRANGE reads. A batch of the default size is read at once.
+local CHUNK = 100
+-- Maximum bytes of a delivery of a batch that was attempted before. Such a batch is split only if it is larger, so that
+-- the next attempt normally has the same UID and the same body. A larger batch is split because its size may have
+-- killed the workers that attempted it.
+local MAX_ATTEMPTED_BYTES = 33554432
+
+-- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
+-- first items: start[3] is the number of attempts. A batch that was attempted before has no limit on its events.
+local function limits_of(lane, start)
+  if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
+  return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
+end
+
+-- Returns two values: the items of a batch's list, and true if these items are known to be too many for one delivery.
+-- Stops reading when the items have too many events or bytes. The bytes of the items that were read last are not
+-- counted here, so the caller must check the bytes even if the second value is false.
+local function read_items(call, bid, start, limits)
+  local batch = call.keys.batch(bid)
+  if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
+  local list = redis.call('LRANGE', batch, 0, batches.HEADER + CHUNK)
+  local is_whole, bytes, from = #list <= batches.HEADER + CHUNK, 1, batches.HEADER + 1
+  while not is_whole and #list - batches.HEADER <= limits.events do
+    bytes = bytes + open_batches.bytes_of({ list = list, first = from, last = #list }, from)
+    if bytes > limits.bytes then return list, true end
+    from = #list + 1
+    local more = redis.call('LRANGE', batch, #list, #list + CHUNK - 1)
+    for i, event in ipairs(more) do list[from + i - 1] = event end
+    is_whole = #more < CHUNK
+  end
+  return list, #list - batches.HEADER > limits.events
+end
+
+-- Returns the position of the last item that fits into one delivery. The first event always goes in, however large it
+-- is.
+local function last_that_fits(list, limits)
+  local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
+  while last < #list and last - batches.HEADER < limits.events do
+    bytes = bytes + #list[last + 1] + 1
+    if bytes > limits.bytes then break end
+    last = last + 1
+  end
+  return last
+end
+
+-- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
+--   list    the items of the batch that were read
+--   last    the position in `list` of the last event that was added
+--   count   how many reply items the added events became (pieces.lua)
+--   is_cut  true if the batch has more events
+function cutting.add_events(call, given, bid, start, lane)
+  local limits = limits_of(lane, start)
+  local list, is_cut = read_items(call, bid, start, limits)
+  local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
+  local count = pieces.add_events(given, list, batches.HEADER + 1, last)
+  local bytes = given.bytes - before
+  -- The bytes of the events are compared with the limit only after all of the events were added, because usually all of
+  -- them fit.
+  if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
+    pieces.take_back(given, count, bytes)
+    last, is_cut = last_that_fits(list, limits), true
+    count = pieces.add_events(given, list, batches.HEADER + 1, last)
+  end
+  return list, last, count, is_cut
+end
+
+-- Returns the score, in the subscriber's index, of a new batch that takes the first events of the batch `bid`. The
+-- score is that of `bid` minus `events_left`, the number of events that stay in `bid`. `events_left` shrinks with each
+-- split, so each new batch comes after the earlier ones, and all of them come before `bid`.
+--
+-- The score is also raised above that of the next older batch, which can give two new batches the same score. This
+-- cannot happen to an `ordered` subscriber: only its oldest batch is delivered, so there is no older one.
+local function place_of_part(index, bid, created_ms, events_left)
+  local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
+  local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
+  return string.format('%d', math.min(first, place - 1))
+end
+
+-- Splits a batch: moves its events up to the position `last` in `list` to a new batch, which has no attempts yet. The
+-- worker gets the job of the new batch. The job of the old batch becomes instant again. Returns the UID and the job of
+-- the new batch.
+function cutting.cut(call, given, worker, bid, list, last)
+  local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
+  local head, items = uids.next(given.uids), { token, created_ms, '0' }
+  local job = jobs.delivery_of(head)
+  for i = batches.HEADER + 1, last do items[i] = list[i] end
+  bulk.command('RPUSH', keys.batch(head), items)
+  redis.call('LTRIM', keys.batch(bid), last, -1)
+  local events_left = redis.call('LPUSH', keys.batch(bid), '0', created_ms, token) - batches.HEADER
+  redis.call('ZREM', keys.batches_retrying(token), bid)
+  local closed_ms = open_batches.closed_ms(call, bid)
+  if closed_ms then redis.call('HSET', keys.batches_closed(), head, closed_ms) end
+  redis.call('ZADD', keys.batches_index(), redis.call('ZSCORE', keys.batches_index(), bid) or created_ms, head)
+  local place = place_of_part(keys.batches_queued(token), bid, created_ms, events_left)
+  redis.call('ZADD', keys.batches_queued(token), place, head)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  -- The field `cuts` changes each time a batch is split. A sweep that is counting the batches of this subscriber
+  -- notices the change, and counts again.
+  redis.call('HINCRBY', keys.subscriber(token), 'cuts', 1)
+  redis.call('SADD', keys.jobs_index(q), job)
+  redis.call('LSET', keys.jobs_pending(q, worker), 0, job)
+  jobs.make_instant_again(call, q, jobs.delivery_of(bid))
+  return head, job
+end
+
+return cutting

@@ -1,0 +1,54 @@
+--[[
+Dead letters: batches that are not tried any more. Each is kept whole, with the reason and the history of
+its attempts.
+]]
+local batches = include('delivering/batches')
+local dead_letters = {}
+
+-- Turns a batch into a dead letter. The caller deletes the job of the batch. Returns the number of its events, or
+-- nothing if the batch no longer exists.
+function dead_letters.bury(call, bid, reason)
+  local keys = call.keys
+  local token = redis.call('LINDEX', keys.batch(bid), 0)
+  if not token then return end
+  local events = redis.call('LLEN', keys.batch(bid)) - batches.HEADER
+  redis.call('RENAME', keys.batch(bid), keys.dead_letter(bid))
+  batches.unlist(call, bid, token, events)
+  redis.call('HSET', keys.dead_letter_about(bid), 'reason', reason, 'died_at', call.now_ms)
+  redis.call('ZADD', keys.dead_letters_index(), call.now_ms, bid)
+  redis.call('ZADD', keys.dead_letters_of(token), call.now_ms, bid)
+  redis.call('HINCRBY', keys.dead_letters_events(), token, events)
+  return events
+end
+
+-- Removes every reference to a dead letter: its reason, its index entries and its count in `dead_letters_events`. The
+-- list with its events stays.
+function dead_letters.unlist(call, bid, token, events)
+  local keys = call.keys
+  redis.call('DEL', keys.dead_letter_about(bid))
+  redis.call('ZREM', keys.dead_letters_index(), bid)
+  redis.call('ZREM', keys.dead_letters_of(token), bid)
+  if redis.call('HINCRBY', keys.dead_letters_events(), token, -events) <= 0 then
+    redis.call('HDEL', keys.dead_letters_events(), token)
+  end
+end
+
+-- Removes `bid` from `dead_letters:index:{token}`, the index of a subscriber's dead letters. The caller has found that
+-- the subscriber has no such dead letter. The API takes dead letters from this index 100 at a time, and would otherwise
+-- find the stale entry each time. Does nothing if `token` is nil.
+function dead_letters.forget_entry(call, bid, token)
+  if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
+end
+
+-- Deletes a dead letter and every reference to it. Returns true if the dead letter existed.
+function dead_letters.delete(call, bid)
+  local token, events = batches.delete_list(call, call.keys.dead_letter(bid), bid)
+  if token then
+    dead_letters.unlist(call, bid, token, events)
+  else
+    redis.call('ZREM', call.keys.dead_letters_index(), bid)
+  end
+  return token and true or false
+end
+
+return dead_letters

@@ -1,0 +1,82 @@
+--[[
+Drop notices: reports to a subscriber about its events that the bus had to drop.
+
+Drops are a list of field, value, …. The fields are `batches` and `events` (their numbers), `from` and `to` (when the
+oldest and the newest of these batches were created, in ms), and for each topic `topic:{topic}`, its number of events.
+]]
+local bulk = include('store/bulk')
+local drop_notices = {}
+
+local function sum_of(field, value, before)
+  if not before then return value end
+  if field == 'from' then return math.min(value, before) end
+  if field == 'to' then return math.max(value, before) end
+  return value + before
+end
+
+-- Adds drops (field, value, …) to a hash. Numbers of batches and events are added up. `from` becomes the earlier of the
+-- two times, and `to` the later one.
+local function add_drops(hash, drops)
+  local fields, sums = {}, {}
+  for i = 1, #drops, 2 do fields[#fields + 1] = drops[i] end
+  local before = bulk.get_fields(hash, fields)
+  for i, field in ipairs(fields) do
+    sums[2 * i - 1], sums[2 * i] = field, sum_of(field, tonumber(drops[2 * i]), tonumber(before[i]))
+  end
+  bulk.command('HSET', hash, sums)
+end
+
+-- Adds drops to the notice that the subscriber will get, and to the subscriber's totals. Does nothing if the subscriber
+-- has left.
+function drop_notices.add(call, token, drops)
+  if redis.call('EXISTS', call.keys.subscriber(token)) == 0 then return end
+  add_drops(call.keys.drop_notice(token), drops)
+  add_drops(call.keys.dropped(token), drops)
+end
+
+-- Returns the drop notice (field, value, …) that is sent to the subscriber with this batch, or nothing. If there are
+-- drops that are not reported yet, and no other batch carries a notice, this batch becomes the carrier (the field
+-- `teller` of the notice).
+function drop_notices.give(call, token, bid)
+  call.without_notice = call.without_notice or {}
+  if call.without_notice[token] then return end
+  local waiting, carried = call.keys.drop_notice(token), call.keys.drop_notice_carried(token)
+  if redis.call('EXISTS', waiting, carried) == 0 then
+    call.without_notice[token] = true
+    return
+  end
+  local carrier = redis.call('HGET', carried, 'teller')
+  if carrier and carrier ~= bid then
+    if redis.call('EXISTS', call.keys.batch(carrier)) == 1 then return end
+    -- The batch that carried a notice no longer exists. The subscriber has not accepted it: it was dropped, or became a
+    -- dead letter. So the notice is added to the drops that are not reported yet.
+    redis.call('HDEL', carried, 'teller')
+    add_drops(waiting, redis.call('HGETALL', carried))
+  end
+  if carrier ~= bid then
+    if redis.call('EXISTS', waiting) == 0 then
+      call.without_notice[token] = true
+      return
+    end
+    redis.call('RENAME', waiting, carried)
+    redis.call('HSET', carried, 'teller', bid)
+  end
+  return redis.call('HGETALL', carried)
+end
+
+-- Returns the drop notice (field, value, …) if this batch already carries one, and nothing otherwise.
+function drop_notices.carried_by(call, token, bid)
+  local carried = call.keys.drop_notice_carried(token)
+  if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
+end
+
+-- Deletes the notice of a subscriber if one of these accepted batches has carried it, because the subscriber has then
+-- received the notice.
+function drop_notices.forget(call, token, bids)
+  local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
+  for _, bid in ipairs(carrier and bids or {}) do
+    if bid == carrier then redis.call('DEL', call.keys.drop_notice_carried(token)) end
+  end
+end
+
+return drop_notices

@@ -1,0 +1,168 @@
+--[[
+Finishing: deletes the jobs that workers have finished, and the batches that these jobs delivered.
+
+The deliveries that one script call finishes belong to few subscribers. So the changes to subscribers and lanes are
+collected first, and written once for each subscriber and lane.
+]]
+local batches = include('delivering/batches')
+local calls = include('store/calls')
+local delivery_log = include('records/delivery_log')
+local drop_notices = include('delivering/drop_notices')
+local jobs = include('delivering/jobs')
+local lanes = include('delivering/lanes')
+local leases = include('delivering/leases')
+local open_batches = include('delivering/open_batches')
+local subscribers = include('delivering/subscribers')
+local waiting = include('delivering/waiting')
+local finishing = {}
+
+-- Makes the table that collects the changes for the finished jobs. `lists` and `attempts` have the keys of the batches'
+-- lists and histories. `taken` has, for each subscriber, the accepted batches, their number of events, the health
+-- points gained, the duration of the last delivery (ms), and the records for the delivery log. `undelivered` has the
+-- records of batches whose subscriber had left before a worker acquired them.
+--
+-- `closed` has the time (ms, as text) at which each batch was closed. A batch that was filled by its first events was
+-- never open, and is not in it.
+local function collection(args, closed)
+  return {
+    workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
+    delivery_log = args.delivery_log, undelivered = false,
+  }
+end
+
+-- Adds the delivery log's record of a batch to the collected changes. Does nothing if the log is off. If the log is on
+-- but the job has no record (`each.record`), its batch was not delivered, because its subscriber had left.
+local function add_record(call, collected, token, sum, each, events)
+  if each.record then
+    local count = #sum.records
+    sum.records[count + 1], sum.records[count + 2] = each.bid, delivery_log.ended_now(call, collected.closed[each.bid], each.record)
+  elseif collected.delivery_log > 0 then
+    collected.undelivered = collected.undelivered or delivery_log.drops('unsubscribed', collected.delivery_log)
+    local _, created_ms, attempts = batches.read_header(call.keys.batch(each.bid))
+    local about = { created_ms = created_ms, attempts = attempts, events = events }
+    delivery_log.add_drop(call, collected.undelivered, each.bid, token, about)
+  end
+end
+
+local function add_taken(call, collected, token, each, events)
+  local sum = collected.taken[token] or { events = 0, heal = 0, bids = {}, records = {} }
+  collected.taken[token] = sum
+  sum.events = sum.events + events
+  sum.heal = sum.heal + each.heal
+  sum.took_ms = each.took_ms
+  sum.bids[#sum.bids + 1] = each.bid
+  add_record(call, collected, token, sum, each, events)
+end
+
+-- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is gone.
+-- Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber to which the worker
+-- delivers, or false.
+local function finish(call, q, each, lane, lease_of, collected)
+  local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
+  if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
+  collected.workers[#collected.workers + 1] = each.worker
+  collected.lanes[#collected.lanes + 1] = lane
+  collected.jobs[#collected.jobs + 1] = job
+  if not each.bid then return 0 end
+  collected.bids[#collected.bids + 1] = each.bid
+  local batch = call.keys.batch(each.bid)
+  local token = lane or redis.call('LINDEX', batch, 0)
+  local events = redis.call('LLEN', batch) - batches.HEADER
+  -- The batch no longer exists.
+  if not token or events < 0 then return 0 end
+  collected.lists[#collected.lists + 1] = batch
+  collected.attempts[#collected.attempts + 1] = call.keys.attempts(each.bid)
+  add_taken(call, collected, token, each, events)
+  return events
+end
+
+-- Updates one subscriber after its batches were accepted. Returns a true value if they ended the subscriber's trial. A
+-- subscriber that fails, or has never accepted a batch, is on trial: it may have only one delivery in flight.
+local function settle_subscriber(call, token, sum, args)
+  redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
+  batches.count_out(call, token, #sum.bids, sum.events)
+  drop_notices.forget(call, token, sum.bids)
+  local exists, recovered = subscribers.heal(call, token, sum.events, sum.heal, sum.took_ms, args.slow_ms)
+  if exists then delivery_log.append(call, 'taken', token, sum.records, args.delivery_log) end
+  return recovered
+end
+
+-- Removes the accepted batches of one subscriber from those that are tried again. Adds their failed attempts to their
+-- records for the delivery log.
+local function end_retries(call, token, sum)
+  redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
+  for i = 1, #sum.records, 2 do
+    sum.records[i + 1] = sum.records[i + 1] .. delivery_log.failures(call, sum.records[i])
+  end
+end
+
+-- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually no batch has a
+-- history, which a single command shows.
+local function delete_lists(call, collected)
+  local attempts, count = collected.attempts, #collected.attempts
+  redis.call('UNLINK', unpack(collected.lists))
+  for token in pairs(collected.taken) do attempts[#attempts + 1] = call.keys.batches_retrying(token) end
+  if redis.call('EXISTS', unpack(attempts)) == 0 then return end
+  for token, sum in pairs(collected.taken) do calls.try(call, end_retries, token, sum) end
+  redis.call('UNLINK', unpack(attempts, 1, count))
+end
+
+-- Makes waiting jobs of a subscriber instant after `ended` of its deliveries have ended. Two jobs become instant for
+-- each ended delivery, so that the number in flight can double in each round, but never more than the lane has room
+-- for. If the subscriber's trial has ended (`recovered`), enough jobs become instant to fill the lane.
+local function go_on(call, lane, ended, recovered, args)
+  if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
+  local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
+  local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), lane)) or 0
+  local room = math.max(1, lanes.width(call, own_limit, args) - in_flight)
+  waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
+end
+
+-- Writes the collected changes for all finished jobs to Redis: ends the leases, deletes the jobs and batches, and
+-- updates each subscriber and lane. An error at one subscriber does not stop the others.
+local function settle(call, collected, args)
+  local keys = call.keys
+  redis.call('HDEL', keys.leases(), unpack(collected.workers))
+  redis.call('SREM', keys.jobs_index(args.q), unpack(collected.jobs))
+  if #collected.bids > 0 then redis.call('ZREM', keys.batches_index(), unpack(collected.bids)) end
+  if #collected.lists > 0 then delete_lists(call, collected) end
+  if #collected.bids > 0 and next(collected.closed) then open_batches.forget_closed(call, collected.bids) end
+  local left, recovered, tokens = lanes.leave_all(call, collected.workers, collected.lanes), {}, {}
+  for token, sum in pairs(collected.taken) do
+    recovered[token] = calls.try(call, settle_subscriber, token, sum, args)
+    tokens[#tokens + 1] = token
+  end
+  delivery_log.follow(call, 'taken', tokens, args.delivery_log)
+  if collected.undelivered then delivery_log.write_drops(call, collected.undelivered) end
+  for lane, ended in pairs(left) do
+    calls.try(call, go_on, lane, ended, recovered[lane], args)
+  end
+end
+
+-- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the script: q,
+-- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log.
+--
+-- Returns two values. The first is a list: for each job, the number of events in its batch, or false if the worker does
+-- not hold the job. The second is true if waiting jobs became instant. These jobs are not announced to other workers,
+-- so the caller must assign them to workers or announce them.
+function finishing.finish_all(call, args, finished)
+  local workers, bids, removed = {}, {}, {}
+  if #finished == 0 then return removed, false end
+  for i, each in ipairs(finished) do
+    workers[i] = each.worker
+    bids[#bids + 1] = each.bid
+  end
+  local collected = collection(args, open_batches.closed_times(call, bids))
+  local lease_of, lane_of = leases.of(call, workers, args.lease_ms), lanes.of(call, workers)
+  for i, each in ipairs(finished) do
+    removed[i] = calls.try(call, finish, args.q, each, lane_of[i], lease_of, collected) or false
+  end
+  if #collected.workers == 0 then return removed, false end
+  local announced = call.wakes.main
+  settle(call, collected, args)
+  local came_back = call.wakes.main
+  call.wakes.main = announced
+  return removed, came_back
+end
+
+return finishing

@@ -1,0 +1,160 @@
+--[[
+Grants: a grant is a job that acquire assigns to a worker, under a lease. Values that can be written to Redis once for
+all grants of a script call are collected first, and `settle` writes them.
+]]
+local batches = include('delivering/batches')
+local choosing = include('delivering/choosing')
+local cutting = include('delivering/cutting')
+local drop_notices = include('delivering/drop_notices')
+local jobs = include('delivering/jobs')
+local lane_entry = include('delivering/lane_entry')
+local lanes = include('delivering/lanes')
+local leases = include('delivering/leases')
+local open_batches = include('delivering/open_batches')
+local pieces = include('delivering/pieces')
+local uids = include('store/uids')
+local grants = {}
+
+-- Maximum events and bytes in the reply of one script call. They bound the time for which the call blocks Redis. The
+-- last batch in the reply may exceed them.
+local MAX_EVENTS = 5000
+local MAX_BYTES = 1000000
+
+-- Makes the table to which the grants (the jobs that one script call assigns to workers) are added:
+--   uids         makes the UIDs of batches that are split off larger ones
+--   choice       the working state of choosing.lua; `reader`: that of lane_entry.lua
+--   list         the grants
+--   pieces       the items of acquire's reply. Acquire sets the first one last: it describes the grants. The others
+--                are the packed jobs of the grants, each followed by the texts of its events.
+--   events       how many events the reply has; `bytes`: their size
+--   unleased     the grants that `settle` gives a new lease
+--   holders      the workers that got a new job
+--   lane_of      for each worker that entered a lane: the subscriber whose lane it is
+--   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets
+--                the same job once more
+--   open_of      the open batch of a subscriber, or false if it has none; only for those looked up so far
+function grants.begin(choice, reader, uid_seed)
+  return {
+    uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
+    unleased = {}, holders = {}, lane_of = {}, subscribers = {}, open_of = {},
+  }
+end
+
+local function is_full(given)
+  return given.choice.is_exhausted or given.events >= MAX_EVENTS or given.bytes >= MAX_BYTES
+end
+
+-- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
+-- number of reply items that have these events.
+local function describe(given, start, count, piece_count)
+  given.events = given.events + count
+  return { start[1], start[2], start[3], count, piece_count }
+end
+
+-- Closes a batch if it is the open batch of its subscriber. The open batch of each subscriber is read once in a
+-- script call.
+local function close_batch(call, given, token, bid)
+  local open_of = given.open_of
+  if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
+  if open_of[token] ~= bid then return end
+  open_batches.close_open(call, token, bid)
+  open_batches.note_closed(call, bid)
+end
+
+local function add_grant(given, worker, job, lease)
+  local grant = { worker, lease }
+  given.list[#given.list + 1] = grant
+  given.pieces[#given.pieces + 1] = job
+  if not lease then given.unleased[#given.unleased + 1] = grant end
+  return grant
+end
+
+-- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one delivery,
+-- its first events become a new batch, which is granted instead. If the subscriber has left, the batch is not read,
+-- because the worker will only delete it.
+local function add_batch(call, given, grant, worker, bid, start)
+  local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
+  if lane.callback then
+    local list, last, is_cut
+    list, last, piece_count, is_cut = cutting.add_events(call, given, bid, start, lane)
+    count = last - batches.HEADER
+    if is_cut then
+      bid, given.pieces[job_at] = cutting.cut(call, given, worker, bid, list, last)
+      start[3] = '0'
+    end
+  else
+    count = redis.call('LLEN', call.keys.batch(bid)) - batches.HEADER
+  end
+  start[3] = string.format('%d', start[3] + 1)
+  redis.call('LSET', call.keys.batch(bid), 2, start[3])
+  grant[3] = describe(given, start, count, piece_count)
+  grant[4] = drop_notices.give(call, start[1], bid)
+end
+
+-- Grants the worker the next job that can run, closes the batch of this job, and counts the attempt. Does nothing if
+-- no job can run, or if the reply is full.
+function grants.give_next(call, given, worker)
+  if is_full(given) then return end
+  local job, bid, start = choosing.take_next(call, given.choice, given.reader, worker)
+  if not job then return end
+  local grant = add_grant(given, worker, job, false)
+  given.holders[#given.holders + 1] = worker
+  if not bid then return end
+  local token = start[1]
+  given.lane_of[worker] = token
+  given.subscribers[token] = true
+  close_batch(call, given, token, bid)
+  add_batch(call, given, grant, worker, bid, start)
+end
+
+-- Grants the worker the job that it already holds. `lease` is the number of the worker's lease, or nil if the lease has
+-- expired.
+function grants.give_again(call, given, worker, job, lease)
+  local grant = add_grant(given, worker, job, tonumber(lease) or false)
+  local bid = jobs.batch_of(job)
+  local start = bid and choosing.start_of(call, bid)
+  if not start then return end
+  local token = start[1]
+  given.subscribers[token] = given.subscribers[token] or false
+  local list = start
+  if #start == choosing.START then list = redis.call('LRANGE', call.keys.batch(bid), 0, -1) end
+  local count = pieces.add_events(given, list, batches.HEADER + 1, #list)
+  grant[3] = describe(given, start, #list - batches.HEADER, count)
+  grant[4] = drop_notices.carried_by(call, token, bid)
+end
+
+-- Returns a flat list of the subscribers of the granted batches: each token, then the list of its fields. Subscribers
+-- that have left are not in it.
+local function describe_subscribers(call, given)
+  local described = {}
+  for token, is_attempted in pairs(given.subscribers) do
+    local lane = lane_entry.read(call, given.reader, token)
+    if lane.callback then
+      -- The time is formatted once as text, because converting a Lua number takes Redis half a microsecond.
+      local now = string.format('%d', call.now_ms)
+      if is_attempted then redis.call('HSET', call.keys.subscriber(token), 'last_attempted_at', now) end
+      described[#described + 1] = token
+      described[#described + 1] = lane.delivery_fields
+    end
+  end
+  return described
+end
+
+-- Stores the leases that the script call gives, the workers that got a job, and the lanes that they entered. Returns a
+-- flat list of the subscribers of the granted batches: each token, then the list of its fields.
+function grants.settle(call, given)
+  local keys, unleased = call.keys, given.unleased
+  if #unleased > 0 then
+    local first, numbers = leases.draw(call, #unleased), {}
+    for i, grant in ipairs(unleased) do
+      grant[2] = first + i - 1
+      numbers[2 * i - 1], numbers[2 * i] = grant[1], string.format('%d', grant[2])
+    end
+    redis.call('HSET', keys.leases(), unpack(numbers))
+  end
+  if #given.holders > 0 then redis.call('SADD', keys.jobs_pending_index(given.choice.q), unpack(given.holders)) end
+  lanes.join(call, given.lane_of)
+  return describe_subscribers(call, given)
+end
+
+return grants

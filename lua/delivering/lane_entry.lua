@@ -1,0 +1,136 @@
+--[[
+Lane entry: decides whether a delivery may begin now, and otherwise where its job waits.
+]]
+local jobs = include('delivering/jobs')
+local join_tokens = include('flow/join_tokens')
+local lanes = include('delivering/lanes')
+local waiting = include('delivering/waiting')
+local lane_entry = {}
+
+-- Fields of a subscriber's hash. The first DELIVERY_FIELDS of them are what a delivery needs, and acquire returns
+-- them in this order. The other fields decide whether a delivery may begin, and how large it may be.
+local FIELDS = {
+  'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
+  'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
+}
+local DELIVERY_FIELDS = 7
+
+-- Creates the working state of a script call that begins deliveries: `lanes` has the lanes that were read so far, and
+-- `entered` is the number of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args`
+-- are arguments of acquire: lane_limit, lane_limit_max, kind.
+function lane_entry.reader(args)
+  return { args = args, lanes = {}, entered = 0 }
+end
+
+-- Returns a table about the lane of a subscriber: the FIELDS of the subscriber's hash, and `in_flight`, the number of
+-- its deliveries in flight. That number includes the deliveries that began during this script call, although lanes.join
+-- stores them only later.
+function lane_entry.read(call, reader, token)
+  local lane = reader.lanes[token]
+  if lane then return lane end
+  lane = { token = token }
+  local values = redis.call('HMGET', call.keys.subscriber(token), unpack(FIELDS))
+  for i, name in ipairs(FIELDS) do lane[name] = values[i] end
+  lane.delivery_fields = { unpack(values, 1, DELIVERY_FIELDS) }
+  lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
+  reader.lanes[token] = lane
+  return lane
+end
+
+-- Stores the trial job of a subscriber (the single job by which a failing subscriber is tried again) in the field
+-- `probe` of the subscriber's hash. The value false removes the trial job.
+local function set_trial_job(call, lane, job)
+  lane.probe = job
+  if job then
+    redis.call('HSET', call.keys.subscriber(lane.token), 'probe', job)
+  else
+    redis.call('HDEL', call.keys.subscriber(lane.token), 'probe')
+  end
+end
+
+-- Makes a job wait in the lane of its subscriber. If the job was the trial job (the single job by which a failing
+-- subscriber is tried again), the subscriber has no trial job from now on. Returns false, because no delivery begins.
+local function make_wait(call, lane, job)
+  waiting.add(call, lane.token, job)
+  if lane.probe == job then set_trial_job(call, lane, false) end
+  return false
+end
+
+-- Makes a job of an `ordered` subscriber wait, because the job's batch is not the oldest of the subscriber. Returns
+-- false, because no delivery begins.
+local function wait_for_turn(call, lane, job)
+  local was_trial_job = lane.probe == job
+  make_wait(call, lane, job)
+  -- While a subscriber has a trial job, its other jobs wait. One of them may be the job of the oldest batch. That job
+  -- becomes instant now, because the subscriber has no trial job any more.
+  if was_trial_job then waiting.bring_back(call, lane.token, 1) end
+  return false
+end
+
+-- Enters a worker into a share, which is the part of the workers that all slow subscribers, all failing ones, or all
+-- joins may hold. Returns true if the share has room. If it has no room, returns false and makes the job wait.
+--
+-- If the subscriber has deliveries in flight, the job waits in its lane: the end of such a delivery brings the job
+-- back. Otherwise the job waits for room in the share, and becomes the trial job, so that the subscriber's other jobs
+-- wait until it begins.
+local function enter_share(call, reader, lane, share, worker, job)
+  local holds_some = lane.in_flight > 0
+  if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
+    redis.call('SADD', call.keys.share_workers(share), worker)
+    if call.single_workers and share == 'slow' and not holds_some then call.single_workers = call.single_workers + 1 end
+    return true
+  end
+  if lane.in_flight > 0 then return make_wait(call, lane, job) end
+  redis.call('RPUSH', call.keys.share_jobs(share), job)
+  set_trial_job(call, lane, job)
+  return false
+end
+
+-- Returns true if the lane of a subscriber that is not on trial has room for another delivery. There is always room for
+-- a quarantine, a process with one worker that delivers only suspects (batches that may have killed workers). Otherwise
+-- a suspect would wait in the lane, and a quarantine would have to take it a second time.
+local function has_room(call, reader, lane)
+  if reader.args.kind == 'quarantine' then return true end
+  if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
+  return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
+end
+
+-- Counts a delivery that begins, so that later decisions in this script call include it. Returns true.
+local function begin(reader, lane)
+  lane.in_flight = lane.in_flight + 1
+  reader.entered = reader.entered + 1
+  return true
+end
+
+-- Begins a delivery of the subscriber `token` if that is allowed now, and returns true. Otherwise stores the job
+-- where it must wait, and returns false.
+function lane_entry.enter(call, reader, worker, job, token)
+  local lane = lane_entry.read(call, reader, token)
+  -- The subscriber has left. The job may go on, because its worker will only delete the batch.
+  if not lane.callback then return begin(reader, lane) end
+  if lane.paused_at then return make_wait(call, lane, job) end
+  local ordered = lane.ordered == '1'
+  if ordered and job ~= waiting.oldest_job(call, token) then return wait_for_turn(call, lane, job) end
+  local throttled_until = tonumber(lane.throttled_until)
+  local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
+  local is_join = lane.callback == join_tokens.CALLBACK
+  local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
+  -- All other jobs of the subscriber wait while the subscriber has a trial job (the single job by which a failing
+  -- subscriber is tried again).
+  if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
+  if throttled_until and throttled_until > call.now_ms then
+    jobs.make_scheduled(call, 'main', job, throttled_until)
+    set_trial_job(call, lane, job)
+    return false
+  end
+  -- A lane without a delivery in flight always has room for one. While it has one, an `ordered` subscriber or one on
+  -- trial may not begin another.
+  if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
+    return make_wait(call, lane, job)
+  end
+  if share and not enter_share(call, reader, lane, share, worker, job) then return false end
+  if lane.probe == job then set_trial_job(call, lane, false) end
+  return begin(reader, lane)
+end
+
+return lane_entry

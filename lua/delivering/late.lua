@@ -1,0 +1,48 @@
+--[[
+Late deliveries: those in flight for longer than `slow_ms`, the time after which an accepted delivery counts as
+slow. They show a hanging subscriber long before its first delivery times out.
+
+The number of a lease is the time (µs) at which it was given, so leases tell how old deliveries are.
+]]
+local lanes = include('delivering/lanes')
+local leases = include('delivering/leases')
+local late = {}
+
+-- Interval between searches for late deliveries, in µs. Once an acquire call has assigned a job, no later call in the
+-- same interval searches. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
+local LOOK_EVERY_US = 250000
+
+-- Returns the workers whose delivery is late (in flight for longer than `slow_ms`), as a table that maps each worker to
+-- its lane, the token of the subscriber. Workers in no lane are left out.
+local function late_lanes(call, slow_ms)
+  local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
+  for i = 1, #numbers, 2 do
+    if call.now_us - numbers[i + 1] > slow_ms * 1000 then
+      found[numbers[i]] = redis.call('HGET', call.keys.lanes_held(), numbers[i]) or nil
+    end
+  end
+  return found
+end
+
+-- Finds late deliveries. Their subscribers count as slow from then on. The workers of these deliveries enter the slow
+-- share (the part of the workers that all slow subscribers may hold together), unless they are in a share already. Does
+-- nothing if an acquire call has given a lease in the current interval of LOOK_EVERY_US, because that call has searched
+-- already.
+function late.notice(call, slow_ms)
+  if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
+  for worker, token in pairs(late_lanes(call, slow_ms)) do
+    lanes.enter_slow_share(call, worker)
+    local subscriber = call.keys.subscriber(token)
+    if redis.call('EXISTS', subscriber) == 1 then redis.call('HSETNX', subscriber, 'slow', 1) end
+  end
+end
+
+-- Returns true if a delivery of the subscriber `token` is late: in flight for longer than `slow_ms`.
+function late.has_any(call, token, slow_ms)
+  for _, lane in pairs(late_lanes(call, slow_ms)) do
+    if lane == token then return true end
+  end
+  return false
+end
+
+return late

@@ -1,0 +1,45 @@
+--[[
+Reviving: turns a dead letter back into a ready batch.
+]]
+local attempts = include('delivering/attempts')
+local batches = include('delivering/batches')
+local dead_letters = include('delivering/dead_letters')
+local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+local reviving = {}
+
+local function revive(call, bid, token, ordered)
+  local keys, letter = call.keys, call.keys.dead_letter(bid)
+  local events = redis.call('LLEN', letter) - batches.HEADER
+  local job = jobs.delivery_of(bid)
+  redis.call('LSET', letter, 1, call.now_ms)
+  redis.call('LSET', letter, 2, 0)
+  redis.call('RENAME', letter, keys.batch(bid))
+  open_batches.forget_closed(call, { bid })
+  dead_letters.unlist(call, bid, token, events)
+  redis.call('ZADD', keys.batches_index(), batches.index_score(call), bid)
+  redis.call('ZADD', keys.batches_queued(token), batches.queue_score(call, token, ordered), bid)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  redis.call('HINCRBY', keys.gauge_events(), token, events)
+  redis.call('SADD', keys.jobs_index('main'), job)
+  if attempts.is_suspect(call, bid) then
+    jobs.make_suspect(call, job)
+  else
+    jobs.make_instant(call, 'main', job)
+  end
+  return { outcome = 'ok', token = token, events = events }
+end
+
+-- Turns a dead letter back into a batch. If `client` is given, the dead letter must belong to this subscriber. Returns
+-- a table with the `outcome`, and if this is 'ok', with the subscriber's `token` and the number of `events`.
+function reviving.revive(call, bid, client)
+  local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
+  if not token or client and client ~= token then
+    dead_letters.forget_entry(call, bid, client)
+    return { outcome = 'dead_letter_not_found' }
+  end
+  local callback, ordered = unpack(redis.call('HMGET', call.keys.subscriber(token), 'callback', 'ordered'))
+  return callback and revive(call, bid, token, ordered) or { outcome = 'subscriber_not_found' }
+end
+
+return reviving

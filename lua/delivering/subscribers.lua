@@ -1,0 +1,69 @@
+--[[
+Subscribers: writes the changes that deliveries make to the hash of a subscriber.
+]]
+local attempts = include('delivering/attempts')
+local defaults = include('store/defaults')
+local jobs = include('delivering/jobs')
+local late = include('delivering/late')
+local subscribers = {}
+
+local function change_health(subscriber, points, change)
+  local before = tonumber(points)
+  local health = math.max(0, math.min(defaults.perfect_health, (before or defaults.perfect_health) + change))
+  if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
+end
+
+-- Stores the consequences of a failed delivery for its subscriber. `failure` names the batch (`bid`), the `attempt` as
+-- JSON (nil if no request was sent, or if the history has the attempt already), and the cost to the subscriber:
+-- `damage` in health points, and `throttle_ms`, the time in which no delivery to the subscriber begins. It is not an
+-- error if the subscriber has left.
+function subscribers.fail(call, token, failure)
+  local subscriber = call.keys.subscriber(token)
+  if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
+  if redis.call('EXISTS', subscriber) == 0 then return end
+  if failure.damage > 0 then
+    change_health(subscriber, redis.call('HGET', subscriber, 'health_points'), -failure.damage)
+  end
+  if failure.throttle_ms > 0 then
+    -- Another delivery that failed at the same time may already have asked for a longer pause.
+    local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
+    redis.call('HSET', subscriber, 'throttled_until', math.max(before, call.now_ms + failure.throttle_ms))
+  end
+end
+
+-- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all and gain it
+-- `heal` health points, and the last delivery took `took_ms`. If it took longer than `slow_ms`, the subscriber counts
+-- as slow. Otherwise it no longer counts as slow, unless another of its deliveries is late.
+--
+-- Returns whether the subscriber still exists, and a true value if the accepted batches ended its trial. During its
+-- trial it could have only one delivery in flight.
+function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
+  local subscriber = call.keys.subscriber(token)
+  local callback, health, throttled, slow, trial_job =
+    unpack(redis.call('HMGET', subscriber, 'callback', 'health_points', 'throttled_until', 'slow', 'probe'))
+  if not callback then return false end
+  local first = redis.call('HINCRBY', subscriber, 'sent', events) == events
+  change_health(subscriber, health, heal)
+  if took_ms > slow_ms then
+    redis.call('HSET', subscriber, 'slow', 1)
+  elseif slow and not late.has_any(call, token, slow_ms) then
+    redis.call('HDEL', subscriber, 'slow')
+  end
+  if throttled then redis.call('HDEL', subscriber, 'throttled_until') end
+  if trial_job then subscribers.release_trial_job(call, token, trial_job) end
+  return true, trial_job or throttled or first
+end
+
+-- Ends the trial of a subscriber, so that all its jobs can run. A trial job that is scheduled for later becomes
+-- instant.
+--
+-- A trial job may also wait for room in a share (the part of the workers that all slow subscribers, all failing ones,
+-- or all joins may hold). It stays there. Only subscribe and resume can find such a job, because its subscriber has no
+-- delivery in flight that could be accepted.
+function subscribers.release_trial_job(call, token, trial_job)
+  redis.call('HDEL', call.keys.subscriber(token), 'probe')
+  local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1
+  if was_scheduled then jobs.make_instant(call, 'main', trial_job) end
+end
+
+return subscribers

@@ -1,0 +1,45 @@
+--[[
+Waiting jobs: jobs outside the queue that may not enter their lane yet.
+]]
+local jobs = include('delivering/jobs')
+local waiting = {}
+
+-- Adds a job to the waiting jobs of a subscriber, which are a sorted set with the time (µs) at which each job was
+-- added. A list would make it slow to drop the jobs of the oldest batches: jobs that are tried again stand near the
+-- end, and Redis would search the list for them.
+--
+-- Jobs that one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so
+-- jobs that later script calls add come after these.
+function waiting.add(call, token, job)
+  call.waiting_added = (call.waiting_added or 0) + 1
+  redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
+end
+
+-- Returns the job of the subscriber's oldest batch, or nothing if the subscriber has no batch. If the subscriber is
+-- `ordered`, only this job may run.
+function waiting.oldest_job(call, token)
+  local bid = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0)[1]
+  return bid and jobs.delivery_of(bid)
+end
+
+-- Makes up to `max` waiting jobs of a subscriber instant, beginning with the one that has waited longest. They come
+-- after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber `max` does not matter: only
+-- the job of the oldest batch becomes instant. Does nothing while the subscriber is paused or has a trial job, because
+-- its other jobs must then wait.
+function waiting.bring_back(call, token, max)
+  local keys = call.keys
+  local trial_job, paused_at, ordered =
+    unpack(redis.call('HMGET', keys.subscriber(token), 'probe', 'paused_at', 'ordered'))
+  if trial_job or paused_at then return end
+  if ordered == '1' then
+    local job = waiting.oldest_job(call, token)
+    if job and redis.call('ZREM', keys.jobs_waiting(token), job) == 1 then jobs.make_instant(call, 'main', job) end
+    return
+  end
+  if max == 0 then return end
+  local popped, back = redis.call('ZPOPMIN', keys.jobs_waiting(token), max), {}
+  for i = 1, #popped, 2 do back[#back + 1] = popped[i] end
+  if #back > 0 then jobs.make_instant(call, 'main', unpack(back)) end
+end
+
+return waiting

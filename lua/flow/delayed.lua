@@ -1,0 +1,161 @@
+--[[
+Delayed: the events of topics that wait for their time.
+
+A topic has a sorted set of *entries* by due time (ms), and a hash of its events by id. An entry is the event's *place*
+followed by its id, and a value of the hash is the place followed by the text that will be delivered. A place is a
+number of 12 digits that is higher for each further delayed event of the topic. So events that are due at the same time
+stay in the order of acceptance. The entry of an id can be found, because the hash has the place.
+
+`delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
+its topics. The client is the publisher of the topic, which stays the same for as long as the topic exists.
+
+Entries are written before texts, and removed before them. So a write that was cut off leaves one of two things: an
+entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
+]]
+local agenda = include('flow/agenda')
+local bulk = include('store/bulk')
+local delayed = {}
+
+local PLACE = '%012d'
+local PLACE_LENGTH = 12
+-- Bytes of Redis that a delayed event takes besides its text, if its id has 16 characters. 240 to 270 were measured.
+local OVERHEAD_BYTES = 250
+-- Names of two fields of the hash `delayed:held:{token}`. All its other fields are names of topics.
+local EVENTS, BYTES = ':events', ':bytes'
+
+-- Returns the bytes of Redis that a delayed event takes. `length` is the length of its text.
+function delayed.bytes_of(length)
+  return length + OVERHEAD_BYTES
+end
+
+function delayed.id_of(entry)
+  return entry:sub(PLACE_LENGTH + 1)
+end
+
+function delayed.text_of(value)
+  return value:sub(PLACE_LENGTH + 1)
+end
+
+function delayed.entry_of(value, id)
+  return value:sub(1, PLACE_LENGTH) .. id
+end
+
+function delayed.place_of(entry)
+  return tonumber(entry:sub(1, PLACE_LENGTH))
+end
+
+-- Returns the bytes of Redis that a delayed event takes, without reading its text. Returns nothing if the event has
+-- no text.
+function delayed.bytes_at(call, topic, id)
+  local length = redis.call('HSTRLEN', call.keys.delayed_events(topic), id)
+  if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
+end
+
+-- Returns the number of a client's delayed events, and the bytes that they take.
+function delayed.held_by(call, token)
+  local events, bytes = unpack(redis.call('HMGET', call.keys.delayed_held(token), EVENTS, BYTES))
+  return tonumber(events) or 0, tonumber(bytes) or 0
+end
+
+-- Returns the bytes that the delayed events of a topic take.
+function delayed.bytes_in(call, publisher, topic)
+  return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
+end
+
+-- Adds to the stored number of a client's delayed events, and to the stored sum of their bytes. Negative numbers
+-- subtract.
+local function count(call, publisher, topic, events, bytes)
+  local held = call.keys.delayed_held(publisher)
+  if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
+    redis.call('DEL', held)
+    return
+  end
+  redis.call('HINCRBY', held, BYTES, bytes)
+  if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
+end
+
+-- Corrects the stored bytes of a topic's delayed events. The sweep calls this. Returns true if the stored number was
+-- wrong.
+function delayed.set_bytes(call, publisher, topic, bytes)
+  if delayed.bytes_in(call, publisher, topic) == bytes then return false end
+  redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
+  return true
+end
+
+-- Corrects what is stored about a client's delayed events: their number, the sum of their bytes, and the fields of
+-- topics without delayed events, which are removed. The sweep calls this. Returns true if anything was wrong.
+function delayed.correct_held(call, token)
+  local keys, held = call.keys, call.keys.delayed_held(token)
+  local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
+  for i = 1, #fields, 2 do
+    local topic = fields[i]
+    local is_its = redis.call('HGET', keys.topic(topic), 'publisher') == token
+    local members = is_its and redis.call('ZCARD', keys.delayed_due(topic)) or 0
+    if members > 0 then
+      events, bytes = events + members, bytes + fields[i + 1]
+    elseif topic ~= EVENTS and topic ~= BYTES then
+      redis.call('HDEL', held, topic)
+      is_wrong = true
+    end
+  end
+  local held_events, held_bytes = delayed.held_by(call, token)
+  if held_events == events and held_bytes == bytes then return is_wrong end
+  if events > 0 then
+    redis.call('HSET', held, EVENTS, events, BYTES, bytes)
+  else
+    redis.call('DEL', held)
+  end
+  return true
+end
+
+-- Enters a topic in `delayed:topics` with the time of its first delayed event. Removes the topic if it has no delayed
+-- event.
+function delayed.enter_topic(call, topic)
+  local keys = call.keys
+  local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
+  if due then
+    agenda.enter(call, keys.delayed_topics(), topic, tonumber(due))
+  else
+    redis.call('ZREM', keys.delayed_topics(), topic)
+  end
+end
+
+-- Adds delayed events of a topic, in the order of acceptance. Each has an `id`, the time `due` (ms, as text) and a
+-- `text`. None of the events may have the id of an event that is delayed already.
+function delayed.add(call, publisher, topic, events)
+  local keys, entries, values, bytes = call.keys, {}, {}, 0
+  local before = redis.call('HINCRBY', keys.topic(topic), 'delayed', #events) - #events
+  for i, event in ipairs(events) do
+    local place = string.format(PLACE, before + i)
+    entries[2 * i - 1], entries[2 * i] = event.due, place .. event.id
+    values[2 * i - 1], values[2 * i] = event.id, place .. event.text
+    bytes = bytes + delayed.bytes_of(#event.text)
+  end
+  bulk.command('ZADD', keys.delayed_due(topic), entries)
+  bulk.command('HSET', keys.delayed_events(topic), values)
+  count(call, publisher, topic, #events, bytes)
+  delayed.enter_topic(call, topic)
+end
+
+-- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events. `bytes` is
+-- the sum of the bytes that these events take.
+function delayed.remove(call, publisher, topic, entries, ids, bytes)
+  bulk.command('ZREM', call.keys.delayed_due(topic), entries)
+  bulk.command('HDEL', call.keys.delayed_events(topic), ids)
+  count(call, publisher, topic, -#ids, -bytes)
+  delayed.enter_topic(call, topic)
+end
+
+-- Removes all delayed events of a topic. Returns their number.
+function delayed.remove_topic(call, publisher, topic)
+  local keys = call.keys
+  local events = redis.call('ZCARD', keys.delayed_due(topic))
+  if events > 0 then
+    count(call, publisher, topic, -events, -delayed.bytes_in(call, publisher, topic))
+    redis.call('UNLINK', keys.delayed_due(topic), keys.delayed_events(topic))
+    redis.call('ZREM', keys.delayed_topics(), topic)
+  end
+  return events
+end
+
+return delayed

@@ -1,0 +1,113 @@
+--[[
+Due topics: finds the topics that have due events (delayed events whose time has come), and groups them by the client
+that publishes to them.
+
+A client is a table here. `unread` lists its topics by the time of their first event. A topic is read only when no
+earlier event of another topic is left, because one script call takes events of only a few topics, even if the client
+has a thousand. `first` is the topic whose next event is due first; it is nil if no event is due. Events of `first` up
+to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
+the client has used (publish_delayed.lua).
+]]
+local calls = include('store/calls')
+local delayed = include('flow/delayed')
+local intake = include('publishing/intake')
+local due_topics = {}
+
+-- Number of delayed events of a topic that one command reads.
+local CHUNK = 20
+-- Maximum topics that a script call looks at. Those with the earliest due events are chosen. The maximum is twice the
+-- number of topics that one client may own by default, so that topics of other clients are also seen. Looking at 2,000
+-- takes Redis 4 ms.
+local MAX_TOPICS = 2000
+
+-- Moves a topic to its next delayed event: sets the fields `entry` and `due_ms`. After the last event, `due_ms` is
+-- math.huge.
+function due_topics.go_on(topic)
+  if topic.at >= #topic.entries then
+    topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + CHUNK - 1, 'WITHSCORES')
+    topic.at, topic.read = 0, topic.read + #topic.entries / 2
+  end
+  topic.entry, topic.due_ms = topic.entries[topic.at + 1], tonumber(topic.entries[topic.at + 2]) or math.huge
+  topic.at = topic.at + 2
+end
+
+-- Returns a table for reading the delayed events of a topic, placed at the first of them. Its lists `taken`, `ids` and
+-- `late_ms` get the entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of the
+-- taken events. `held_bytes` is the memory that these events took while they were delayed.
+local function begin_topic(call, about)
+  local topic = {
+    about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
+    entries = {}, at = 0, read = 0,
+    taken = {}, ids = {}, late_ms = {}, bytes = 0, held_bytes = 0,
+  }
+  due_topics.go_on(topic)
+  return topic
+end
+
+-- Reads the next unread topic of a client. The set `delayed:topics` has the time of the first event of each topic; a
+-- time that is too early is corrected. A topic that cannot be read is removed from the set, and left to the sweep, a
+-- maintenance job that repairs Redis.
+local function read_next(call, client)
+  local about = client.unread[client.next].about
+  client.next = client.next + 1
+  local topic = calls.try(call, begin_topic, about)
+  if not topic then
+    redis.call('ZREM', call.keys.delayed_topics(), about.name)
+  elseif topic.due_ms > call.now_ms then
+    delayed.enter_topic(call, about.name)
+  else
+    client.topics[#client.topics + 1] = topic
+  end
+end
+
+-- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Events of this topic that
+-- are due by `client.until_ms` come before those of the client's other topics. Reads further topics only while they may
+-- have an earlier event.
+function due_topics.find_first(call, client)
+  while true do
+    client.first, client.until_ms = nil, call.now_ms
+    for _, topic in ipairs(client.topics) do
+      local before = client.first and client.first.due_ms or math.huge
+      if topic.due_ms <= call.now_ms and topic.due_ms < before then
+        client.first, client.until_ms = topic, math.min(client.until_ms, before)
+      else
+        client.until_ms = math.min(client.until_ms, topic.due_ms)
+      end
+    end
+    local unread = client.unread[client.next]
+    if not unread then return end
+    if client.first and client.first.due_ms <= unread.due_ms then
+      client.until_ms = math.min(client.until_ms, unread.due_ms)
+      return
+    end
+    read_next(call, client)
+  end
+end
+
+-- Returns the clients that have due events (delayed events whose time has come), sorted by their first event. Also
+-- returns true if there may be more topics with due events than were read. A topic without a publisher is removed from
+-- `delayed:topics`, and left to the sweep, a maintenance job that repairs Redis.
+function due_topics.clients(call, taken)
+  local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
+  local due = redis.call(
+    'ZRANGE', call.keys.delayed_topics(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_TOPICS, 'WITHSCORES'
+  )
+  for i = 1, #due, 2 do
+    local about = calls.try(call, intake.topic, taken, due[i])
+    local token = about and about.publisher
+    if token then
+      local client = by_token[token]
+      if not client then
+        client = { unread = {}, next = 1, topics = {}, first = nil, until_ms = 0, work = 0 }
+        by_token[token] = client
+        clients[#clients + 1] = client
+      end
+      client.unread[#client.unread + 1] = { about = about, due_ms = tonumber(due[i + 1]) }
+    else
+      redis.call('ZREM', call.keys.delayed_topics(), due[i])
+    end
+  end
+  return clients, #due == 2 * MAX_TOPICS
+end
+
+return due_topics

@@ -1,0 +1,164 @@
+--[[
+Join work: completes and expires open join keys of a join in one script call, and publishes the events of the join about
+these join keys.
+
+`args` are the arguments of the script: the join (`token`, `name`, `client`), its `sources`, `within_ms`, the topic and
+the type of its events for complete join keys (`then_topic`, `then_type`), the topic and the type of its events for
+expired join keys, if it has such events (`expiry_topic`, `expiry_type`), and the limits on topics. If one of these
+topics lives in another partition, `then_home` or `expiry_home` is the number of that partition, which gets the events
+by an outbox.
+]]
+local intake = include('publishing/intake')
+local key_records = include('flow/key_records')
+local open_keys = include('flow/open_keys')
+local outboxes = include('publishing/outboxes')
+local storing = include('publishing/storing')
+local join_work = {}
+
+-- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum bounds the time for
+-- which the script call blocks Redis.
+local MAX_COPIES = 20000
+local HASH_LENGTH = 28
+
+-- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if the join may publish
+-- there. The reason is 'replaced' if the topic no longer takes events from this join. If the topic was deleted, the
+-- join's client can own it again. A topic that lives in another partition is not checked here: the other partition
+-- checks it when it gets the events.
+local function refusal(call, taken, args, topic, home)
+  if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
+  if home then return nil end
+  return intake.judge(call, taken, { topic = topic, client = args.client })
+end
+
+-- Creates the record of a topic to which the join publishes. `texts` collects the events for the topic. `copies` is the
+-- cost of one event: 1, and 1 for each subscriber. `refusal` is set if the join may not publish there.
+local function outlet(call, taken, args, topic, type, home)
+  return {
+    topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
+    copies = 1 + redis.call('SCARD', call.keys.topic_subscribers(topic)),
+  }
+end
+
+-- Returns the text with which the ids of all events of this script call begin. In each id, this text is followed by the
+-- number of the event in the call. No other script call has the same text, not even one for a former join of the same
+-- name.
+local function id_stem(token, created_at, published)
+  return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
+end
+
+-- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys,
+-- and `stuck` the topic for events about expired ones, or nil.
+function join_work.begin(call, args)
+  local counts, taken = {}, intake.begin_unlimited()
+  for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local created_at, published =
+    unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published'))
+  return {
+    args = args, taken = taken, open = open_keys.begin(call, args.token, counts),
+    ready = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
+    stuck = args.expiry_topic and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
+    id_stem = id_stem(args.token, created_at, published),
+    published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
+  }
+end
+
+-- True if the script call has published its maximum of copies (an event for one subscriber is a copy).
+function join_work.is_full(work)
+  return work.copies >= MAX_COPIES
+end
+
+-- Returns a text as a JSON string. cjson is used only if a character must be escaped, because it takes longer. It also
+-- escapes slashes, which is undone.
+local function json(text)
+  if not text:find('[%c"\\]') then return '"' .. text .. '"' end
+  return (cjson.encode(text):gsub('\\/', '/'))
+end
+
+-- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text with further members of the event's
+-- data.
+local function publish(work, to, key, url, ids, rest)
+  work.published = work.published + 1
+  local id = work.id_stem .. string.format('%04x', work.published)
+  local listed = #ids > 0 and '"' .. table.concat(ids, '","') .. '"' or ''
+  local text = table.concat({
+    '{"id":"', id, '","topic":"', to.topic, '","type":"', to.type, '","url":', json(url), ',"t":',
+    work.now, ',"data":{"join":"', work.args.name, '","key":', json(key),
+    ',"events":[', listed, ']', rest, '}}',
+  })
+  to.texts[#to.texts + 1] = text
+  to.bytes = to.bytes + #text
+  work.copies = work.copies + to.copies
+end
+
+-- Publishes the event for a complete join key. The events that completed the join key are deducted from its counts.
+function join_work.complete(call, work, key, record)
+  local url, sources = record.url, work.args.sources
+  publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
+  work.completed = work.completed + 1
+end
+
+-- Closes a join key that is not complete. If the join has a topic for such join keys, publishes an event about the join
+-- key. `is_early` is true if the join key is closed before its time, because the open keys of the join are too many or
+-- too large.
+function join_work.expire(work, key, is_early)
+  local record, stuck = open_keys.read(work.open, key), work.stuck
+  if record and stuck and not stuck.refusal then
+    local sources, counts = work.args.sources, {}
+    for i, source in ipairs(sources) do
+      local count = record.counts[source.topic]
+      counts[i] = ('"%s":%d'):format(source.topic, count and count.events or 0)
+    end
+    local rest = ',"counts":{' .. table.concat(counts, ',') .. '}' .. (is_early and ',"early":true' or '')
+    publish(work, stuck, key, record.url, key_records.ids(record, sources), rest)
+  end
+  open_keys.close(work.open, key)
+  work.expired = work.expired + 1
+  if is_early then work.evicted = work.evicted + 1 end
+end
+
+local function take(call, work, to)
+  if not to or #to.texts == 0 then return end
+  if to.home then
+    local about = { work.args.client, work.args.token, to.texts }
+    return outboxes.add(work.taken.outgoing, to.home, 'publish', to.topic, about)
+  end
+  local events = { list = to.texts, first = 1, last = #to.texts }
+  local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
+  -- The bus refuses the topic only if both topics of the join were deleted, and its client may own only one more topic.
+  -- The other topic of the join has then used up the client's limit.
+  if outcome ~= 'accepted' then to.refusal = outcome end
+end
+
+-- Returns how many events and bytes the script call has published to each topic of this partition, and to which
+-- subscribers.
+local function report(work)
+  local published = {}
+  for i, added in ipairs(storing.added(work.taken)) do
+    local topic, bytes = work.taken.accepted[i].name, 0
+    for _, to in ipairs({ work.ready, work.stuck or nil }) do
+      if to.topic == topic then bytes = bytes + to.bytes end
+    end
+    published[i] = { topic = topic, events = added.events, bytes = bytes, subscribers = added.subscribers }
+  end
+  return published
+end
+
+-- Writes the changes of the script call, and stores the published events for the subscribers of their topics. Returns
+-- what was published, by topic.
+function join_work.store(call, work)
+  local args = work.args
+  open_keys.store(work.open)
+  local subscriber = call.keys.subscriber(args.token)
+  for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
+    if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end
+  end
+  if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
+  take(call, work, work.ready)
+  take(call, work, work.stuck)
+  intake.end_run(work.taken)
+  storing.store(call, args.uid_seed, work.taken)
+  return report(work)
+end
+
+return join_work

@@ -1,0 +1,48 @@
+--[[
+Joins: the Redis keys and entries that a join has beside those that every subscriber has.
+
+The set `joins` has the tokens of all joins, and `joins:of:{client}` the names of those of a client. The hash
+`joins:into` has, for each topic that a join publishes to, the token of that join. A topic takes events from one join
+only. So joins never publish more than they are given, and it is easy to see which joins lead to a topic.
+]]
+local join_tokens = include('flow/join_tokens')
+local joins = {}
+
+-- Returns the tokens of the joins of a client.
+function joins.of(call, client)
+  local tokens = {}
+  for i, name in ipairs(redis.call('SMEMBERS', call.keys.joins_of(client))) do
+    tokens[i] = join_tokens.make(name, client)
+  end
+  return tokens
+end
+
+-- Returns the topics to which a join publishes.
+function joins.outlets(call, token)
+  local topics = {}
+  for topic in (redis.call('HGET', call.keys.subscriber(token), 'into') or ''):gmatch('%S+') do
+    topics[#topics + 1] = topic
+  end
+  return topics
+end
+
+-- Removes the topics to which a join publishes from `joins:into`, which has the join of each such topic. A topic that
+-- now belongs to another join stays.
+function joins.close_outlets(call, token)
+  local into = call.keys.joins_into()
+  for _, topic in ipairs(joins.outlets(call, token)) do
+    if redis.call('HGET', into, topic) == token then redis.call('HDEL', into, topic) end
+  end
+end
+
+-- Removes everything that a join has, except its hash. The caller deletes the hash next.
+function joins.forget(call, token)
+  local keys, name, client = call.keys, join_tokens.read(token)
+  joins.close_outlets(call, token)
+  redis.call('SREM', keys.joins(), token)
+  redis.call('SREM', keys.joins_of(client), name)
+  redis.call('ZREM', keys.joins_expiring(), token)
+  redis.call('UNLINK', keys.open_keys(token), keys.open_keys_since(token))
+end
+
+return joins

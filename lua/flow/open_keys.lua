@@ -1,0 +1,132 @@
+--[[
+Open keys: the join keys of a join that are not complete. The hash `joins:keys:{join}` has their records
+(key_records.lua), and the sorted set `joins:since:{join}` has them by the time (ms) since when they are open.
+
+A state holds the records that one script call needs. The records are written once, at the end of the script call, since
+a script call can count many events of one join key.
+]]
+local agenda = include('flow/agenda')
+local bulk = include('store/bulk')
+local key_records = include('flow/key_records')
+local open_keys = {}
+
+-- Number of entries of a hash or sorted set from which the command MEMORY USAGE estimates its size. With 20 the
+-- estimate is good enough.
+local SAMPLES = 20
+
+-- Creates the working state of one script call for the open keys of a join. It is called `state` in this file. `counts`
+-- has, for each source topic, the number of its events that complete a join key. `touched` has the join keys whose
+-- record must be written, and `moved` those whose time has changed.
+function open_keys.begin(call, token, counts)
+  local since = call.keys.open_keys_since(token)
+  return {
+    hash = call.keys.open_keys(token), since = since, counts = counts,
+    size = redis.call('ZCARD', since), records = {}, was_open = {}, touched = {}, moved = {},
+  }
+end
+
+-- Reads the records of these join keys with one command.
+function open_keys.read_all(state, keys)
+  if #keys == 0 then return end
+  for i, packed in ipairs(bulk.get_fields(state.hash, keys)) do
+    state.records[keys[i]] = packed and key_records.unpack(packed, state.counts)
+    state.was_open[keys[i]] = packed and true
+  end
+end
+
+-- Returns the record of a join key; false if the join key is not open.
+function open_keys.read(state, key)
+  if state.records[key] == nil then open_keys.read_all(state, { key }) end
+  return state.records[key]
+end
+
+-- Opens a join key that is not open. Its time to expire counts from now. Returns its new record.
+function open_keys.open(call, state, key)
+  local record = key_records.new(call)
+  state.records[key], state.touched[key], state.moved[key] = record, true, true
+  state.size = state.size + 1
+  return record
+end
+
+function open_keys.close(state, key)
+  state.records[key], state.touched[key], state.moved[key] = false, true, true
+  state.size = state.size - 1
+end
+
+function open_keys.count(state, key, record, event)
+  key_records.count(record, event)
+  state.touched[key] = true
+end
+
+-- Deducts from a complete join key the events that completed it. If the join key has further events, it stays open, and
+-- its time to expire counts from now. Otherwise it is closed. Returns the ids of the deducted events.
+function open_keys.take_complete(call, state, key, record, sources)
+  local taken = key_records.deduct(record, sources)
+  if next(record.counts) then
+    record.since_ms, state.moved[key] = call.now_ms, true
+  else
+    open_keys.close(state, key)
+  end
+  return taken
+end
+
+-- Updates the sorted set of open join keys: adds those that were opened in this script call, changes the times of those
+-- that stayed open after they were complete, and removes those that were closed.
+local function store_order(state)
+  local entered, removed = {}, {}
+  for key in pairs(state.moved) do
+    local record = state.records[key]
+    if record then
+      entered[#entered + 1], entered[#entered + 2] = string.format('%d', record.since_ms), key
+    elseif state.was_open[key] then
+      removed[#removed + 1] = key
+    end
+    state.was_open[key] = record and true
+  end
+  state.moved = {}
+  bulk.command('ZADD', state.since, entered)
+  bulk.command('ZREM', state.since, removed)
+end
+
+-- Returns up to `max` open join keys, beginning with the one that has been open for the longest time. Join keys that
+-- were opened after `until_ms` are left out.
+function open_keys.oldest(state, max, until_ms)
+  store_order(state)
+  if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end
+  return redis.call('ZRANGE', state.since, 0, max - 1)
+end
+
+-- Returns the approximate bytes of Redis that the open join keys took when the script call began.
+function open_keys.bytes(state)
+  local records = redis.call('MEMORY', 'USAGE', state.hash, 'SAMPLES', SAMPLES) or 0
+  return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
+end
+
+-- Writes the records that have changed, and deletes those of closed join keys.
+function open_keys.store(state)
+  store_order(state)
+  local written, removed = {}, {}
+  for key in pairs(state.touched) do
+    local record = state.records[key]
+    if record then
+      written[#written + 1], written[#written + 2] = key, key_records.pack(record)
+    else
+      removed[#removed + 1] = key
+    end
+  end
+  bulk.command('HSET', state.hash, written)
+  bulk.command('HDEL', state.hash, removed)
+end
+
+-- Enters a join in `joins:expiring` with the time at which its first open join key expires. A join without open join
+-- keys is removed from that set. If the time has passed already and `retry_ms` is given, the join is entered with the
+-- time `retry_ms` from now instead.
+function open_keys.schedule(call, token, within_ms, retry_ms)
+  local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
+  if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end
+  local due_ms = first + within_ms
+  if retry_ms and due_ms <= call.now_ms then due_ms = call.now_ms + retry_ms end
+  agenda.enter(call, call.keys.joins_expiring(), token, due_ms)
+end
+
+return open_keys

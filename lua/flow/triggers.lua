@@ -1,0 +1,84 @@
+--[[
+Triggers: a trigger publishes an event for its client on a schedule.
+
+`triggers:of:{token}` has the definitions of a client's triggers by name. Each definition is a text of lines.
+`trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which
+each fires next (ms). A trigger that is paused, or has no further time, has infinity there. `triggers:bytes` has the
+bytes of the definitions of each client.
+]]
+local agenda = include('flow/agenda')
+local triggers = {}
+
+local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
+
+function triggers.member(client, name)
+  return name .. ' ' .. client
+end
+
+-- Splits a member of `triggers:due`. Returns the name of the trigger and the token of its client.
+function triggers.parts(member)
+  return member:match('^(%S+) (.+)$')
+end
+
+-- Reads the definition of a trigger. Returns a table: `revision` (a text that is different in each definition),
+-- `topic`, `catch_up`, `timing` (JSON), and two parts of the event's text. `head` is the part between the event's id
+-- and its time, and `tail` the part after its time. Returns nil if the definition is unreadable.
+function triggers.read(definition)
+  local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
+  if not revision then return nil end
+  return { revision = revision, topic = topic, catch_up = catch_up, timing = timing, head = head, tail = tail }
+end
+
+function triggers.revision_of(definition)
+  return definition:match('^[^\n]*')
+end
+
+function triggers.topic_of(definition)
+  return definition:match('^[^\n]*\n([^\n]*)')
+end
+
+-- Enters a trigger in the sorted set `triggers:due`. Wakes the scheduler if the trigger is now the first there. A
+-- trigger without `due_ms` is paused or has no further time, and is entered as due at infinity.
+function triggers.enter(call, client, name, due_ms)
+  local member = triggers.member(client, name)
+  if due_ms then
+    agenda.enter(call, call.keys.triggers_due(), member, due_ms)
+  else
+    redis.call('ZADD', call.keys.triggers_due(), '+inf', member)
+  end
+end
+
+-- Pauses a trigger because of an error. Its next due time stays stored, in `next_at`.
+function triggers.pause(call, client, name, error)
+  redis.call('HSET', call.keys.trigger(client, name), 'paused', 1, 'error', error, 'error_at', call.now_ms)
+  triggers.enter(call, client, name)
+end
+
+-- Returns the bytes of the definitions of a client's triggers.
+function triggers.bytes_of(call, client)
+  return tonumber(redis.call('HGET', call.keys.triggers_bytes(), client)) or 0
+end
+
+-- Stores the definition of a trigger, and counts its bytes. `before` is the definition that it replaces, or nil.
+function triggers.define(call, client, name, definition, before)
+  redis.call('HSET', call.keys.triggers_of(client), name, definition)
+  redis.call('HINCRBY', call.keys.triggers_bytes(), client, #definition - #(before or ''))
+end
+
+-- Removes a trigger. Returns true if there was one.
+function triggers.remove(call, client, name)
+  local keys = call.keys
+  local bytes = redis.call('HSTRLEN', keys.triggers_of(client), name)
+  redis.call('ZREM', keys.triggers_due(), triggers.member(client, name))
+  redis.call('UNLINK', keys.trigger(client, name))
+  if redis.call('HDEL', keys.triggers_of(client), name) == 0 then return false end
+  local left = redis.call('HINCRBY', keys.triggers_bytes(), client, -bytes)
+  if left <= 0 then redis.call('HDEL', keys.triggers_bytes(), client) end
+  return true
+end
+
+function triggers.remove_all(call, client)
+  for _, name in ipairs(redis.call('HKEYS', call.keys.triggers_of(client))) do triggers.remove(call, client, name) end
+end
+
+return triggers

@@ -1,0 +1,145 @@
+--[[
+Drop records: how many batches and events one script call of autodrop drops of each subscriber, with the events by
+topic.
+
+The records also measure the work of the script call, so that it stops before it has blocked Redis for too long.
+Therefore a large batch takes several script calls; `begun` is the batch whose events this call has not counted
+completely.
+]]
+local batches = include('delivering/batches')
+local drop_notices = include('delivering/drop_notices')
+local drop_records = {}
+
+-- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
+-- The work is checked only between chunks, and a chunk of the largest events can add as much again.
+local MAX_WORK = 1900
+-- The work of making a record, of counting an event, and of each byte of that event, in the units of MAX_WORK.
+local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
+-- Number of events in a chunk, which one LRANGE reads. Twenty of the largest events that the default settings allow
+-- have 1.3 MB.
+local CHUNK = 20
+local MAX_TOPIC_LENGTH = 64
+
+-- Creates the records of what one script call drops. `before` has the arguments of the script, which name the batch
+-- whose events the previous call began to count, if there is one.
+function drop_records.begin(before)
+  return { before = before, work = 0, by_token = {}, list = {} }
+end
+
+-- True if the script call may drop more: it has done less than its maximum of work, and has not left a batch half
+-- counted (`begun`).
+function drop_records.has_room(records)
+  return records.work < MAX_WORK and not records.begun
+end
+
+-- Returns the record of what the script call drops of one subscriber. Creates it if there is none.
+local function record_of(records, token)
+  local sum = records.by_token[token]
+  if not sum then
+    sum = { subscriber = token, batches = 0, events = 0, queued = 0, from_ms = math.huge, to_ms = 0, topics = {} }
+    records.by_token[token] = sum
+    records.list[#records.list + 1] = sum
+    records.work = records.work + WORK_OF.record
+  end
+  return sum
+end
+
+-- Returns the topic of an event, or an empty text if the event cannot be read. An event in an older form (of the Ruby
+-- Routemaster, or of version 1 of our layout) is MessagePack ["e", {o = topic, …}].
+local function topic_of(event)
+  local topic = event:match('^{"id":"[^"]*","topic":"([a-z0-9_]+)"')
+  if topic then return topic end
+  local ok, decoded = pcall(cmsgpack.unpack, event)
+  local fields = ok and type(decoded) == 'table' and decoded[2]
+  topic = type(fields) == 'table' and fields.o
+  if type(topic) ~= 'string' or #topic > MAX_TOPIC_LENGTH or topic:find('[^a-z0-9_]') then return '' end
+  return topic
+end
+
+-- Counts events by topic: adds them to `counts`. The events are the items of a list from position `first` on.
+local function count_events(records, items, first, counts)
+  local bytes = 0
+  for i = first, #items do
+    local topic = topic_of(items[i])
+    counts[topic] = (counts[topic] or 0) + 1
+    bytes = bytes + #items[i]
+  end
+  records.work = records.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
+end
+
+-- Counts the events of a list by topic. `items` are the first HEADER + CHUNK items of the list. Returns the counts
+-- and the length of the list. Returns nothing if the script call has done its maximum of work, so that another call
+-- must continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
+local function count_topics(records, bid, list, items)
+  local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
+  if bid == records.before.begun_bid then
+    at, is_whole = records.before.begun_at, false
+    for _, each in ipairs(records.before.begun_topics) do counts[each.topic] = each.events end
+  else
+    count_events(records, items, batches.HEADER + 1, counts)
+  end
+  while not is_whole do
+    if records.work >= MAX_WORK then
+      records.begun = { bid = bid, at = at, counts = counts }
+      return
+    end
+    local events = redis.call('LRANGE', list, at, at + CHUNK - 1)
+    count_events(records, events, 1, counts)
+    at = at + #events
+    is_whole = #events < CHUNK
+  end
+  return counts, at
+end
+
+-- Adds a batch or dead letter to the drops of its subscriber. `is_queued` is true for a batch. Returns true, the
+-- subscriber's token, and what the delivery log keeps of the batch; the caller then deletes the batch.
+--
+-- If the list is gone, returns only true. If its events are not all counted yet, returns false: the batch must then
+-- stay, and the next script call continues to count.
+function drop_records.note(call, records, bid, list, is_queued)
+  local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
+  local token, created_ms = items[1], items[2]
+  if not token then return true end
+  local counts, length = count_topics(records, bid, list, items)
+  if not counts then return false end
+  local sum, events = record_of(records, token), length - batches.HEADER
+  sum.batches = sum.batches + 1
+  sum.events = sum.events + events
+  if is_queued then sum.queued = sum.queued + events end
+  -- The time of creation is unreadable if the first items of the list are damaged. The present time is then used
+  -- instead. The sweep reports such a batch.
+  local at_ms = tonumber(created_ms) or call.now_ms
+  sum.from_ms = math.min(sum.from_ms, at_ms)
+  sum.to_ms = math.max(sum.to_ms, at_ms)
+  for topic, count in pairs(counts) do sum.topics[topic] = (sum.topics[topic] or 0) + count end
+  return true, token, { created_ms = created_ms, attempts = items[3], events = events, topics = counts }
+end
+
+local function notify(call, sum)
+  local fields = { 'batches', sum.batches, 'events', sum.events, 'from', sum.from_ms, 'to', sum.to_ms }
+  for topic, events in pairs(sum.topics) do
+    fields[#fields + 1] = 'topic:' .. topic
+    fields[#fields + 1] = events
+  end
+  drop_notices.add(call, sum.subscriber, fields)
+end
+
+local function as_list(counts)
+  local list = {}
+  for topic, events in pairs(counts) do list[#list + 1] = { topic = topic, events = events } end
+  return list
+end
+
+-- Adds the drops to the drop notices of their subscribers. Returns two values: a list of what was dropped, with a
+-- record for each subscriber, and the batch whose events the next script call must continue to count. The `bid` of that
+-- batch is nil if there is none.
+function drop_records.finish(call, records)
+  for _, sum in ipairs(records.list) do
+    notify(call, sum)
+    sum.topics = as_list(sum.topics)
+  end
+  local begun = records.begun or { counts = {} }
+  return records.list, { bid = begun.bid, at = begun.at, topics = as_list(begun.counts) }
+end
+
+return drop_records

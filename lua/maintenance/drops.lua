@@ -1,0 +1,87 @@
+--[[
+Dropping: deletes undelivered batches together with their jobs.
+
+A script collects the batches that it drops. `settle` then deletes all of them with a few commands,
+because a command for each batch took twice as long.
+]]
+local batches = include('delivering/batches')
+local delivery_log = include('records/delivery_log')
+local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+local waiting = include('delivering/waiting')
+local drops = {}
+
+-- Returns a table of the jobs that workers hold, with the worker of each job, and the number of these jobs. The batches
+-- of these jobs are being delivered, so they must not be dropped.
+function drops.jobs_held(call)
+  local held, count = {}, 0
+  for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
+    local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), 0)
+    if job then
+      held[job] = worker
+      count = count + 1
+    end
+  end
+  return held, count
+end
+
+-- Creates an empty collection of batches to drop. `dropped` is a set of the UIDs and jobs of these batches. `lists` has
+-- the Redis keys of their lists and histories. `by_token` has, for each subscriber, its batches, their jobs and the
+-- number of their events. `log` collects the records of the batches for the delivery log.
+function drops.collection(log)
+  return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
+end
+
+-- Adds a batch to the collection. `about` describes the batch for the delivery log. `token` and `about` are nil if
+-- the list of the batch is gone, because only the list names the subscriber.
+function drops.add(call, collection, bid, token, about)
+  local job = jobs.delivery_of(bid)
+  collection.dropped[bid], collection.dropped[job] = true, true
+  collection.bids[#collection.bids + 1] = bid
+  collection.jobs[#collection.jobs + 1] = job
+  collection.lists[#collection.lists + 1] = call.keys.batch(bid)
+  collection.lists[#collection.lists + 1] = call.keys.attempts(bid)
+  if not token then return end
+  local of_token = collection.by_token[token] or { bids = {}, jobs = {}, events = 0 }
+  collection.by_token[token] = of_token
+  of_token.bids[#of_token.bids + 1] = bid
+  of_token.jobs[#of_token.jobs + 1] = job
+  of_token.events = of_token.events + about.events
+  delivery_log.add_drop(call, collection.log, bid, token, about)
+end
+
+-- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field `probe`, which has its
+-- trial job (the single job by which a failing subscriber is tried again).
+--
+-- Normally, a waiting job becomes instant when a delivery of the subscriber ends. A dropped job never runs, so a
+-- waiting job becomes instant here for each dropped job that was not waiting itself.
+function drops.settle_lane(call, collection, token, dropped_jobs)
+  local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
+  if waiting_count == #dropped_jobs then return end
+  local trial_job = redis.call('HGET', call.keys.subscriber(token), 'probe')
+  if trial_job and collection.dropped[trial_job] then redis.call('HDEL', call.keys.subscriber(token), 'probe') end
+  waiting.bring_back(call, token, #dropped_jobs - waiting_count)
+end
+
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. Dropped jobs stay in the
+-- list of instant jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
+function drops.settle(call, collection)
+  local keys = call.keys
+  delivery_log.write_drops(call, collection.log)
+  if #collection.bids == 0 then return end
+  redis.call('UNLINK', unpack(collection.lists))
+  open_batches.forget_closed(call, collection.bids)
+  redis.call('ZREM', keys.batches_index(), unpack(collection.bids))
+  redis.call('SREM', keys.jobs_index('main'), unpack(collection.jobs))
+  redis.call('ZREM', keys.jobs_scheduled('main'), unpack(collection.jobs))
+  for token, of_token in pairs(collection.by_token) do
+    redis.call('ZREM', keys.batches_queued(token), unpack(of_token.bids))
+    redis.call('ZREM', keys.batches_retrying(token), unpack(of_token.bids))
+    local open = open_batches.bid_of(call, token)
+    if collection.dropped[open] then open_batches.close(call, token, open) end
+    batches.count_out(call, token, #of_token.bids, of_token.events)
+    drops.settle_lane(call, collection, token, of_token.jobs)
+  end
+end
+
+return drops

@@ -1,0 +1,88 @@
+--[[
+Ruby: what the processes of a Ruby Routemaster leave in this Redis.
+
+A batch that a Ruby process stores after the takeover of a Ruby Routemaster's Redis, under the Ruby kind of key, is a
+*stray*. Adopting the stray makes it a batch of this bus. The gauges need no change, because Ruby processes count their
+events and batches.
+]]
+local batches = include('delivering/batches')
+local jobs = include('delivering/jobs')
+local leases = include('delivering/leases')
+local ruby = {}
+
+function ruby.was_here(call)
+  if call.ruby_was_here == nil then call.ruby_was_here = redis.call('EXISTS', call.keys.taken_over()) == 1 end
+  return call.ruby_was_here
+end
+
+-- Returns the living workers of a Ruby Routemaster, and the time (ms) since any of them last gave a sign of life. The
+-- time is infinite if there are none.
+function ruby.workers(call, lease_ms)
+  local keys, living, silent_ms = call.keys, {}, math.huge
+  local heard = redis.call('HGETALL', keys.workers())
+  for i = 1, #heard, 2 do
+    local worker, ours = heard[i], false
+    if not leases.ran_out(call, heard[i + 1], lease_ms) then
+      for _, set in ipairs({ keys.workers_main(), keys.workers_aux() }) do
+        ours = ours or redis.call('SISMEMBER', set, worker) == 1
+      end
+      if not ours then
+        living[#living + 1] = worker
+        silent_ms = math.min(silent_ms, math.max(0, call.now_ms - heard[i + 1]))
+      end
+    end
+  end
+  return living, silent_ms
+end
+
+-- Returns a UID for a new batch. The batch is made of events that a Ruby process appended under the UID `bid` of
+-- another batch.
+local function new_uid(call, bid)
+  return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
+end
+
+-- Puts a header before a list of events that has none, and makes the list a batch of its own. A Ruby web process
+-- creates such a list if it mistakes an open batch of this bus for one of the Ruby Routemaster. The process then
+-- appends events under the UID of that batch, but under the Ruby kind of key.
+--
+-- Returns the UID of the new batch, its subscriber's token and its time of creation. Returns nothing if the batch of
+-- this bus no longer exists, because only that batch names the subscriber.
+local function add_header(call, bid)
+  local keys = call.keys
+  local token = batches.read_header(keys.batch(bid)) or batches.read_header(keys.dead_letter(bid))
+  if not token then return end
+  local now = string.format('%d', call.now_ms)
+  redis.call('LPUSH', keys.ruby_batch(bid), 0, now, token)
+  redis.call('HINCRBY', keys.gauge_batches(), token, 1)
+  local uid = new_uid(call, bid)
+  redis.call('RENAME', keys.ruby_batch(bid), keys.ruby_batch(uid))
+  return uid, token, now
+end
+
+-- Adopts a stray (a batch that a Ruby process stored after the takeover): it becomes a closed batch of this bus, and
+-- gets a job if it has none. Returns true if the stray was adopted, false if the stray cannot be adopted, and nothing
+-- if there is no stray.
+function ruby.adopt(call, bid)
+  local keys = call.keys
+  if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
+  local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
+  if token then
+    -- The stray (a batch that a Ruby process stored after the takeover) is removed from the current batches, so that
+    -- the Ruby web process opens another batch.
+    redis.call('SREM', keys.batches_current(token), bid)
+  else
+    bid, token, created_ms = add_header(call, bid)
+  end
+  if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
+  -- The number of attempts is reset. The Ruby Routemaster never gives up, so the number may be higher than this bus
+  -- allows.
+  if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
+  redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
+  redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)
+  if attempts and tonumber(attempts) > 0 then batches.note_retry(call, token, bid) end
+  local job = jobs.delivery_of(bid)
+  if redis.call('SADD', keys.jobs_index('main'), job) == 1 then jobs.make_scheduled(call, 'main', job, call.now_ms) end
+  return true
+end
+
+return ruby

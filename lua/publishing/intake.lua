@@ -1,0 +1,204 @@
+--[[
+Intake: decides which publications of one script call are accepted, and which of their events each subscriber gets.
+
+A slice `{ list, first, last }` stands for the events of a list from `first` to `last`, usually in ARGV, so that events
+need not be copied. They are copied only if the events of several publications must form one list. The `owner` of a copy
+is the topic or the subscriber that the copy was made for.
+]]
+local client_quota = include('authentication/client_quota')
+local elsewhere = include('publishing/elsewhere')
+local outboxes = include('publishing/outboxes')
+local intake = {}
+
+-- Creates the working state of a script call, without limits on topics and idempotency keys. Its fields:
+--
+--   topics        the topics read so far, by name
+--   accepted      the topics that got events
+--   run           the collected events of successive publications to one topic; nil if there are none
+--   tokens        the subscribers that get events
+--   slices        the events that each subscriber gets, by token
+--   fingerprints  the fingerprint of each accepted publication, by the digest of its idempotency key
+--   outgoing      the outbox entries for other partitions (outboxes.lua)
+function intake.begin_unlimited()
+  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
+end
+
+-- Creates the working state of one script call, with the limits on topics and idempotency keys in `args`.
+function intake.begin(call, args)
+  local taken, max_keys, window_ms = intake.begin_unlimited(), args.max_client_keys, args.idempotency_window_ms
+  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  taken.max_outbox_bytes = args.max_outbox_bytes
+  taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
+  return taken
+end
+
+local function append(slice, more)
+  local list = slice.list
+  for i = more.first, more.last do list[#list + 1] = more.list[i] end
+  slice.last = #list
+  return slice
+end
+
+local function copy_of(slice, owner)
+  return append({ list = {}, first = 1, owner = owner }, slice)
+end
+
+-- Returns a topic that lives in this partition. It is read once in a script call.
+function intake.topic(call, taken, name)
+  local topic = taken.topics[name]
+  if not topic then
+    local publisher, marks = unpack(redis.call('HMGET', call.keys.topic(name), 'publisher', 'elsewhere'))
+    topic = { name = name, publisher = publisher, elsewhere = elsewhere.read(marks), events = 0 }
+    taken.topics[name] = topic
+  end
+  return topic
+end
+
+-- Returns a topic that lives in another partition, but may have subscribers in this partition.
+function intake.foreign_topic(call, taken, name)
+  local topic = taken.topics[name]
+  if not topic then
+    topic = { name = name, elsewhere = {}, events = 0, is_foreign = true }
+    taken.topics[name] = topic
+  end
+  return topic
+end
+
+local function is_free(topic)
+  return not topic.publisher or topic.publisher == ''
+end
+
+-- Decides whether a client may publish to a topic. If the topic has no publisher, the client would become its owner.
+-- Returns the reason for a refusal, or nothing if the client may publish.
+local function judge_client(call, taken, topic, client)
+  if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
+  local keys = call.keys
+  local is_new = redis.call('SISMEMBER', keys.topics(), topic.name) == 0
+  if is_new and redis.call('SCARD', keys.topics()) >= taken.max_topics then return 'no_room' end
+  if redis.call('SCARD', keys.topics_owned(client)) >= taken.max_client_topics then return 'owns_too_many' end
+end
+
+local function claim(call, topic, client)
+  redis.call('SADD', call.keys.topics_owned(client), topic.name)
+  redis.call('HSET', call.keys.topic(topic.name), 'publisher', client)
+  redis.call('SADD', call.keys.topics(), topic.name)
+  topic.publisher = client
+end
+
+-- Checks the idempotency key of a publication. Returns 'repeated' if the same publication was accepted under this key,
+-- 'key_reused' if a different one was, and 'too_many_keys' if the client may use no new idempotency key now. Returns
+-- nothing in all other cases.
+local function judge_key(call, taken, publication)
+  local digest = publication.digest
+  if not digest then return end
+  local before = taken.fingerprints[digest] or redis.call('GET', call.keys.idempotency(digest))
+  if before then return before == publication.fingerprint and 'repeated' or 'key_reused' end
+  if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
+end
+
+-- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to every subscriber of
+-- the topic, and to the other partitions that have subscribers of it. All subscribers that get their first events in
+-- this script call share one list of events. Each of the others has a list of its own, to which the events are
+-- appended.
+function intake.end_run(taken)
+  local run = taken.run
+  if not run then return end
+  for _, token in ipairs(taken.run_topic.subscribers) do
+    local slice = taken.slices[token]
+    if not slice then
+      taken.slices[token] = run
+      taken.tokens[#taken.tokens + 1] = token
+    elseif slice.owner == token then
+      append(slice, run)
+    else
+      taken.slices[token] = append(copy_of(slice, token), run)
+    end
+  end
+  if #taken.run_topic.elsewhere > 0 then
+    local others = elsewhere.partitions(taken.run_topic.elsewhere)
+    outboxes.add(taken.outgoing, others, 'events', taken.run_topic.name, outboxes.events_of(run))
+  end
+  taken.run = nil
+end
+
+-- Adds a slice of events to those that the subscribers of a topic get in this script call.
+function intake.add(call, taken, topic, events)
+  if not topic.subscribers then
+    topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
+    taken.accepted[#taken.accepted + 1] = topic
+  end
+  topic.events = topic.events + events.last - events.first + 1
+  if taken.run and taken.run_topic == topic then
+    taken.run = append(taken.run.owner and taken.run or copy_of(taken.run, topic), events)
+  else
+    intake.end_run(taken)
+    -- The fields are copied, because the table `events` gets new values for the next publication.
+    taken.run, taken.run_topic = { list = events.list, first = events.first, last = events.last, owner = false }, topic
+  end
+end
+
+-- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be
+-- moved there. Returns nothing otherwise. Each topic is checked once in a script call, because one script call adds
+-- little.
+local function judge_outboxes(call, taken, topic)
+  if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
+  if topic.is_stuck == nil then
+    topic.is_stuck = outboxes.are_full(call, taken.outgoing, topic.elsewhere, taken.max_outbox_bytes)
+  end
+  return topic.is_stuck and 'outbox_full' or nil
+end
+
+-- Decides whether a publication may be accepted. Returns the reason for a refusal, or nothing if the publication may be
+-- accepted. Changes nothing in Redis.
+function intake.judge(call, taken, publication)
+  local topic = intake.topic(call, taken, publication.topic)
+  return judge_key(call, taken, publication)
+    or judge_client(call, taken, topic, publication.client)
+    or judge_outboxes(call, taken, topic)
+end
+
+-- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first topic
+-- that is refused, or nothing if the client may publish to all. Each topic without a publisher counts as a new topic of
+-- the client. Changes nothing in Redis.
+function intake.judge_all(call, taken, client, names)
+  for _, name in ipairs(names) do
+    local reason = intake.judge(call, taken, { topic = name, client = client })
+    if reason then return reason, name end
+    if is_free(intake.topic(call, taken, name)) then
+      taken.max_topics, taken.max_client_topics = taken.max_topics - 1, taken.max_client_topics - 1
+    end
+  end
+end
+
+-- Accepts a publication that `judge` did not refuse. If its topic has no publisher, the client becomes the publisher.
+-- Returns the topic.
+function intake.accept(call, taken, publication)
+  local topic = intake.topic(call, taken, publication.topic)
+  if is_free(topic) then claim(call, topic, publication.client) end
+  if publication.digest then
+    taken.fingerprints[publication.digest] = publication.fingerprint
+    client_quota.take(taken.quota, publication.client)
+  end
+  return topic
+end
+
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events,
+-- in all partitions. The number is 0 if the publication is refused.
+function intake.take(call, taken, publication)
+  local refusal = intake.judge(call, taken, publication)
+  if refusal then return refusal, 0 end
+  local topic = intake.accept(call, taken, publication)
+  intake.add(call, taken, topic, publication.events)
+  return 'accepted', #topic.subscribers + elsewhere.count(topic.elsewhere)
+end
+
+-- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails
+-- before it, the same publications can be sent again under the same idempotency keys.
+function intake.remember(call, taken, window_ms)
+  for digest, fingerprint in pairs(taken.fingerprints) do
+    redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', window_ms)
+  end
+  client_quota.store(taken.quota)
+end
+
+return intake

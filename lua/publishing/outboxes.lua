@@ -1,0 +1,162 @@
+--[[
+Outboxes: the work that other partitions must do for this partition.
+
+The list `outbox` has the entries for all other partitions, in the order in which the partitions must apply them. An
+entry is its number in 16 digits, the numbers of the partitions that must apply it, a colon, and a list in MessagePack,
+such as `00017954000000003,5:` and `{ kind, topic, about }`:
+
+- `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
+- `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;
+- `publish`, a topic and `{ client, join, events }`: the topic lives in the other partition, and a join of this
+  partition publishes the events to it.
+
+If a partition does not apply its entries in time, they are set aside for that partition in the list
+`outbox:{partition}`, so that the others need not wait. Further entries are also set aside until that list is empty,
+which keeps them in order.
+
+The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
+higher. The other partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses
+the last writes of a partition, its next numbers are higher, because they follow the clock.
+]]
+local bulk = include('store/bulk')
+local jobs = include('delivering/jobs')
+local leases = include('delivering/leases')
+local outboxes = {}
+
+local NUMBER_LENGTH = 16
+-- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
+-- memory all that a script reads.
+local READ_AT_ONCE = 8
+-- Pause before entries that a partition did not apply are sent to it again.
+local ASK_AGAIN_MS = 1000
+
+-- Returns the number of an outbox entry, with which the entry begins.
+function outboxes.number_of(entry)
+  return tonumber(entry:sub(1, NUMBER_LENGTH))
+end
+
+-- Reads the work that an outbox entry describes. Returns the kind of work, the topic, and the data that this kind of
+-- work needs.
+function outboxes.work_of(entry)
+  return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
+end
+
+-- Returns the packed form of a job. Without `partition`, it is the job that empties the outbox. With `partition`, it is
+-- the job that moves the entries set aside for that partition. Entries are set aside for a partition that did not apply
+-- them in time.
+local function job_for(partition)
+  return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
+end
+
+-- Returns the first entries of a list, which is an outbox or the entries set aside for a partition. Returns at most
+-- `max_entries` with about `max_bytes` together, but at least one entry, unless the list is empty.
+function outboxes.first_entries(list, max_entries, max_bytes)
+  local entries, bytes = {}, 0
+  while #entries < max_entries do
+    local read = redis.call('LRANGE', list, #entries, math.min(#entries + READ_AT_ONCE, max_entries) - 1)
+    if #read == 0 then return entries end
+    for _, entry in ipairs(read) do
+      bytes = bytes + #entry
+      if #entries > 0 and bytes > max_bytes then return entries end
+      entries[#entries + 1] = entry
+    end
+  end
+  return entries
+end
+
+-- Deletes the job that empties the outbox. With `partition`, deletes instead the job that moves the entries set aside
+-- for that partition. Returns false if the worker does not hold the job.
+function outboxes.end_job(call, partition, worker, lease, lease_ms)
+  local job = job_for(partition)
+  if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
+  redis.call('SREM', call.keys.jobs_index('aux'), job)
+  return true
+end
+
+-- Creates an empty collection for the work that one script call has for other partitions.
+function outboxes.begin()
+  return { work = {} }
+end
+
+-- Reads the number of the last entry in the outbox, and the bytes of all its entries. Reads them once in a script
+-- call.
+local function read_state(call, outgoing)
+  if outgoing.last then return end
+  local last, bytes = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes'))
+  outgoing.last, outgoing.bytes = tonumber(last) or 0, tonumber(bytes) or 0
+end
+
+-- Adds a piece of work (its kind, the topic, and further data) to the collection. `partitions` has the numbers of the
+-- partitions that must do it, as one text, separated by commas.
+function outboxes.add(outgoing, partitions, kind, topic, about)
+  outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
+end
+
+-- Returns a list with the events of a slice. A slice is a part of a longer list, given by its first and last position.
+function outboxes.events_of(slice)
+  local events = {}
+  for i = slice.first, slice.last do events[#events + 1] = slice.list[i] end
+  return events
+end
+
+-- Appends the collected work of a script call to the outbox. Queues the job that empties the outbox, unless that job
+-- is queued already.
+function outboxes.store(call, outgoing)
+  if #outgoing.work == 0 then return end
+  read_state(call, outgoing)
+  local keys, entries = call.keys, {}
+  local number, bytes = math.max(outgoing.last, call.now_us - 1), outgoing.bytes
+  for i, piece in ipairs(outgoing.work) do
+    number = number + 1
+    entries[i] = string.format('%016d%s:', number, piece[1]) .. cmsgpack.pack(piece[2])
+    bytes = bytes + #entries[i]
+  end
+  bulk.command('RPUSH', keys.outbox(), entries)
+  redis.call('HSET', keys.outboxes_sent(), 'last', string.format('%d', number), 'bytes', string.format('%d', bytes))
+  local job = job_for()
+  if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
+end
+
+-- Returns a table with the bytes of the entries that are set aside for each partition. Partitions for which nothing is
+-- set aside are not in it.
+local function bytes_aside(call)
+  local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
+  for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
+  return aside
+end
+
+-- True if outbox entries of `max_bytes` or more wait for one of the partitions that have subscribers of a topic. Each
+-- of the topic's `marks` names such a partition.
+function outboxes.are_full(call, outgoing, marks, max_bytes)
+  read_state(call, outgoing)
+  outgoing.aside = outgoing.aside or bytes_aside(call)
+  for _, mark in ipairs(marks) do
+    if outgoing.bytes + (outgoing.aside[mark.partition] or 0) >= max_bytes then return true end
+  end
+  return false
+end
+
+-- Sets outbox entries aside for the partitions in the list `late`, which did not apply the entries in time. Copies each
+-- entry to a list for each of these partitions, and schedules the jobs that move these lists later.
+function outboxes.set_aside(call, entries, late)
+  local keys, lists = call.keys, {}
+  for _, partition in ipairs(late) do lists[partition] = {} end
+  for _, entry in ipairs(entries) do
+    local partitions = entry:sub(NUMBER_LENGTH + 1, entry:find(':', NUMBER_LENGTH + 1, true) - 1)
+    for partition in partitions:gmatch('%d+') do
+      local list = lists[partition]
+      if list then list[#list + 1] = entry end
+    end
+  end
+  for partition, list in pairs(lists) do
+    local bytes, job = 0, job_for(partition)
+    for _, entry in ipairs(list) do bytes = bytes + #entry end
+    bulk.command('RPUSH', keys.outbox_aside(partition), list)
+    if bytes > 0 then redis.call('HINCRBY', keys.outboxes_bytes(), partition, bytes) end
+    if bytes > 0 and redis.call('SADD', keys.jobs_index('aux'), job) == 1 then
+      jobs.make_scheduled(call, 'aux', job, call.now_ms + ASK_AGAIN_MS)
+    end
+  end
+end
+
+return outboxes

@@ -1,0 +1,107 @@
+--[[
+Storing: appends the events that an intake has accepted to the batches of their subscribers.
+]]
+local batches = include('delivering/batches')
+local bulk = include('store/bulk')
+local calls = include('store/calls')
+local open_batches = include('delivering/open_batches')
+local opening = include('publishing/opening')
+local outboxes = include('publishing/outboxes')
+local storing = {}
+
+-- Appends as many events to an open batch as fit. Returns two values: the number of appended events, and the new length
+-- of the batch's list. A length of 0 means that the list no longer exists, so that nothing was appended.
+local function fill(batch, max, list, first, last)
+  -- An open batch always has room for one more event, so its length need not be read first.
+  if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
+  local length = redis.call('LLEN', batch)
+  if length == 0 then return 0, 0 end
+  local taken = math.max(0, math.min(last - first + 1, max + batches.HEADER - length))
+  for from = first, first + taken - 1, bulk.MAX_VALUES do
+    redis.call('RPUSH', batch, unpack(list, from, math.min(from + bulk.MAX_VALUES, first + taken) - 1))
+  end
+  return taken, length + taken
+end
+
+-- Subtracts the bytes of new events from the room (the bytes that still fit) of the open batches whose bytes are
+-- counted. Returns, by subscriber, the room that is left in each of these batches.
+local function take_room(call, taken, entries)
+  local tokens, bids, bytes = {}, {}, {}
+  for i, token in ipairs(taken.tokens) do
+    local entry, slice = entries[i], taken.slices[token]
+    if entry and open_batches.counts_bytes(entry, slice, slice.first) then
+      tokens[#tokens + 1] = token
+      bids[#tokens] = open_batches.read_entry(entry)
+      bytes[#tokens] = open_batches.bytes_of(slice, slice.first)
+    end
+  end
+  return open_batches.take_room(call, tokens, bids, bytes)
+end
+
+-- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the entry
+-- of the open batch in the hash `batches:open`, or false. `room` is the number of bytes that the open batch has left
+-- after these events, or nil if its bytes are not counted. If `room` is negative, the open batch is closed without
+-- the events.
+local function append(call, opened, token, entry, room, slice)
+  local list, first, last = slice.list, slice.first, slice.last
+  if entry and room and room < 0 then
+    open_batches.close_full(call, token, (open_batches.read_entry(entry)))
+  elseif entry then
+    local bid, max = open_batches.read_entry(entry)
+    local taken, length = fill(call.keys.batch(bid), max, list, first, last)
+    if length == 0 then
+      -- The list of the open batch no longer exists. So its entry is removed, and a new batch is opened below.
+      open_batches.close(call, token, bid)
+      taken = 0
+    elseif length - batches.HEADER >= max or room == 0 then
+      open_batches.close_full(call, token, bid)
+    end
+    first = first + taken
+  end
+  if first <= last then opening.open(call, opened, token, slice, first) end
+end
+
+-- Appends the events of each subscriber, beginning with the subscriber at position `first`. Sets `counts[i]` to the
+-- number of events of subscriber i. An error at one subscriber is thrown, and `counts` then ends before that
+-- subscriber.
+local function append_from(call, opened, taken, entries, rooms, counts, first)
+  for i = first, #taken.tokens do
+    local token = taken.tokens[i]
+    local slice = taken.slices[token]
+    append(call, opened, token, entries[i], rooms[token], slice)
+    counts[i] = slice.last - slice.first + 1
+  end
+end
+
+-- Stores the accepted events in batches of their subscribers, and in the outboxes to other partitions. Counts them
+-- for the topics of this partition. An error at one subscriber, such as a key of the wrong type, does not keep the
+-- others from getting their events; the error is kept in `call.failure`.
+function storing.store(call, uid_seed, taken)
+  for _, topic in ipairs(taken.accepted) do
+    if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
+  end
+  outboxes.store(call, taken.outgoing)
+  if #taken.tokens == 0 then return end
+  local opened, counts = opening.begin(uid_seed), {}
+  local entries = bulk.get_fields(call.keys.batches_open(), taken.tokens)
+  local rooms = calls.try(call, take_room, taken, entries) or {}
+  while #counts < #taken.tokens do
+    calls.try(call, append_from, opened, taken, entries, rooms, counts, #counts + 1)
+    if #counts < #taken.tokens then counts[#counts + 1] = 0 end
+  end
+  -- `enter` is called even after an error, because the batches that were opened so far need their jobs.
+  opening.enter(call, opened)
+  bulk.add_to_gauge(call.keys.gauge_events(), taken.tokens, counts)
+end
+
+-- Returns the number of stored events of each topic, with the tokens of its subscribers. The tokens are one text with
+-- a token on each line, which costs Redis less than a list.
+function storing.added(taken)
+  local added = {}
+  for i, topic in ipairs(taken.accepted) do
+    added[i] = { events = topic.events, subscribers = table.concat(topic.subscribers, '\n') }
+  end
+  return added
+end
+
+return storing

@@ -1,0 +1,244 @@
+--[[
+Delivery log: keeps a record of each batch that has ended, for a while. A subscriber has two logs, one of taken
+batches and one of dropped ones. A log is a list of UID, record, UID, record, …, the newest at the end.
+
+A record is the items of a JSON array, without the brackets. Both kinds begin with the time of the end (µs), by which
+they are listed, the time at which the batch was closed (ms; 0 if that was the time of creation), the time of creation
+(ms), the number of events, the number of attempts, and the events by topic, which are `null` if counting them would
+cost too much. There follow
+
+  taken    the bytes of the delivery; time (ms), status and duration (ms) of the last attempt
+  dropped  the reason
+
+and, if attempts failed, the time of the first one (ms) and a list of the last ones.
+
+The hash `deliveries:total` bounds all logs together. When they are full, the longest log loses its oldest records,
+so a busy subscriber does not push out the records of others. Records are counted in whole UNITs (16), so that most
+script calls write nothing but the log itself. Counting each record took three times as long.
+
+The *trail* of an ending (`deliveries:trail:{ending}`) tells which logs were written when. It is a list, the newest
+entry at the end. When a script call appends records, the trail gets an entry for each log that the call appends to: the
+time of the script call (µs), a newline and the token of the subscriber. The records of a script call are newer than the
+entries of that call, and older than the next entries. Listings of all subscribers follow the trail
+(delivery_trail.lua).
+]]
+local bulk = include('store/bulk')
+local open_batches = include('delivering/open_batches')
+local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
+
+local UNIT = 16
+-- When all logs together are full, LUMP records of the longest log are removed at a time, and at most MAX_REMOVED in
+-- one script call. This maximum matters after an operator has lowered the limit, because many records must then be
+-- removed.
+local LUMP, MAX_REMOVED = 64, 1024
+-- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
+-- subscriber, which could otherwise take more memory than the rest of the record.
+local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
+-- Maximum bytes of the JSON with the number of events by topic. If the JSON is longer, the record has `null` in its
+-- place.
+local MAX_TOPICS_BYTES = 256
+-- Time for which a record is shown: a day.
+delivery_log.KEPT_MS = 86400000
+
+-- Returns the number that `deliveries:logs` stores for a log with this number of records: rounded down to whole UNITs
+-- of records, so that it need not be written again for each new record. Returns nil for an empty log, because
+-- `deliveries:logs` does not list empty logs.
+function delivery_log.counted(records)
+  if records > 0 then return records - records % UNIT end
+end
+
+-- Returns the key of the list that holds a log.
+function delivery_log.list_of(call, ending, token)
+  return ending == 'taken' and call.keys.deliveries_taken(token) or call.keys.deliveries_dropped(token)
+end
+
+-- Returns the name of a log, under which `deliveries:logs` lists it.
+function delivery_log.name_of(ending, token)
+  return ending .. ' ' .. token
+end
+
+-- Returns the two parts of a log's name: the way in which its batches ended ('taken' or 'dropped'), and the
+-- subscriber.
+function delivery_log.read_name(name)
+  local space = name:find(' ', 1, true)
+  return name:sub(1, space - 1), name:sub(space + 1)
+end
+
+-- Returns the names of the logs of these subscribers. Some of these logs may be empty. If `tokens` is empty, returns
+-- the names of the logs of all subscribers.
+function delivery_log.names(call, tokens)
+  if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
+  local names = {}
+  for _, token in ipairs(tokens) do
+    for _, ending in ipairs(delivery_log.ENDINGS) do names[#names + 1] = delivery_log.name_of(ending, token) end
+  end
+  return names
+end
+
+-- Returns the number of records in a log.
+function delivery_log.length(call, ending, token)
+  return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
+end
+
+-- Stores the number of records in a log, rounded down to whole UNITs, and adds the change to the total of all logs.
+-- `counted` is the number stored before. Returns the new total of all logs.
+function delivery_log.count(call, name, records, counted)
+  local now_counted = delivery_log.counted(records)
+  if now_counted then
+    redis.call('ZADD', call.keys.deliveries_logs(), now_counted, name)
+  else
+    redis.call('ZREM', call.keys.deliveries_logs(), name)
+  end
+  return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
+end
+
+-- Removes the `removed` oldest records of a log. `counted` is the number of records stored before. Returns the new
+-- total of all logs.
+function delivery_log.cut(call, name, counted, removed)
+  local ending, token = delivery_log.read_name(name)
+  redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
+  return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
+end
+
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED
+-- records are removed. The stored number of each log is rounded down, so it may be up to UNIT - 1 too low. Therefore
+-- `uncounted` has UNIT - 1 records for each log, and is added to the total.
+local function shrink(call, total, max)
+  local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
+  while total + uncounted > max and removed < MAX_REMOVED do
+    local name, counted = unpack(redis.call('ZRANGE', call.keys.deliveries_logs(), 0, 0, 'REV', 'WITHSCORES'))
+    counted = tonumber(counted) or 0
+    if counted == 0 then return end
+    local lump = math.min(LUMP, counted)
+    total = delivery_log.cut(call, name, counted, lump)
+    removed = removed + lump
+  end
+end
+
+-- Appends records to a log. `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of records
+-- in all logs; 0 means that nothing is kept. The subscriber must exist: the logs of a subscriber that has left already
+-- would never be removed.
+function delivery_log.append(call, ending, token, entries, max)
+  if #entries == 0 or max == 0 then return end
+  local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
+  local counted = delivery_log.counted(records - #entries / 2)
+  if counted == delivery_log.counted(records) then return end
+  shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
+end
+
+-- Notes in a trail that this script call has appended records to the logs of these subscribers, with one entry for
+-- each. A trail is the list that tells which logs were written when. Each `ending` ('taken' or 'dropped') has its own
+-- trail. A listing of all subscribers learns from the trail which logs it must read. The trail keeps the last `max`
+-- entries, because all logs together have at most as many records.
+function delivery_log.follow(call, ending, tokens, max)
+  if #tokens == 0 or max == 0 then return end
+  local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
+  for i, token in ipairs(tokens) do entries[i] = at .. token end
+  local length = bulk.command('RPUSH', trail, entries)
+  if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
+end
+
+-- Returns the number of entries of a trail that are older than the time `place` (ms). A trail is the list that tells
+-- which logs were written when. Its entries are sorted by time, so the search halves the range at each step.
+function delivery_log.trail_position(call, ending, place)
+  local trail = call.keys.deliveries_trail(ending)
+  local low, high = 0, redis.call('LLEN', trail) + 1
+  if place == math.huge then return high - 1 end
+  while high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    if delivery_log.time_of(redis.call('LINDEX', trail, middle - 1)) < place then low = middle else high = middle end
+  end
+  return low
+end
+
+-- Removes a log.
+function delivery_log.remove(call, ending, token)
+  local name = delivery_log.name_of(ending, token)
+  local counted = redis.call('ZSCORE', call.keys.deliveries_logs(), name)
+  redis.call('UNLINK', delivery_log.list_of(call, ending, token))
+  if counted then delivery_log.count(call, name, 0, tonumber(counted)) end
+end
+
+-- Returns the last part of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the
+-- last failed attempts. Returns an empty text if no attempt failed.
+function delivery_log.failures(call, bid)
+  local attempts = call.keys.attempts(bid)
+  local first = redis.call('LINDEX', attempts, 0)
+  if not first then return '' end
+  local last, kept, bytes = redis.call('LRANGE', attempts, -MAX_ATTEMPTS, -1), {}, 0
+  for i = #last, 1, -1 do
+    bytes = bytes + #last[i]
+    if bytes > MAX_ATTEMPTS_BYTES then break end
+    table.insert(kept, 1, last[i])
+  end
+  return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
+end
+
+-- Completes a record: puts the present time in front of it, and then `closed_ms` (text; 0 if it is missing). The
+-- records of one script call get times 1 µs apart. Making a record takes longer than 1 µs, so the times of the next
+-- script call are later. So no two records have the same time.
+function delivery_log.ended_now(call, closed_ms, record)
+  call.records_made = (call.records_made or 0) + 1
+  return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
+end
+
+-- Returns the time at which the batch of a record ended, or at which an entry of a trail (the list that tells which
+-- logs were written when) was made. The time is in ms, with three decimals.
+function delivery_log.time_of(text)
+  return (tonumber(text:sub(1, 16)) or 0) / 1000
+end
+
+local function topics_text(topics)
+  if not topics then return 'null' end
+  local counts = {}
+  for topic, events in pairs(topics) do counts[#counts + 1] = string.format('"%s":%d', topic, events) end
+  local text = '{' .. table.concat(counts, ',') .. '}'
+  return #text <= MAX_TOPICS_BYTES and text or 'null'
+end
+
+-- Returns an empty collection for the records of batches that the caller drops. `reason` says why they are dropped. If
+-- `max` is 0, the delivery log is off, and nothing is collected.
+function delivery_log.drops(reason, max)
+  return { reason = reason, max = max, by_token = {}, open_of = {} }
+end
+
+-- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the batch
+-- is still open. Returns false if the batch was never open, because its first events filled it. One script call looks
+-- up the open batch of each subscriber only once. It also asks Redis only once whether any time of closing is stored.
+local function closed_ms_of(call, records, bid, token)
+  local open_of = records.open_of
+  if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
+  if open_of[token] == bid then return string.format('%d', call.now_ms) end
+  if records.has_no_closed == nil then records.has_no_closed = open_batches.has_no_closed(call) end
+  return not records.has_no_closed and open_batches.closed_ms(call, bid)
+end
+
+-- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` in the form in
+-- which the header of the batch has them. It also has the number of `events`, and may have `topics`, the number of
+-- events by topic.
+function delivery_log.add_drop(call, records, bid, token, about)
+  if records.max == 0 then return end
+  local entries = records.by_token[token] or {}
+  records.by_token[token] = entries
+  entries[#entries + 1] = bid
+  local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
+  -- A damaged header may have texts that are not numbers. In that case the record gets 0.
+  entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
+    '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
+    topics_text(about.topics), records.reason, failures
+  ))
+end
+
+-- Stores the collected records. Records of subscribers that no longer exist are left out.
+function delivery_log.write_drops(call, records)
+  local tokens = {}
+  for token, entries in pairs(records.by_token) do
+    if redis.call('EXISTS', call.keys.subscriber(token)) == 1 then
+      delivery_log.append(call, 'dropped', token, entries, records.max)
+      tokens[#tokens + 1] = token
+    end
+  end
+  delivery_log.follow(call, 'dropped', tokens, records.max)
+end
+
+return delivery_log

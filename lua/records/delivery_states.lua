@@ -1,0 +1,126 @@
+--[[
+Delivery states: the state of a batch that still exists. It is the first of these that fits:
+
+  in_flight  a worker holds its job
+  open       it takes further events
+  paused     its subscriber is paused
+  retrying   it was attempted before
+  ready      otherwise
+
+A dead letter is `dead`. A batch that has ended is in the delivery log (delivery_log.lua), as `taken` or `dropped`.
+]]
+local batches = include('delivering/batches')
+local jobs = include('delivering/jobs')
+local open_batches = include('delivering/open_batches')
+local delivery_states = {}
+
+-- Creates an empty cache for one script call. `workers` gets the workers that deliver to each subscriber. The other
+-- tables have an entry for each subscriber: the jobs that these workers hold (`held`), the open batch (`open`), and
+-- whether the subscriber is paused (`paused`).
+function delivery_states.begin()
+  return { workers = nil, held = {}, open = {}, paused = {} }
+end
+
+local function workers_by_token(call, seen)
+  if seen.workers then return seen.workers end
+  local lanes = redis.call('HGETALL', call.keys.lanes_held())
+  seen.workers = {}
+  for i = 1, #lanes, 2 do
+    local workers = seen.workers[lanes[i + 1]] or {}
+    seen.workers[lanes[i + 1]] = workers
+    workers[#workers + 1] = lanes[i]
+  end
+  return seen.workers
+end
+
+-- Returns the jobs of a subscriber that are in flight: a table that maps each job to the worker that holds it.
+local function held_of(call, seen, token)
+  local held = seen.held[token]
+  if held then return held end
+  held = {}
+  seen.held[token] = held
+  for _, worker in ipairs(workers_by_token(call, seen)[token] or {}) do
+    local job = redis.call('LINDEX', call.keys.jobs_pending('main', worker), '0')
+    if job then held[job] = worker end
+  end
+  return held
+end
+
+-- Returns the worker that holds the job of a batch. Returns nothing if no worker holds it.
+local function holder_of(call, seen, bid, token)
+  return held_of(call, seen, token)[jobs.delivery_of(bid)]
+end
+
+-- Returns the batches that workers hold: those of the subscribers in `tokens`, or of all subscribers.
+function delivery_states.in_flight(call, seen, tokens)
+  local bids = {}
+  local function add(token)
+    for job in pairs(held_of(call, seen, token)) do bids[#bids + 1] = jobs.batch_of(job) end
+  end
+  for _, token in ipairs(tokens) do add(token) end
+  if #tokens == 0 then
+    for token in pairs(workers_by_token(call, seen)) do add(token) end
+  end
+  return bids
+end
+
+function delivery_states.is_paused(call, seen, token)
+  if seen.paused[token] == nil then
+    seen.paused[token] = redis.call('HEXISTS', call.keys.subscriber(token), 'paused_at') == 1
+  end
+  return seen.paused[token]
+end
+
+local function is_open(call, seen, token, bid)
+  if seen.open[token] == nil then seen.open[token] = open_batches.bid_of(call, token) or '' end
+  return seen.open[token] == bid
+end
+
+-- Returns the state of a batch. `attempts` is the number in its header, as text.
+local function state_of(call, seen, bid, token, attempts)
+  if holder_of(call, seen, bid, token) then return 'in_flight' end
+  if is_open(call, seen, token, bid) then return 'open' end
+  if delivery_states.is_paused(call, seen, token) then return 'paused' end
+  return attempts == '0' and 'ready' or 'retrying'
+end
+
+-- Returns a batch with its state. Returns nothing if the batch does not exist.
+function delivery_states.batch(call, seen, bid)
+  local token, created_ms, attempts = batches.read_header(call.keys.batch(bid))
+  if not token then return end
+  return {
+    id = bid, subscriber = token, state = state_of(call, seen, bid, token, attempts),
+    created_ms = tonumber(created_ms), attempts = tonumber(attempts),
+  }
+end
+
+-- Returns a dead letter as a listing shows it, or nothing if it does not exist.
+function delivery_states.dead_letter(call, bid)
+  local token, created_ms, attempts = batches.read_header(call.keys.dead_letter(bid))
+  if not token then return end
+  return {
+    id = bid, subscriber = token, state = 'dead', created_ms = tonumber(created_ms), attempts = tonumber(attempts),
+  }
+end
+
+-- Adds to a batch or dead letter the other fields that a listing shows: the number of events, when it was closed (if it
+-- was ever open), when the present attempt began, why and when the batch died, the first failed attempt, and up to
+-- `max_attempts` of the last ones.
+function delivery_states.describe(call, seen, entry, max_attempts)
+  local keys, bid = call.keys, entry.id
+  local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)
+  entry.events = redis.call('LLEN', list) - batches.HEADER
+  entry.closed_ms = tonumber(open_batches.closed_ms(call, bid) or nil)
+  local worker = entry.state == 'in_flight' and holder_of(call, seen, bid, entry.subscriber)
+  local lease = worker and redis.call('HGET', keys.leases(), worker)
+  entry.held_ms = lease and math.floor(lease / 1000) or nil
+  if entry.state == 'dead' then
+    local reason, died_ms = unpack(redis.call('HMGET', keys.dead_letter_about(bid), 'reason', 'died_at'))
+    entry.reason, entry.died_ms = reason or nil, tonumber(died_ms)
+  end
+  entry.first_attempt = redis.call('LINDEX', keys.attempts(bid), 0) or nil
+  entry.last_attempts = entry.first_attempt and redis.call('LRANGE', keys.attempts(bid), -max_attempts, -1) or {}
+  return entry
+end
+
+return delivery_states

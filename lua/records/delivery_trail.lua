@@ -1,0 +1,134 @@
+--[[
+Delivery trail: leads a listing of all subscribers through their logs, the newest record first. The listing reads only
+logs that have records of its page, however many logs there are.
+
+There is one trail of taken batches and one of dropped ones (delivery_log.follow). The entries of a trail with the same
+time name the logs that one script call has written. A log may have lost these records since. The oldest entries of a
+trail may be missing, because a trail keeps a limited number of entries, and may be deleted at any time. So for the
+oldest time in a trail, some entries may be missing too. The records of that time and older ones are found by looking
+into all logs.
+]]
+local delivery_log = include('records/delivery_log')
+local delivery_sources = include('records/delivery_sources')
+local merging = include('records/merging')
+local delivery_trail = {}
+
+-- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
+-- that tells which delivery logs were written when.
+local MIN_CHUNK, MAX_CHUNK = 16, 128
+-- The id that a listing returns if it stops between two records. No id is smaller than this text, and a listing has
+-- smaller ids later. So this text comes after all ids with the same time, and the next page begins with the next older
+-- record.
+local BEFORE_ALL_IDS = ('-'):rep(20)
+
+-- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
+-- than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') selects the trail.
+local function read_entries(call, ending, place)
+  local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
+  local position = delivery_log.trail_position(call, ending, place)
+  return function()
+    if at == 0 then
+      if position == 0 then return end
+      local first = math.max(1, position - size + 1)
+      chunk = redis.call('LRANGE', trail, first - 1, position - 1)
+      at, position, size = #chunk, first - 1, math.min(MAX_CHUNK, 4 * size)
+    end
+    at = at - 1
+    return chunk[at + 1]
+  end
+end
+
+-- Returns an iterator over the script calls that a trail names, the newest first. For each call, it returns the time
+-- (`place`, ms) and the subscribers whose logs the call has written (`tokens`). The oldest script call is left out,
+-- because some of its entries may be missing.
+local function read_calls(call, ending, place)
+  local next_entry = read_entries(call, ending, place)
+  local entry = next_entry()
+  return function()
+    if not entry then return end
+    local its_place, tokens = delivery_log.time_of(entry), {}
+    while entry and delivery_log.time_of(entry) == its_place do
+      tokens[#tokens + 1] = entry:match('\n(.+)')
+      entry = next_entry()
+    end
+    if entry then return { place = its_place, tokens = tokens } end
+  end
+end
+
+-- Returns a delivery log that the listing is reading: an iterator over its records, and the next record (`next`), which
+-- was already taken from the iterator.
+local function log_of(reader, token)
+  local log = reader.logs[token]
+  if not log then
+    local source = delivery_sources.log(reader.call, reader.listing, reader.ending, token)
+    log = source and { read = source:open() } or {}
+    log.next = log.read and log.read()
+    reader.logs[token] = log
+  end
+  return log
+end
+
+-- Returns the records that one script call has written, the newest last. `written` is the script call as `read_calls`
+-- returns it. Records that no longer exist, or are outside the bounds of the listing, are left out.
+local function records_of(reader, written)
+  local records = {}
+  for _, token in ipairs(written.tokens) do
+    local log = log_of(reader, token)
+    while log.next and log.next.place > written.place do
+      records[#records + 1] = log.next
+      log.next = log.read()
+    end
+  end
+  if #records > 1 then table.sort(records, function(one, other) return one.place < other.place end) end
+  return records
+end
+
+-- Returns an iterator over the records of all logs, the newest first. It begins at the time `place` (ms) and goes back
+-- in time.
+local function read_all_logs(reader, place)
+  local call, ending, sources = reader.call, reader.ending, {}
+  for _, name in ipairs(delivery_log.names(call, {})) do
+    local its_ending, token = delivery_log.read_name(name)
+    if its_ending == ending then
+      sources[#sources + 1] = delivery_sources.log(call, reader.listing, ending, token, place)
+    end
+  end
+  return merging.merged(sources)
+end
+
+-- Returns an iterator over the records of a source, the newest first. Reads the newer records by the trail, which tells
+-- which logs were written when. Reads the records that are older than the trail from all logs.
+local function read_trail(reader)
+  local listing = reader.listing
+  local records, place, rest = {}, listing.newest_record, nil
+  local next_call = read_calls(reader.call, reader.ending, place)
+  return function()
+    while #records == 0 do
+      if rest then return rest() end
+      local written = place >= listing.oldest_record and next_call()
+      if written then
+        place = written.place
+        records = records_of(reader, written)
+        if #records == 0 then
+          if listing.looked >= listing.max_looked then return { place = place, id = BEFORE_ALL_IDS, stopped = true } end
+          listing.looked = listing.looked + 1
+        end
+      elseif place < listing.oldest_record then
+        return
+      else
+        rest = read_all_logs(reader, place)
+      end
+    end
+    return table.remove(records)
+  end
+end
+
+-- Returns a source of a listing: the records of all batches that ended in one way (`ending` is 'taken' or 'dropped').
+-- The listing opens its sources by the time of their first record (`place`), the newest first. This time is not known
+-- before the logs are read. It is set to infinity, so that the listing opens this source first.
+function delivery_trail.source(call, listing, ending)
+  listing.sources = listing.sources + 1
+  return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }
+end
+
+return delivery_trail

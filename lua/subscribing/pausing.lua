@@ -1,0 +1,51 @@
+--[[
+Pausing: while a subscriber is paused (`paused_at` in its hash), nothing is delivered to it and all of its jobs wait.
+
+`paused_by` is `operator` or `subscriber`. It is missing if the subscriber was paused because its callback answered 410
+(Gone).
+]]
+local subscribers = include('delivering/subscribers')
+local waiting = include('delivering/waiting')
+local pausing = {}
+
+-- Ranks of the causes of a pause. A new cause replaces the present one only if its rank is higher.
+local RANKS = { callback_gone = 1, subscriber = 2, operator = 3 }
+
+-- Returns who has paused the subscriber, or nothing if it is not paused.
+function pausing.paused_by(call, token)
+  local paused_at, by = unpack(redis.call('HMGET', call.keys.subscriber(token), 'paused_at', 'paused_by'))
+  if paused_at then return by or 'callback_gone' end
+end
+
+-- Pauses a subscriber. If it is paused already, `paused_at` keeps the time of the first pause. Returns true if it was
+-- not paused before.
+function pausing.pause(call, token, by)
+  local subscriber, before = call.keys.subscriber(token), pausing.paused_by(call, token)
+  if before and RANKS[before] >= RANKS[by] then return end
+  redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
+  if by == 'callback_gone' then
+    -- The field `paused_by` may be left over from an earlier pause. Earlier releases did not delete it at the end of
+    -- a pause.
+    redis.call('HDEL', subscriber, 'paused_by')
+  else
+    redis.call('HSET', subscriber, 'paused_by', by)
+  end
+  return not before
+end
+
+-- Ends a pause, no matter who has paused the subscriber. Returns true if the subscriber was paused.
+function pausing.lift(call, token)
+  return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
+end
+
+-- Tries a subscriber at once, even if it is held back after a failure. Its trial job (the single job by which a failing
+-- subscriber is tried again) runs, and up to `max` of its waiting jobs become instant.
+function pausing.try_at_once(call, token, max)
+  local subscriber = call.keys.subscriber(token)
+  redis.call('HDEL', subscriber, 'throttled_until')
+  local trial_job = redis.call('HGET', subscriber, 'probe')
+  if trial_job then subscribers.release_trial_job(call, token, trial_job) end
+  waiting.bring_back(call, token, max)
+end
+
+return pausing
