@@ -72,7 +72,7 @@ export interface Answer {
 }
 
 /** What the error page of a route needs to know about the call that failed. */
-export interface PageCall {
+export interface FailedCall {
   caller: Caller | undefined;
   path: string;
   headers: IncomingHttpHeaders;
@@ -115,7 +115,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    * Present if the route is a page of the console, which a person calls with a session instead of credentials. If a
    * call fails, this function makes the page that shows the error. `call.caller` is undefined if nobody is logged in.
    */
-  page?: (error: BusError, call: PageCall) => Answer;
+  page?: (error: BusError, call: FailedCall) => Answer;
   /** The schema of a form's fields. `form_token` is not among them, because it is checked before. */
   form?: Input<Body>;
   answers: A;

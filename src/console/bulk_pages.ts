@@ -124,13 +124,13 @@ export function headline({ act, state, matched, done }: Bulk): string {
   return `${did} ${exactly(done)}${state === 'cancelled' ? `, then stopped` : ''}`;
 }
 
-function shown(bulk: Bulk, visit: PageCall | false): Html {
+function shown(bulk: Bulk, call: PageCall | false): Html {
   return html`<h1>${headline(bulk)}</h1>
 <p>${filterOf(bulk)}</p>
 ${bulk.state === 'running' && progress(bulk)}
 ${bulk.state === 'counting' && html`<p class="hint">Nothing is changed before you confirm. If this number stands still, no worker runs.</p>`}
 ${isOver(bulk) && outcome(bulk)}
-${visit && html`<div class="acts">${acts(bulk, visit)}</div>`}`;
+${call && html`<div class="acts">${acts(bulk, call)}</div>`}`;
 }
 
 function filterOf({ queues, reason, fromMs, untilMs }: Bulk): Content {
@@ -163,10 +163,10 @@ function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk
   }${gone > 0 && `${exactly(gone)} of those that were counted were not touched.`}</p>`;
 }
 
-function acts({ id, act, state, matched }: Bulk, visit: PageCall): Content {
+function acts({ id, act, state, matched }: Bulk, call: PageCall): Content {
   const content = html`<input type="hidden" name="id" value="${id}">`;
   const [does] = VERBS[act];
-  const stop = form(visit, {
+  const stop = form(call, {
     action: `${BULK_PATH}/cancel`,
     does: state === 'running' ? 'Stop' : 'Cancel',
     content,
@@ -174,7 +174,7 @@ function acts({ id, act, state, matched }: Bulk, visit: PageCall): Content {
   if (state === 'running' || state === 'counting') return stop;
   if (state !== 'counted' || matched === 0) return undefined;
   return [
-    form(visit, {
+    form(call, {
       ...{ action: `${BULK_PATH}/confirm`, does: `${does} ${exactly(matched)}`, content },
       isDangerous: act === 'purge',
     }),

@@ -4,7 +4,7 @@ import { gzip } from 'node:zlib';
 import type { Caller, Role } from '../caller.ts';
 import { type BusError, ERRORS } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, type Answer, type PageCall, WATCHERS } from '../route.ts';
+import { ALL, type Answer, type FailedCall, WATCHERS } from '../route.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);
@@ -91,7 +91,7 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 }
 
 /** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */
-export function answerError(error: BusError, { caller, path, headers }: PageCall): Answer {
+export function answerError(error: BusError, { caller, path, headers }: FailedCall): Answer {
   if (error.code === 'unauthenticated') {
     const login = `/console/login?to=${encodeURIComponent(path)}`;
     if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };

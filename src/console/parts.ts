@@ -78,9 +78,9 @@ export function form({ formToken }: PageCall, { action, does, isDangerous, conte
  * Returns a form that is hidden until a person clicks on `summary`. The open form begins with a warning that says what
  * the button will do.
  */
-export function confirmed(visit: PageCall, summary: string, warning: Content, options: FormOptions): Html {
+export function confirmed(call: PageCall, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
-${form(visit, { isDangerous: true, ...options })}</div></details>`;
+${form(call, { isDangerous: true, ...options })}</div></details>`;
 }
 
 /** Returns a field into which a person must type a name, so that nothing is removed by mistake. */

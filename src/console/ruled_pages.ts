@@ -45,7 +45,7 @@ export interface Ruled<Listed, Whole> {
    * Returns further forms for one trigger or join, such as those that fire or pause a trigger. `own` has the hidden
    * fields that name the trigger or join.
    */
-  acts?(visit: PageCall, path: string, one: Whole, own: Html): Content;
+  acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
   /** Returns a text that says what the removal of one trigger or join does. */
   warning(one: Whole): string;
 }
@@ -180,7 +180,7 @@ function naming({ caller }: PageCall): Html {
 }
 
 function rulesForm(
-  visit: PageCall,
+  call: PageCall,
   { path, what }: Pick<Ruled<never, never>, 'path' | 'what'>,
   rules: object,
   fields: Html,
@@ -191,5 +191,5 @@ function rulesForm(
 <p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
   const does = name === undefined ? 'Make it' : `Change ${name}`;
   const summary = name === undefined ? `New ${what}…` : `Change this ${what}…`;
-  return html`<details class="confirm wide"><summary>${summary}</summary><div class="card">${form(visit, { action: path, does, content })}</div></details>`;
+  return html`<details class="confirm wide"><summary>${summary}</summary><div class="card">${form(call, { action: path, does, content })}</div></details>`;
 }

@@ -115,8 +115,8 @@ export function isOwn({ caller }: PageCall, { publisher }: Topic): boolean {
 }
 
 /** Returns true if the visitor may see the delayed events of the topic. */
-function isShown(visit: PageCall, topic: Topic): boolean {
-  return visit.caller?.role === 'viewer' || isOwn(visit, topic);
+function isShown(call: PageCall, topic: Topic): boolean {
+  return call.caller?.role === 'viewer' || isOwn(call, topic);
 }
 
 function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
@@ -124,9 +124,9 @@ function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
 }
 
 /** Returns a form that removes a topic. The person must type the name of the topic. */
-export function removal(visit: PageCall, name: string): Html {
+export function removal(call: PageCall, name: string): Html {
   return confirmed(
-    visit,
+    call,
     'Remove this topic…',
     'Its subscriptions end. Events that are queued are still delivered.',
     {
@@ -162,10 +162,10 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
 <p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map(linkToQueue)}${rest}</p>`;
 }
 
-function delayedTable(visit: PageCall, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
+function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
   const nowMs = Date.now();
   const takeBack = ({ event }: DelayedEvent) =>
-    form(visit, {
+    form(call, {
       action: `${PATH}/${topic.name}/take_back`,
       does: 'Take back',
       content: html`<input type="hidden" name="id" value="${String(event.id)}">`,
@@ -175,15 +175,15 @@ function delayedTable(visit: PageCall, topic: WholeTopic, delayed: readonly Dela
       { name: 'Due', cell: ({ at }) => ago(at, nowMs) },
       { name: 'Event', cell: ({ event }) => html`<span class="mono">${`${event.type} ${event.url}`}</span>` },
       { name: 'Id', cell: ({ event }) => html`<span class="mono">${String(event.id)}</span>` },
-      ...(isOwn(visit, topic) ? [{ name: '', cell: takeBack }] : []),
+      ...(isOwn(call, topic) ? [{ name: '', cell: takeBack }] : []),
     ],
     delayed,
     '',
   )}${topic.delayed > delayed.length && html`<p class="hint">${number(topic.delayed - delayed.length)} more wait behind these.</p>`}`;
 }
 
-function publishing(visit: PageCall, path: string): Html {
-  return html`<h2>Publish a test event</h2><div class="card">${form(visit, {
+function publishing(call: PageCall, path: string): Html {
+  return html`<h2>Publish a test event</h2><div class="card">${form(call, {
     action: `${path}/publish`,
     does: 'Publish it',
     content: html`<p class="hint">All subscribers of this topic get it.</p>

@@ -37,11 +37,11 @@ const RULED: Ruled<Listed, Trigger> = {
   query: { preview: PREVIEW },
   rulesOf,
   shown,
-  acts(visit: PageCall, path: string, { paused }: Trigger, content: Html) {
+  acts(call: PageCall, path: string, { paused }: Trigger, content: Html) {
     const does = paused ? 'Resume' : 'Pause';
     return [
-      form(visit, { action: `${path}/fire`, does: 'Fire now', content }),
-      form(visit, { action: `${path}/${does.toLowerCase()}`, does, content }),
+      form(call, { action: `${path}/fire`, does: 'Fire now', content }),
+      form(call, { action: `${path}/${does.toLowerCase()}`, does, content }),
     ];
   },
   warning: () => 'It fires no more. What it published stays.',

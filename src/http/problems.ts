@@ -82,7 +82,7 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
 
 /** Refuses a request with the method `CONNECT`, for which Node creates no response object. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
-  const headers = { Allow: 'GET, HEAD, POST, DELETE' };
+  const headers = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
   lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers }));
 }
 

@@ -42,8 +42,8 @@ export function webhooks(delivered: z.ZodType, schemas: Schemas): OpenApiDocumen
           header(
             'routemaster-gap',
             false,
-            'A drop notice in JSON; only after events were dropped.',
-            '{"batches":2}',
+            'A drop notice, as a dictionary of structured fields (RFC 9651); only after events were dropped.',
+            'batches=2, events=15, from=1795171446400, to=1795171447900, topics=("orders";events=9 "users";events=6)',
           ),
         ],
         requestBody: {

@@ -104,7 +104,7 @@ describe('other methods', () => {
   test('CONNECT is answered 405 with Allow', async () => {
     const answer = await raw('CONNECT bus:80 HTTP/1.1', [], '', { stranger: true });
     assert.equal(problemIn(answer).code, 'method_not_allowed');
-    assert.equal(answer.headers.allow, 'GET, HEAD, POST, DELETE');
+    assert.equal(answer.headers.allow, 'GET, HEAD, POST, PUT, DELETE');
   });
 
   test('an unknown method is answered 400', async () => {
