@@ -13,20 +13,20 @@ local delivery_states = include('records/delivery_states')
 local merging = include('records/merging')
 local delivery_sources = {}
 
--- A source is an index or a log in which a listing finds batches. MIN_CHUNK is the number of entries that the first
--- read of a source fetches, and MAX_CHUNK the maximum of later reads. The first read is short, because a listing needs
--- only a few entries of most sources.
+-- A source is an index or a log in which a listing finds batches. The first read of a source fetches MIN_CHUNK entries,
+-- because most sources give a page only a few entries. Each later read of the same source fetches more, up to
+-- MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- If a listing stops just before an entry, it returns the entry's id with this suffix. The id with the suffix is larger
--- than the id itself, and of entries with the same time a listing has the larger id first. So the next page begins with
--- that entry.
+-- If a listing stops just before an entry, it returns the entry's id with this suffix, and the next page begins after
+-- that text. The suffix makes the id larger, and of entries with the same time a listing has the larger id first. So
+-- the next page begins with that entry.
 local JUST_BEFORE = '-'
 
--- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because it may have
--- to look at many that are not in the wanted state. After that number, an iterator returns an entry that only says
--- where the listing stopped: `{ place, id, stopped = true }`. `sources` counts the sources (indexes and logs) that the
--- caller asked for, even those without entries.
+-- Creates the working state of one listing. Many batches may not be in the wanted state, so a listing looks at no more
+-- than `max_looked` of them. When that number is reached, an iterator returns `{ place, id, stopped = true }` instead
+-- of a batch: the time and the id after which the next page begins. `sources` counts the sources (indexes and logs)
+-- that the caller asked for, even those without entries.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -40,8 +40,9 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the highest and the lowest score of an index that the listing reads. `scale` is the number of score units in
--- a millisecond. The scores are formatted once for all indexes with the same scale.
+-- Returns the bounds of a listing as scores of an index: the highest and the lowest. The scores of an index are times,
+-- and `scale` is their number per millisecond: 1 if they are in ms, 1000 if in µs. The scores are formatted once for
+-- all indexes with the same scale.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -54,8 +55,8 @@ local function score_range(listing, scale)
   return range.upper, range.lower
 end
 
--- Returns an iterator over an index, which is a sorted set of UIDs. The function `read` returns the entry of a UID,
--- or nothing if the UID must not be listed.
+-- Returns an iterator over the entries of an index, which is a sorted set of the ids of batches. The function `read`
+-- returns the entry for an id, or nothing if the batch must not be listed.
 local function read_index(listing, index, scale, read)
   local upper, lower = score_range(listing, scale)
   local chunk, at, offset, size = {}, 1, 0, MIN_CHUNK
@@ -87,8 +88,9 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source of a listing: the entries of an index. Returns nothing if the index has no entry within the bounds
--- of the listing. A listing may have a source for each subscriber, so all sources share one function, `open_index`.
+-- Returns a source of a listing (an index or a log in which it finds batches): the index `index`. Returns nothing if
+-- the index has no entry within the bounds of the listing. A listing may have a source for each subscriber, so all
+-- sources share the function `open_index` instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -108,7 +110,8 @@ local function batch_reader(call, listing, state)
   return listing.readers[name]
 end
 
--- Returns a source of a listing: the batches in an index. If `state` is given, only batches in that state are listed.
+-- Returns a source of a listing (an index or a log in which it finds batches): the index `index`. If `state` is given,
+-- only batches in that state are listed.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
@@ -131,8 +134,9 @@ local function read_single(source)
   end
 end
 
--- Adds to the list `sources` one source for each of these batches that is queued and within the bounds of the listing.
--- The batch is listed only if it is in the state `state` when the listing comes to it.
+-- Adds to the list `sources` one source for each batch in `bids` that is queued and within the bounds of the listing.
+-- The listing reads the batch only when it comes to the batch's time. It lists the batch only if the batch is in the
+-- state `state` at that moment.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -154,9 +158,9 @@ local LAST = '-1'
 -- Searches a log for the newest record that is not newer than the time `place` (ms). Returns the position of the record
 -- in the log, and its time. Returns nothing if all records are newer.
 --
--- Each step of the search halves the range, except the first. The first step looks where the record of the previous log
--- was found, at the same fraction of the log's length (`listing.part`), because subscribers of the same topics have
--- similar logs.
+-- The search halves the range at each step, except the first. Subscribers of the same topics have similar logs, so the
+-- first step looks where the search in the previous log has ended: at the same fraction of the log's length
+-- (`listing.part`).
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -201,9 +205,10 @@ local function read_log(source)
   end
 end
 
--- Returns a source of a listing: the records of a delivery log. It begins at the bounds of the listing, or at the time
--- `newest` (ms) if that is given. The log is read only when needed, because a bus can have thousands of logs, and a
--- listing never reaches most of them.
+-- Returns a source of a listing: the records of a delivery log that are within the bounds of the listing and, if
+-- `newest` (ms) is given, not newer than that. Returns nothing if there are none. Looks up only the time of the first
+-- record. The records themselves are read when the listing comes to that time, because a bus can have thousands of
+-- logs, and a listing never reaches most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

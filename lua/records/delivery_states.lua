@@ -14,9 +14,9 @@ local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
--- Creates an empty cache for one script call. `workers` gets the workers that deliver to each subscriber. The other
--- tables have an entry for each subscriber: the jobs that these workers hold (`held`), the open batch (`open`), and
--- whether the subscriber is paused (`paused`).
+-- Creates an empty cache of what one script call reads. `workers` becomes a table with the workers that deliver to each
+-- subscriber. The other tables get an entry for each subscriber whose batches are read: the jobs that its workers hold
+-- (`held`), its open batch (`open`), and whether it is paused (`paused`).
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
@@ -51,7 +51,8 @@ local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
 
--- Returns the batches that workers hold: those of the subscribers in `tokens`, or of all subscribers.
+-- Returns the batches that workers hold. If `tokens` has subscribers, only their batches are returned, and otherwise
+-- those of all subscribers.
 function delivery_states.in_flight(call, seen, tokens)
   local bids = {}
   local function add(token)
@@ -76,7 +77,7 @@ local function is_open(call, seen, token, bid)
   return seen.open[token] == bid
 end
 
--- Returns the state of a batch. `attempts` is the number in its header, as text.
+-- Returns the state of a batch. `attempts` is the number of its attempts, as the header of the batch has it: a text.
 local function state_of(call, seen, bid, token, attempts)
   if holder_of(call, seen, bid, token) then return 'in_flight' end
   if is_open(call, seen, token, bid) then return 'open' end
@@ -103,9 +104,10 @@ function delivery_states.dead_letter(call, bid)
   }
 end
 
--- Adds to a batch or dead letter the other fields that a listing shows: the number of events, when it was closed (if it
--- was ever open), when the present attempt began, why and when the batch died, the first failed attempt, and up to
--- `max_attempts` of the last ones.
+-- Adds to the entry of a batch or dead letter the other fields that a listing shows. Every entry gets the number of
+-- events, the time at which the batch was closed (if it was open before), the first failed attempt, and up to
+-- `max_attempts` of the last failed attempts. A batch in flight also gets the time at which its present attempt began.
+-- A dead letter also gets the reason why the batch died, and the time.
 function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)

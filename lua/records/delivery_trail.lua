@@ -13,12 +13,12 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- Number of entries of a trail that the first command reads, and the maximum of later commands. A trail is the list
--- that tells which delivery logs were written when.
+-- A trail is the list that tells which delivery logs were written when. The first command reads MIN_CHUNK entries of a
+-- trail. Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- The id that a listing returns if it stops between two records. No id is smaller than this text, and a listing has
--- smaller ids later. So this text comes after all ids with the same time, and the next page begins with the next older
--- record.
+-- If a listing stops between two records, it returns a time, and this text instead of an id. The next page begins after
+-- this time and text: with a smaller id of the same time, or else with an older record. No id is smaller than this
+-- text, so the next page begins with the next older record.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
@@ -38,9 +38,10 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Returns an iterator over the script calls that a trail names, the newest first. For each call, it returns the time
--- (`place`, ms) and the subscribers whose logs the call has written (`tokens`). The oldest script call is left out,
--- because some of its entries may be missing.
+-- Returns an iterator over the script calls that have written delivery logs, the newest first. The entries of a trail
+-- that have the same time come from one script call. The iterator returns this time (`place`, ms) and the subscribers
+-- whose logs the call has written (`tokens`). It leaves out the oldest script call of the trail, because the trail may
+-- have lost some entries of that call.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()
@@ -55,8 +56,9 @@ local function read_calls(call, ending, place)
   end
 end
 
--- Returns a delivery log that the listing is reading: an iterator over its records, and the next record (`next`), which
--- was already taken from the iterator.
+-- Returns a delivery log as far as the listing has read it. `read` is an iterator over the records that follow, and
+-- `next` is the last record that it has returned, which is not listed yet. Both are nil if the log has no record within
+-- the bounds of the listing.
 local function log_of(reader, token)
   local log = reader.logs[token]
   if not log then
@@ -96,8 +98,9 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of a source, the newest first. Reads the newer records by the trail, which tells
--- which logs were written when. Reads the records that are older than the trail from all logs.
+-- Returns an iterator over the records of all subscribers' logs, the newest first. The trail, which tells which logs
+-- were written when, shows which logs have the newer records, and only these logs are read. Records that are older than
+-- the trail are looked for in all logs.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -123,9 +126,10 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of a listing: the records of all batches that ended in one way (`ending` is 'taken' or 'dropped').
--- The listing opens its sources by the time of their first record (`place`), the newest first. This time is not known
--- before the logs are read. It is set to infinity, so that the listing opens this source first.
+-- Returns a source of a listing: the records of all batches that ended in one way (`ending` is 'taken' or 'dropped'). A
+-- listing opens the source with the latest `place` first. In other sources, `place` is the time of their first record.
+-- Here this time is not known before the logs are read. So `place` is infinity, and the listing opens this source
+-- first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

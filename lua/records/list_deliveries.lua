@@ -24,7 +24,7 @@ local open_batches = include('delivering/open_batches')
 local MAX_LOOKED = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_ATTEMPTS = 3
--- Number of indexes whose existence one EXISTS command checks.
+-- Number of subscribers whose indexes of retried batches one EXISTS command looks for. Most of them have no such index.
 local CHUNK = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
@@ -78,8 +78,8 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + CHUNK - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no batch that is tried again, so most of these indexes do not exist. A single EXISTS
-    -- command shows whether any of the indexes does.
+    -- Most subscribers have no batch that is tried again, and therefore no index of such batches. A single EXISTS
+    -- command shows whether any of the subscribers in this chunk has one.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')

@@ -45,7 +45,8 @@ end
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- A new hash that gets a single field may be stored as a list, because there is nothing to search.
+  -- Redis may store a hash as a list, which it searches from the start. Such a hash is made a table by LONG_VALUE. But
+  -- a new hash that gets a single field may stay a list, because there is nothing to search.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', bulk.LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)

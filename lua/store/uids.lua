@@ -11,7 +11,8 @@ local function digit(number)
   return DIGITS:sub(number % 64 + 1, number % 64 + 1)
 end
 
--- Creates the working state of one script call. `count` is the number of UIDs that the call has made so far.
+-- Creates the state from which `uids.next` makes the UIDs of one script call. Each UID begins with `seed`. `count` is
+-- the number of UIDs made so far.
 function uids.begin(seed)
   return { seed = seed, count = 0 }
 end

@@ -24,8 +24,8 @@ function pausing.pause(call, token, by)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- The field `paused_by` may be left over from an earlier pause. Earlier releases did not delete it at the end of
-    -- a pause.
+    -- A pause for this cause has no `paused_by`. The field may be left over from an earlier pause, because earlier
+    -- releases did not delete it at the end of a pause.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)

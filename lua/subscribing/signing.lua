@@ -4,12 +4,13 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum keys of a subscriber that sign at the same time. Without this limit, a client that repeats its call because
--- it got no answer would add a key each time.
+-- Maximum signing keys of a subscriber, the newest included. Without this limit, a client that repeats its request for
+-- a new signing key because it got no answer would add one each time.
 local MAX_KEYS = 4
 
--- Returns the signing keys of a subscriber after a change: `newest`, then the keys of `before`. Each replaced key
--- signs for another `overlap_ms` at most. If `newest` is the first of `before`, nothing changes.
+-- Returns the signing keys of a subscriber after it got the key `newest`: first this key, then the older keys, which
+-- are in `before`. Each older key signs for another `overlap_ms` at most, and is left out when its time is over. If
+-- `newest` is already the newest key in `before`, nothing changes.
 function signing.replaced(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do

@@ -8,7 +8,7 @@ local join_tokens = include('flow/join_tokens')
 local outboxes = include('publishing/outboxes')
 local topics = {}
 
--- Number of topics that one command looks up. If Redis knows any of these topics, they are then looked up one by one.
+-- Number of topics that one EXISTS command looks for. If it finds none of them, they need not be looked up one by one.
 local CHECKED_AT_ONCE = 100
 
 -- Returns the token of the client that owns the topic, or nil if no client does.

@@ -13,7 +13,7 @@ export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
   /**
-   * Returns a client for the bus that `--bus` names. `timeoutMs` is the time limit of each call that the client makes.
+   * Returns the object by which a command calls the bus that `--bus` names. `timeoutMs` is the time limit of each call.
    */
   connect(options?: { timeoutMs?: number }): Routemaster;
   /** The URL and the credentials that `connect` uses. */

@@ -111,8 +111,8 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     await bus.pulse();
     return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
   } catch (error) {
-    // After a transient error, the client repeats the call until its time limit, and then throws TimeLimitError. The
-    // cause of the TimeLimitError is the last failure, which says what is wrong.
+    // After a transient error, the client library repeats the call until its time limit, and then throws
+    // TimeLimitError. The `cause` of the TimeLimitError is the last failure, which says what is wrong.
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;
@@ -131,7 +131,10 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/** Returns a text that says to whom the credentials belong. Only root and viewers may list jobs. */
+/**
+ * Returns a text that says to whom the credentials belong. Only root and viewers may list jobs, so the bus refuses this
+ * list to all others.
+ */
 async function whoIs(bus: Routemaster): Promise<string> {
   const isWatcher = await bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => true,

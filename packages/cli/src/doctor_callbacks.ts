@@ -3,8 +3,8 @@ import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * A subscription that the bus shows with its health. In compatibility mode (the bus answers like the Ruby Routemaster),
- * a client also gets the subscriptions of other clients, without their health.
+ * An entry of `GET /subscriptions` with the health of the subscriber. In compatibility mode (the bus answers like the
+ * Ruby Routemaster), a client also gets the entries of other clients, but without their health.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 

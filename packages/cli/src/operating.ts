@@ -12,7 +12,7 @@ export async function showSubscription(call: Call): Promise<void> {
   );
 }
 
-/** Pauses the subscriber with the given token. If no token is given, pauses the client itself. */
+/** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();

@@ -27,8 +27,8 @@ interface Chunk {
 }
 
 /**
- * A client that posts many lines of a file in one request, as they are. The client's `publishAll` would parse each line
- * and write it as JSON again, which costs CPU time.
+ * Posts many lines of a file in one request, as they are. For `publishAll` of the client library, each line would have
+ * to be parsed, and the library would write it as JSON again. That would cost CPU time.
  */
 class LinePublisher extends Routemaster {
   #maxLines = MAX_LINES;
@@ -106,8 +106,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report an earlier
-      // rejection as unhandled.
+      // `underWay` is awaited only after the next chunk was read. If it rejects before that, Node would report the
+      // rejection as unhandled without this `catch`.
       underWay.catch(() => {});
     }
     await underWay;

@@ -9,8 +9,9 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const TIMEOUT_MS = 5000;
 /**
- * Rates are computed over this time, once there are readings that old. The time is longer than 5 seconds, the default
- * interval at which the bus stores its counters. In a shorter time, a counter might not change at all.
+ * A rate compares the newest metrics with metrics that were read at least this long before, or with the first ones if
+ * none are that old. The time is longer than 5 seconds, the default interval at which the bus stores its counters. In a
+ * shorter time, a counter might not change at all.
  */
 const RATES_OVER_MS = 10_000;
 
@@ -20,8 +21,8 @@ const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows a report of the bus every two seconds until Ctrl-C: on a screen or, with --json, as a line. With --once, or
- * without a terminal and without --json, shows one report.
+ * Shows reports of the bus until Ctrl-C, one every two seconds. On a terminal they fill the screen. With --json, each
+ * report is printed as a line. With --once, or without a terminal and without --json, only one report is shown.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
@@ -51,8 +52,9 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Yields a report every two seconds until the signal is aborted. An error of the first report is thrown. A later error
- * of the client is passed to `complain`, if that is given, and the next report follows.
+ * Yields a report of the bus every two seconds, until `interrupted` is aborted. If the bus cannot be read after the
+ * first report, the error is passed to `complain`, and the next attempt follows after two seconds. The error is thrown
+ * instead if there was no report yet, or if `complain` is not given.
  */
 async function* reportsOf(
   call: Call,

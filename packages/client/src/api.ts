@@ -308,7 +308,10 @@ export abstract class Api {
     return this.list('GET /jobs', options);
   }
 
-  /** Resolves with figures of the bus, a topic or a subscriber, for the last hour, day or two days. */
+  /**
+   * Resolves with metrics, such as events per second, of the bus, a topic or a subscriber. They cover the last hour,
+   * day or two days.
+   */
   history(query: CallInput<'GET /history'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /history', { query }, options);
   }
@@ -342,14 +345,14 @@ export abstract class Api {
   }
 
   /**
-   * Resolves a second late while many deliveries are due. Autoscalers that watch response times take the delay as a
-   * sign to start more workers.
+   * Resolves a second later than usual while many deliveries wait for workers. Autoscalers that watch response times
+   * take the delay as a sign to start more workers.
    */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
   }
 
-  /** Resolves with the figures in the text format of Prometheus. */
+  /** Resolves with the metrics of the bus, in the text format of Prometheus. */
   metrics(options?: CallOptions) {
     return this.call('GET /metrics', {}, options);
   }

@@ -18,8 +18,8 @@ export interface CallOptions {
 const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * The two ways in which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted. One
- * of them is called, once, unless the deadline is cleared before.
+ * The two methods by which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted.
+ * A deadline calls only one of them, and only once. It calls neither if it is cleared before.
  */
 interface Ending {
   late(timeoutMs: number): void;

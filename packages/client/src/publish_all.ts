@@ -1,25 +1,22 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that were read from the source, but are neither stored nor refused yet. It is several times the 1,000
- * events of a request, so that the next full request can be collected while one is running.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. One request takes up to 1,000
+ * of them. This is several times as many, so the next full request can be collected while one is running.
  */
 const MAX_UNDER_WAY = 4000;
 
 export interface PublishFailure {
-  /** The position of the event in the source, from 0. */
+  /** The position of the event in the `events` that `publishAll` was given, from 0. */
   index: number;
   error: unknown;
 }
 
-/**
- * Thrown if some events of `publishAll` have failed. After the first failure, no more events were read from the
- * source.
- */
+/** Thrown if some events of `publishAll` have failed. After the first failure, `publishAll` has read no more events. */
 export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;
-  /** The events that are not stored, in the order of the source. */
+  /** The events that are not stored, in the order in which `publishAll` has read them. */
   readonly failures: readonly PublishFailure[];
 
   constructor(stored: number, failures: readonly PublishFailure[]) {
@@ -32,7 +29,7 @@ export class PublishAllError extends RoutemasterError {
   }
 }
 
-/** Publishes each event of the source, thousands at a time. Resolves with the number of events when all are stored. */
+/** Publishes each event of `events`, thousands at a time. Resolves with the number of events when all are stored. */
 export async function publishAll<Event>(
   events: Iterable<Event> | AsyncIterable<Event>,
   publish: (event: Event) => Promise<void>,

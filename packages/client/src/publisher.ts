@@ -18,7 +18,9 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that must still be written as JSON. They wait here while MAX_BUFFERED is reached. */
+  /**
+   * Events that are not written as JSON yet. They wait here while as many events as MAX_BUFFERED allows are written.
+   */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
@@ -77,7 +79,8 @@ export class Publisher {
   }
 
   /**
-   * Starts requests after the caller's running code, so that all events that this code publishes can share a request.
+   * Starts requests only when the code that is running now has ended. So all events that this code publishes to a topic
+   * can go into one request.
    */
   #startSoon(): void {
     if (this.#starts) return;

@@ -6,8 +6,8 @@ export type Failure = ProblemError | ConnectionError;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
 /**
- * The client lengthens at random a wait that the bus asks for by Retry-After: by up to this fraction of the wait.
- * Otherwise all clients that were asked for the same wait would return together.
+ * If the bus asks for a wait by Retry-After, the wait is lengthened at random, by up to this fraction. Otherwise all
+ * callers that were asked for the same wait would call again at the same moment.
  */
 const RETRY_AFTER_JITTER = 0.2;
 
@@ -35,8 +35,8 @@ export class Attempts {
 
   /**
    * Repeats the request until the answer is 2xx, and returns this answer. Throws the last failure if another attempt
-   * cannot help, or could make the bus do a request twice that is not `isRepeatable`. Throws the reason of the signal
-   * if the signal is aborted.
+   * cannot help. Also throws the last failure if the request is not `isRepeatable` and the bus may have done it
+   * already. Throws the reason of the signal if the signal is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

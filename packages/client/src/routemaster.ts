@@ -38,9 +38,9 @@ export interface RoutemasterOptions {
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
- * A client of the bus. `Topics` gives the type of an event's `data` by topic, as in `new Routemaster<{ orders: Order
- * }>(…)`. Calls reject with a ProblemError (the subclass for the code of the error), a ConnectionError, a
- * TimeLimitError, a ClosedError, or the reason of their signal.
+ * Calls a bus with the credentials of one client, or of root. `Topics` gives the type of an event's `data` by topic, as
+ * in `new Routemaster<{ orders: Order }>(…)`. Calls reject with a ProblemError (the subclass for the code of the
+ * error), a ConnectionError, a TimeLimitError, a ClosedError, or the reason of their signal.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;
@@ -60,8 +60,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   /**
    * Publishes an event. Resolves when the event is stored for every subscriber. Events that are published while a
-   * request for their topic is running share the next request, in the order of the calls. The event object must not be
-   * changed before the event is stored.
+   * request for their topic is running go into the next request together, in the order of the calls. The event object
+   * must not be changed before the event is stored.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -73,9 +73,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`. Resolves with the number of events when all are stored. Reads up to 4,000 events
-   * ahead of those that are stored. `timeoutMs` applies to each event. After a failure, reads no more events, waits
-   * until all events that were read are stored or refused, and rejects with a PublishAllError.
+   * Publishes each event of `events`. Resolves with the number of events when all are stored. Reads no more events
+   * while 4,000 of them are neither stored nor refused yet. `timeoutMs` applies to each event. After a failure, reads
+   * no more events, waits until all events that were read are stored or refused, and rejects with a PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

@@ -112,9 +112,11 @@ export class TopicQueue {
   }
 
   /**
-   * Handles a refused request. If one event is at fault, only this event is refused, and the other events wait again.
-   * If the bus does not say which event is at fault, requests with half as many events find it. Requests become larger
-   * again only slowly, by GROWTH. Otherwise good events between many bad ones would be sent again and again.
+   * Handles a refused request. If the error is not about one event, all events are refused. Otherwise only the event at
+   * fault is refused, and the other events wait again. If the bus does not say which event is at fault, each next
+   * request has half as many events, until the event at fault is found. After that the requests grow only slowly, by
+   * GROWTH, because more bad events may follow. In large requests, the good events between these would be sent again
+   * and again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

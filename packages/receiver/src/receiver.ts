@@ -25,8 +25,8 @@ export type Handlers<Topics> = string extends keyof Topics
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /**
-   * The `uuid` of the subscription, which its deliveries must carry as their user name. Several may be given while the
-   * uuid is being changed.
+   * The `uuid` with which the service has subscribed. The bus sends it as the user name of each delivery, and
+   * deliveries without it are refused. Several may be given while the uuid is being changed.
    */
   uuid?: string | readonly string[];
   /**
@@ -57,8 +57,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   toleranceSeconds?: number;
   /**
-   * Maximum bytes of a body; 33 MiB by default. The bus sends at most the subscription's `max_bytes` (1 MiB by default,
-   * 16 MiB at most), unless a single event is longer.
+   * Maximum bytes of a body; 33 MiB by default. The bus sends at most the `max_bytes` of the subscriber (1 MiB by
+   * default, 16 MiB at most), unless a single event is longer.
    */
   maxBytes?: number;
 }
