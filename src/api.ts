@@ -70,9 +70,9 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The same partitions on another connection, if ROUTEMASTER_MIN_REPLICAS is set. Publications are stored through
-   * them, because their scripts resolve only when that many replicas have confirmed the writes. Without the setting,
-   * `partitions` are used.
+   * The same partitions as `partitions`, but on another connection, through which publications are stored. Set only
+   * with ROUTEMASTER_MIN_REPLICAS: a script on this connection resolves only when that many replicas have confirmed its
+   * writes. If undefined, publications are stored through `partitions`.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -85,8 +85,9 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 >;
 
 /**
- * Makes everything that a web process serves: `routesIn`, a function that returns the route table of a dialect,
- * `pages`, the pages of the console, and the objects that handle requests before their routes.
+ * Makes everything that a web process serves. The result has the pages of the console (`pages`), the function
+ * `routesIn`, which returns the routes of the API in a dialect, and the objects that every request passes on its way,
+ * such as `authentication`.
  */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);
@@ -211,7 +212,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
 }
 
 /**
- * Returns a function that counts deliveries for `/pulse/scaling`: those that are due now, or within
+ * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now, or will be due within
  * ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {

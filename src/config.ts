@@ -71,9 +71,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Returns the configuration of a bus in this compatibility mode. A thread of the Ruby Routemaster delivered one batch
- * at a time. So in compatibility mode, ROUTEMASTER_WORKER_THREADS without ROUTEMASTER_WORKERS_PER_THREAD is the number
- * of concurrent deliveries.
+ * Returns `config` as it applies in this compatibility mode. A thread of the Ruby Routemaster delivered one batch at a
+ * time. So in compatibility mode, if ROUTEMASTER_WORKER_THREADS is set without ROUTEMASTER_WORKERS_PER_THREAD, it is
+ * the number of concurrent deliveries.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

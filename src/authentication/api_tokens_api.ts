@@ -61,7 +61,7 @@ interface HandlerParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum length of the token of a new client without a secret. */
+  /** Minimum length of the token of a new client without a secret, because such a token is a credential. */
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;

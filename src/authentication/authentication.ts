@@ -32,8 +32,8 @@ const CREDENTIALS: Record<Role, string> = {
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
 /**
- * Reasons for which a caller gets the advice WRONG. Both get the same advice, so that an attacker cannot find out which
- * users exist.
+ * Reasons that the caller must not learn. For each of them the advice is WRONG, so that an attacker cannot find out
+ * which users exist.
  */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
@@ -150,8 +150,8 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // A caller with correct credentials gets a new challenge if only its nonce is too old or was used before. This
-    // holds even if the address has failed too often.
+    // A caller whose credentials are correct, but whose nonce is too old or was used before, gets a new challenge even
+    // if its address has failed too often.
     if (refusal && !stale) throw refusal;
   }
 

@@ -12,7 +12,7 @@ import type { Refusal, Verdict } from './verdict.ts';
 /** Maximum number of credentials that are remembered, and the maximum length of each in characters. */
 const REMEMBERED = { max: 10_000, length: 256 };
 
-/** Right credentials. `client` is the record of the client against which they were checked. */
+/** Credentials that were right. `client` is the object of the client directory against which they were checked. */
 interface Proved {
   client: Client;
   caller: ClientCaller;
@@ -28,9 +28,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * Credentials that were right, by their text in the header. They are right for as long as the directory of clients
-   * has the same record, which it reads from Redis anew each second. So a client's credentials are hashed once a
-   * second. To hash those of each request takes a sixth of a publish's CPU.
+   * Credentials that were right, by their text in the header. They stay right while the client directory, which reads
+   * each client from Redis anew after a second, still returns the same object for their client. So a client's
+   * credentials are hashed once a second. Hashing them for each request takes a sixth of a publish's CPU.
    */
   readonly #proved = new LRUCache<string, Proved>({ max: REMEMBERED.max });
 

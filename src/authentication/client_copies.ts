@@ -48,8 +48,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   }
-  // A client is registered in the control partition first. So a copy belongs to a removed client if the control
-  // partition does not have the client now.
+  // A client is registered in the control partition first, and then in the others. So if the control partition lacks
+  // the client of a copy, the client was removed.
   for await (const tokens of tokensOf(other, signal)) {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });

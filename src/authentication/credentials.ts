@@ -107,9 +107,9 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, if the proof of its present credential (see `proofOf`) is still `proof`, so
-   * the credential has not changed. Otherwise resolves with undefined. Throws StorageUnavailable if the client cannot
-   * be looked up.
+   * Resolves with the caller as it is now, if its credential has not changed since `proofOf` made `proof` from it.
+   * Resolves with undefined if the credential has changed or the client was removed. Throws StorageUnavailable if the
+   * client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {

@@ -75,7 +75,7 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with the same new nonce. `Nonces` must be `ready`. */
+  /** Returns a challenge for each algorithm, all with the same new nonce. Only allowed while `Nonces.ready` is true. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);

@@ -7,18 +7,18 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. The SHA-256 of a source address selects the counter of that source. Each
- * counter has 16 bits, so those of a minute have 128 KiB. They take up to 320 KB of Redis, because Redis keeps spare
- * room behind a string that has grown.
+ * Number of failure counters for each minute. The SHA-256 of an address selects its counter. A counter has 16 bits, so
+ * the counters of one minute have 128 KiB together. They take up to 320 KB of Redis, because Redis keeps spare room
+ * behind a string that has grown.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications for each source address and minute, in all processes together. Two addresses share a
- * counter with a chance of 1 in 65,536. So a high count may only affect answers to wrong credentials. It must never
- * keep out a caller with correct credentials.
+ * Counts failed authentications by address and minute, for all processes together. All IPv6 addresses with the same
+ * first half are one address here. Two addresses have the same counter with a chance of 1 in 65,536. So a high count
+ * may only affect answers to wrong credentials, and must never keep out a caller with correct ones.
  */
 export class FailedLogins {
   readonly #control: Partition;
@@ -34,8 +34,9 @@ export class FailedLogins {
   #isReported = false;
 
   /**
-   * Up to `max` failures of a source in a minute are counted in Redis. Further failures are counted only in this
-   * process, because the source is over the limit already. `log` gets one warning if Redis does not permit counting.
+   * The failures of an address are counted in Redis until this process knows of more than `max` in the minute. It then
+   * counts them only itself, because the address is over the limit already. `log` gets one warning if Redis does not
+   * permit counting.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
@@ -44,7 +45,7 @@ export class FailedLogins {
     this.#nowMs = nowMs;
   }
 
-  /** Counts a failure. Resolves with the number of failures of this source in this minute. Never throws. */
+  /** Counts a failure of the address `source`. Resolves with the number of its failures this minute. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);

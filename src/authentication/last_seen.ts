@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Minimum time after which this process stores another call of the same client. */
+/** Within this time after storing when a client called, a process does not store another call of that client. */
 const STORED_EVERY_MS = 60_000;
 /** Time for which the tokens of calling clients are collected, so that one script call stores many of them. */
 const GATHERED_MS = 5000;

@@ -5,7 +5,10 @@ import { type Proxies, sourceOf } from '../proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 
-/** Maximum failures per address and minute. It is high, because a service with a wrong secret repeats its calls. */
+/**
+ * Maximum failures per address and minute; those beyond it are answered 429. The limit is high, because one service
+ * that repeats its calls with a wrong secret already causes many failures.
+ */
 export const MAX_FAILURES = 100;
 
 interface FailureFigures {
@@ -24,8 +27,7 @@ interface CountedFailure {
 }
 
 /**
- * Limits failed logins per source address. Only wrong credentials are counted, so correct ones are accepted
- * from any address.
+ * Limits failed logins by address. Only wrong credentials are counted, so correct ones are accepted from any address.
  */
 export class LoginLimiter {
   readonly #failures: FailedLogins;

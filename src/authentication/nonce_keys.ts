@@ -12,8 +12,8 @@ const KEY_BYTES = 32;
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;
 /**
- * Minimum time between two fetches of the keys because of unknown nonces. Strangers can send any number of unknown
- * nonces.
+ * Minimum time between two fetches of the keys because of unknown nonces. Without it, strangers could cause any number
+ * of fetches by sending nonces that they made up.
  */
 const MOMENT_MS = 100;
 
@@ -37,11 +37,14 @@ export class NonceKeys {
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
   /**
-   * The value of `Partition.connections` when the keys were fetched. It grows with each reconnection, after which Redis
-   * may have other keys.
+   * The value of `Partition.connections` when the keys were fetched. If that count of connections has grown since, the
+   * process has reconnected, and Redis may have other keys.
    */
   #connection: number | undefined;
-  /** The clock of Redis minus the monotonic clock of this process. */
+  /**
+   * The clock of Redis minus the monotonic clock of this process. It is needed because nonces have times by Redis's
+   * clock.
+   */
   #offsetMs = 0;
   #askAgainAtMs = 0;
   #triedAtMs = Number.NEGATIVE_INFINITY;
@@ -87,8 +90,8 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, but only once in MOMENT_MS. Call this for an unknown nonce, which another process may have signed
-   * with a new key.
+   * Fetches the keys, but at most once in MOMENT_MS. Call this for an unknown nonce, which another process may have
+   * signed with a new key.
    */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
@@ -104,7 +107,8 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // A key that Redis has lost counts as replaced, because the uses of its nonces are lost too.
+    // If Redis has lost a key, it has also lost which uses of the key's nonces were consumed. So the key is treated as
+    // replaced, and its nonces are refused as too old.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

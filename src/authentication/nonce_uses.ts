@@ -7,14 +7,14 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may seem to come from the future. A process estimates the time of Redis's clock. The
- * estimate is behind by the time that a reply of Redis takes to arrive, so a nonce that another process has just issued
- * can be ahead of it.
+ * Maximum time by which a nonce may seem to come from the future. A process estimates Redis's clock from a reply, so
+ * its estimate is behind by the time that the reply took to arrive. A nonce that another process has just issued may
+ * therefore have a later time than this estimate.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
- * Time for which Redis remembers which uses of a nonce were consumed, from the first use on. It is longer than a nonce
- * is valid.
+ * Time for which Redis remembers the consumed uses of a nonce, from its first use on. It is longer than a nonce is
+ * valid, so that no use can be consumed twice.
  */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
@@ -22,27 +22,27 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Size of one unit of a client's quota for nonces: this many bytes of Redis. A new nonce takes one unit, and one more
- * each time the record of its uses grows.
+ * Bytes of Redis that one unit of a client's quota for nonces stands for. A new nonce takes one unit, and another each
+ * time the bit set that stores its uses grows.
  */
 const NONCE_BYTES = 300;
-/** Maximum units of NONCE_BYTES that a client may take within NONCE_USES_KEPT_MS. */
+/** Maximum units, of NONCE_BYTES each, that a client may take in NONCE_USES_KEPT_MS. If Redis is small, it is less. */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
  * One use (a value of `nc`) of a Digest nonce, which authenticates a single request. `key` is the key that signed the
- * nonce, and `client` is the client that proved its secret with this use.
+ * nonce. `client` is the user who proved its secret with this use: a client's token, `root` or `viewer`.
  */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
  * The result of consuming a nonce use. `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost. `old`: after
- * this nonce was issued, its client was refused for using too many nonces.
+ * `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost. `old`: the
+ * client was refused for using too many nonces after this nonce was issued, and this use needs more of its quota.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
-/** Consumes nonce uses, each only once in all processes. */
+/** Consumes nonce uses. Each use can be consumed once, whichever process receives it. */
 export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;

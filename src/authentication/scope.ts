@@ -5,7 +5,7 @@ export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
 /**
- * True for the name of a topic, and for the beginning of one followed by `*`. A star elsewhere is not allowed,
+ * True for the name of a topic, and for the beginning of a name with `*` after it. A star elsewhere is not allowed,
  * because it could make matching slow.
  */
 export function isTopicPattern(text: string): boolean {

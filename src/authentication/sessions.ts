@@ -9,7 +9,7 @@ const COOKIE = 'routemaster_session';
 const PATH = '/console';
 /** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/** Maximum sessions of one client, of root, or of all viewers. A further login ends the oldest session. */
+/** Maximum sessions of one client, of root, or of all viewers. A login beyond this number ends the oldest session. */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 

@@ -9,7 +9,7 @@ export interface Setting<T> {
   help: string;
 }
 
-/** Makes a setting. Its line of help follows: `setting(…).help(…)`. */
+/** Makes a setting in two steps: `setting(…).help(…)`. The second step takes the line of help. */
 export function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, help }) };
 }

@@ -18,7 +18,8 @@ const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
  * Returns a shell command that POSTs the events of a batch as the bus does, and a note for the person who uses it. The
- * command contains no secret: it takes the uuid of the subscription from a shell variable, and has no signature.
+ * command contains no secret: it takes the `uuid` (the user name that deliveries carry) from a shell variable, and has
+ * no signature.
  */
 export function curlOf(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,

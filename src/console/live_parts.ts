@@ -50,8 +50,8 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // A shared answer counts in the rate limit only for the request for which it was made, because for the others it
-    // costs the bus almost nothing.
+    // In the rate limit, only the request for which an answer was made pays for it. Another request that gets the same
+    // answer costs the bus almost nothing.
     if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

@@ -28,8 +28,9 @@ const MISSED_SAMPLES = 3;
 const LONG_SECONDS = 60;
 
 /**
- * The state of the bus, from which the overview derives its complaints: the figures of the newest sample and their age,
- * the present memory of the fullest Redis, and the partitions that cannot be reached.
+ * The state of the bus, from which the overview derives its complaints. `figures` come from the newest sample of the
+ * counters, and `ageMs` is the age of that sample. `memory` is the present memory of the fullest Redis, and `missing`
+ * are the partitions that cannot be reached.
  */
 export interface State {
   figures: Figures<'bus'> | undefined;
@@ -186,7 +187,7 @@ function memoryShown({ used, max, lowMark, highMark }: Memory): Content {
   return html`${text} <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
 }
 
-/** Says at which sizes the bus begins and ends to drop data. */
+/** Says above which size of memory the bus begins to drop data, and at which size it stops. */
 function marksOf({ lowMark, highMark }: Memory): string {
   return `When memory is above ${bytes(highMark)}, publishes are refused and the oldest batches are dropped, until it is down to ${bytes(lowMark)}.`;
 }

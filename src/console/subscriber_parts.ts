@@ -17,15 +17,15 @@ const PAUSED_BY: Record<string, string> = {
 };
 
 /**
- * Returns a list with one figure, which says since when a subscriber is paused, and by whom. The list is empty if the
- * subscriber is not paused.
+ * Returns the name and the text of the box that says since when a subscriber is paused, and by whom, as the only item
+ * of a list. The list is empty if the subscriber is not paused.
  */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
 }
 
-/** Returns the state, the queue and other present figures of a subscriber as HTML, each in a box with its name. */
+/** Returns the present state of a subscriber as HTML. Each value, such as its health, is in a box with its name. */
 export function figures(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();

@@ -76,8 +76,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * If the oldest event of a subscriber without failures is younger than this, the subscriber is said to keep up. Its
- * queue is so short that a forecast would mean nothing.
+ * A subscriber without failures is said to keep up if its oldest event is younger than this. With such a short queue, a
+ * forecast would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -132,7 +132,10 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/** Returns a line that says how old the figures are by which the list is sorted: those of the latest sample. */
+/**
+ * Returns a line that says how old the order, the rates and the forecasts of the list are. They come from the workers,
+ * which look at all subscribers every ten seconds.
+ */
 function sampled(rows: readonly SubscriberReport[]): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

@@ -9,8 +9,8 @@ import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
 /**
- * The settings that are numbers. Each has three names: of its field in `POST /subscription`, for people, and of its
- * field in the report that the API returns.
+ * The settings that are numbers. For each: its field in `POST /subscription`, its name for people, and its field in the
+ * report that the API returns.
  */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
@@ -21,7 +21,7 @@ const NUMBERS = [
   ['max_age', 'Age (ms)', 'max_age'],
 ] as const;
 
-/** Returns a form by which a client changes its own subscription. */
+/** Returns a form by which a client changes its topics, its callback and the settings of its deliveries. */
 export function subscriptionForm(call: PageCall, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
   const content = html`<label>Topics <textarea name="topics" rows="3" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
@@ -40,7 +40,8 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
 }
 
 /**
- * Makes the route that handles the form. The uuid of the subscription, which the form does not show, stays as it is.
+ * Makes the route that handles the form. The `uuid` (the user name that deliveries carry) stays as it is, because the
+ * form does not show it.
  */
 export function subscriptionChange({ api }: { api: ApiCalls }): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
@@ -52,7 +53,7 @@ export function subscriptionChange({ api }: { api: ApiCalls }): Route {
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
       // Only numbers that the client has changed are sent. An unchanged number may be a default of the operator. If it
-      // was sent, the subscription would keep it when the operator changes the default.
+      // were sent, the client would keep it even when the operator changes the default.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

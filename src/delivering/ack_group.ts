@@ -26,9 +26,9 @@ export class AckGroup {
   }
 
   /**
-   * Returns the ms until the collected acks must be sent, or undefined if there are none. They must be sent now (0) if
-   * they are at least half as many as `held`, the number of jobs that the workers hold. They must also be sent now if
-   * the first ack has waited for MAX_WAIT_MS.
+   * Returns the ms until the collected acks must be sent: when the first ack has waited for MAX_WAIT_MS. Returns 0
+   * earlier if they are at least half as many as `held`, the number of jobs that the workers hold. Returns undefined if
+   * there are none.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

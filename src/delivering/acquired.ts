@@ -8,7 +8,7 @@ import type { Acknowledged } from './settlement.ts';
 
 export interface Acquired {
   grants: Grant[];
-  /** Number of jobs that are still ready in the queue after the script call. */
+  /** Number of jobs in the queue that could still be acquired after the script call. */
   left: number;
   /**
    * One result for each finished job that the script call has acknowledged, in the order of its argument `finished`.
@@ -17,9 +17,9 @@ export interface Acquired {
 }
 
 /**
- * The first item of the script's reply, decoded from MessagePack. `atMs` is the time by Redis's clock. `acks` and
- * `subscribers` are flat lists of pairs: for each ack `held` (1 or 0) and `removed`, and for each subscriber its token
- * and fields.
+ * The first item of the script's reply, decoded from MessagePack. `atMs` is the time by Redis's clock. `acks` is a flat
+ * list with two numbers for each finished job: 1 if the worker still held the job, else 0, and how many events were
+ * removed. `subscribers` is a flat list with a token and its fields for each subscriber.
  */
 type Head = [
   left: number,
@@ -48,8 +48,8 @@ type BatchHead = [token: string, created: string, attempts: string, count: numbe
 const decoder = new Decoder();
 
 /**
- * Reads the reply of the script `acquire`. The first buffer is the head. For each acquired job, the packed job and the
- * pieces of its batch follow, each in a buffer of its own. `Batch.pieces` explains what a piece is.
+ * Reads the reply of the script `acquire`. The first buffer is the head. Then each acquired job has a buffer with the
+ * packed job, and one for each piece (one or several events) of its batch, as explained at `Batch.pieces`.
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;
@@ -76,7 +76,10 @@ function readSubscriber(fields: SubscriberFields): Subscriber {
   };
 }
 
-/** Reads an acquired job. The next `buffers` of the reply are the packed job and the pieces of its batch. */
+/**
+ * Reads an acquired job. The next of the `buffers` are the packed job and then each piece (one or several events) of
+ * its batch.
+ */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -94,7 +97,8 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Each piece is copied, because a view of it would keep the whole reply in memory while a delivery hangs.
+    // Each piece (one or several events) is copied. A view would keep the whole reply in memory while the delivery
+    // hangs.
     pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
   };
   const subscriber = subscribers.get(token);

@@ -19,9 +19,9 @@ export interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. For a client, that is its own token. For root, it is the
- * parameter `subscriber`; undefined means all clients. Throws bad_query if a client gives that parameter. `what` names
- * the listed things in the error message.
+ * Returns the token of the client that the call is about. For a client, that is its own token; it must not give
+ * `subscriber`, which throws bad_query. For root, it is the parameter `subscriber`, or undefined for all clients.
+ * `what` names the listed things in the error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -51,9 +51,9 @@ export async function subscribersOf(
 
 /**
  * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined if all subscribers are meant,
- * and empty if a viewer gave a name that nobody has. `calls` is the price of searching all subscribers for the name
- * that a viewer gave, in calls of the viewer's rate limit; 0 without such a search. `what` names the listed things in
- * the error message. Throws bad_query if a parameter is not allowed.
+ * and empty if a viewer gave a name that nobody has. `calls` is what the lookup costs in the caller's rate limit. It is
+ * above 0 only if a viewer gave a public name, because that is searched among all subscribers. `what` names the listed
+ * things in the error message. Throws bad_query if a parameter is not allowed.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,
@@ -81,8 +81,9 @@ async function named(
 }
 
 /**
- * Returns the entries of a listing with `subscriber` as the caller may see it: a token or a public name. If the
- * subscriber is a join, `subscriber` names the client that owns the join, and `join` is the name of the join.
+ * Returns the entries of a listing as the caller may see them. `subscriber` becomes a public name if the caller may not
+ * see the token. If it is the token of a join, it is replaced by the client that owns the join, and `join` is the name
+ * of the join.
  */
 export async function shownTo<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,

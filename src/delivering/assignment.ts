@@ -31,8 +31,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True if a script call failed, although Redis may have applied it. The call may have given the worker its next job
-   * without the worker knowing it. So the worker must ask Redis for a job.
+   * True after a script call that failed, although Redis may have applied it. The reply that was lost may have given
+   * the worker its next job. So the worker must ask Redis for a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -106,8 +106,8 @@ export class Assignment {
   }
 
   /**
-   * Tries once to report the outcome to Redis. Returns false if the report must be repeated. A lost lease is not an
-   * error: the outcome no longer counts.
+   * Tries once to report the outcome to Redis. Returns false if the report must be repeated. Returns true if the lease
+   * is lost, because another worker may then have the job, and Redis ignores this outcome.
    */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
@@ -140,15 +140,16 @@ export class Assignment {
   }
 
   /**
-   * Acknowledges the job together with other finished jobs. If that call fails, acknowledges it alone, so that one bad
-   * ack cannot block the others.
+   * Acknowledges the job together with other finished jobs. A repeated ack, after the first one failed, has a script
+   * call of its own, so that one bad ack cannot block other jobs.
    */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds no lease, Redis has applied the first ack. So all events of the batch count as removed.
+    // If a repeated ack finds no lease, the first ack is taken to have been applied. So all events of the batch are
+    // recorded as removed.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

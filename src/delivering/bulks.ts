@@ -45,8 +45,8 @@ export interface Bulk extends BulkFilter {
 
 /**
  * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and all who have the root key are
- * together one owner. In each partition, a job works on the dead letters of this partition, and a record keeps the
- * job's progress.
+ * together one owner. In each partition, a job works on the dead letters of this partition, and a hash in Redis stores
+ * its progress.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -116,8 +116,8 @@ export class Bulks {
 }
 
 /**
- * Reads the record that one partition has of a bulk (a retry or purge of many dead letters). The record covers only the
- * dead letters in this partition. Returns undefined if the record is empty.
+ * Reads what one partition stores of a bulk (a retry or purge of many dead letters): the hash `record`, which covers
+ * only the dead letters in this partition. Returns undefined if the hash is empty.
  */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;

@@ -1,7 +1,10 @@
 import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 
-/** Makes an undici dispatcher to one origin, which calls `opened` with each connection that it opens. */
+/**
+ * Makes an undici dispatcher, which sends requests to one origin and keeps connections to it. It calls `opened` with
+ * each connection that it opens.
+ */
 export type DispatcherTo = (origin: string, opened: (socket: Socket) => void) => Dispatcher;
 
 /** An origin (scheme, host and port) of callbacks, with the connections to it. */
@@ -24,7 +27,7 @@ export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;
   readonly #maxKept: number;
   readonly #hosts = new Map<string, CallbackHost>();
-  /** Hosts with a dispatcher, the least recently used first. */
+  /** Hosts with a dispatcher, which keeps connections to them. The least recently used host is first. */
   readonly #used = new Set<CallbackHost>();
   readonly #closing = new Set<Dispatcher>();
   #open = 0;
