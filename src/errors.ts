@@ -51,7 +51,7 @@ export type ErrorCode = keyof typeof ERRORS;
 
 interface ErrorOptions {
   cause?: unknown;
-  /** Further members of the problem document, such as `index` and `field` of a bad event. */
+  /** Members of the problem document besides the standard ones, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
   /**

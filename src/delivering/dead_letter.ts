@@ -30,8 +30,8 @@ export interface Place {
 }
 
 /**
- * Compares two dead letters for listings: newest first. Letters of the same millisecond are sorted by descending ids,
- * as Redis sorts them.
+ * Compares two dead letters for listings, which show the newest first. Letters that died in the same millisecond are
+ * sorted by descending ids, as Redis sorts them.
  */
 export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
@@ -90,8 +90,8 @@ export interface Period {
 }
 
 /**
- * Returns the places (time of death and id) of up to `count` dead letters, newest first. `index` is the key of a sorted
- * set of dead letters. Letters of the same millisecond are sorted by descending ids.
+ * Returns the places (time of death and id) of up to `count` dead letters, newest first. `index` names the sorted set
+ * in Redis that has them. Letters that died in the same millisecond are sorted by descending ids.
  */
 export async function newest(
   redis: Commands,
@@ -104,8 +104,8 @@ export async function newest(
 }
 
 /**
- * Returns the places of up to `count` dead letters that come after the given place in a listing, so they are older. The
- * dead letter at the given place may have been deleted.
+ * Returns the places (time of death and id) of up to `count` dead letters that follow the given place in a listing.
+ * They are older. The dead letter at the given place may have been deleted.
  */
 export async function following(
   redis: Commands,
@@ -115,8 +115,8 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // The letters of the same millisecond are read without a limit. They are few, because a script call makes at most
-    // one dead letter.
+    // All letters that died in the same millisecond as the given one are read. They are few, because a script call
+    // makes at most one dead letter.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -22,8 +22,8 @@ import type { DeathReason } from './settlement.ts';
 const MAX_AT_ONCE = 100;
 
 /**
- * Maximum dead letters that one pipeline reads, so that other requests are served in between. Reading one takes three
- * commands. Sent one by one, the commands for long lists took a web process a quarter of its time.
+ * Maximum dead letters that one pipeline reads. Between two pipelines, the process serves other requests. Reading a
+ * letter takes three commands. Sent without pipelines, these commands took a web process a quarter of its time.
  */
 const READ_SLICE = 20;
 
@@ -67,9 +67,10 @@ export class DeadLetters {
   }
 
   /**
-   * Returns up to `limit` dead letters, newest first, of these subscribers or of all. `after` is the place (time of
-   * death and id) after which the page begins. `next` is the `after` of the next page, or undefined on the last page.
-   * If only letters with one `reason` are wanted, at most LOOKED letters are read, so the page may be short.
+   * Returns a page of up to `limit` dead letters, newest first: those of the given subscribers, or all if `subscribers`
+   * is undefined. The page begins behind the place `after` (time of death and id). The result `next` is the `after` of
+   * the next page, or absent on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are
+   * read, so the page may be short.
    */
   async list(
     subscribers: readonly string[] | undefined,
@@ -150,7 +151,10 @@ export class DeadLetters {
     return 'dead_letter_not_found';
   }
 
-  /** Retries all dead letters that a subscriber has now, oldest first. Returns 0 if the subscriber has left. */
+  /**
+   * Retries all dead letters that a subscriber has now, oldest first, and ends early if the subscriber leaves. Returns
+   * how many were retried.
+   */
   async retryAll(token: string): Promise<number> {
     return this.#bySlices(token, await this.#latest(token), async (partition, ids) => {
       const outcomes = await this.#revive(partition, token, ids);
@@ -187,8 +191,9 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. A call that retries or deletes all letters
-   * leaves out those that die later: a retried letter may die again, so the call might never end.
+   * Returns the time at which the newest dead letter of a subscriber died. Calls that retry or delete all letters leave
+   * out letters that die after this time. Otherwise such a call might never end, because a retried letter may die
+   * again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -220,9 +225,9 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token of the subscriber that has a dead letter, if this subscriber is the client or one of its joins.
- * Otherwise returns the token of the client. The script then refuses the call, because the dead letter belongs to
- * another client.
+ * Returns the token with which a client may ask a script for a dead letter: the token of the subscriber whose letter it
+ * is, if this is the client itself or one of its joins. Otherwise returns the token of the client, for which the script
+ * does not find the letter. Root gives no client and needs no token, so the result is undefined.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;
@@ -231,8 +236,8 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
 }
 
 /**
- * Calls `read` with the ids of these places of dead letters, up to READ_SLICE at a time, so that other requests are
- * served in between. Resolves with the results, in the order of the places.
+ * Reads something about the dead letters at these places. Calls `read` with up to READ_SLICE ids at a time, so that
+ * other requests are served in between. Resolves with what `read` returned for each letter, in the order of the places.
  */
 async function inSlices<T>(
   places: readonly FoundPlace[],

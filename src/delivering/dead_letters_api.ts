@@ -18,7 +18,7 @@ import type { DeadLetters } from './dead_letters.ts';
 import { DEATH_REASONS } from './settlement.ts';
 import { wholeJson } from './whole_dead_letter.ts';
 
-/** What these routes list, in the words of error messages. */
+/** The name of what these routes list, for error messages. */
 const WHAT = 'dead letters';
 
 /**
@@ -162,8 +162,8 @@ function handlers(parts: DeadLettersParts) {
   const { deadLetters, isSubscriber, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. Two or more tokens are not
-   * checked: they are a client and its joins, which were just found. Clients are not checked either, because they can
-   * only change their own dead letters.
+   * checked: they are a client and its joins, which were just found. A caller that is a client is not checked either,
+   * because it can only change its own dead letters.
    */
   const check = async (caller: Owner, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -201,8 +201,8 @@ function handlers(parts: DeadLettersParts) {
       const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of tokens) purged += await deadLetters.purgeAll(token);
-      // The subscriber is looked up only if nothing was purged. A subscriber whose removal ended half-way no longer
-      // exists, but can still have dead letters.
+      // Whether the subscriber exists is checked only if nothing was deleted. A subscriber whose removal ended half-way
+      // no longer exists, but its remaining dead letters must be deletable.
       if (purged === 0) await check(caller, tokens);
       return ok({ purged });
     },

@@ -6,8 +6,8 @@ import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.t
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
- * Maximum informational responses (1xx) before an answer. Reading such a response costs the bus more than sending it
- * costs the callback.
+ * Maximum informational responses (1xx) before an answer. Without a limit, a callback could keep the bus busy with
+ * them, because reading one costs the bus more than sending it costs the callback.
  */
 const MAX_INFORMATIONAL = 100;
 
@@ -126,15 +126,15 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
     clearTimeout(timer);
-    // With `stream: true`, the decoder leaves out a character that the limit cuts in two.
+    // If ANSWER_KEPT_BYTES cuts a character in two, the decoder leaves it out, because of `stream: true`.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
     this.#resolve({ ...failed, answer });
   }
 
   /**
-   * Ends the exchange. If a status has arrived, the promise `outcome` resolves by this status; otherwise it resolves
-   * with the parameter `outcome`.
+   * Ends the exchange, and settles the promise `this.outcome` if it is open. If the status of a refusal has arrived,
+   * the promise resolves with this refusal. Otherwise it resolves with the parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

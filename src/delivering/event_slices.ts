@@ -4,7 +4,8 @@ import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { eventJson } from './legacy_event.ts';
 
 /**
- * Maximum events that one command reads. By default, an event has at most 64 KiB of data, so 20 have about 1.3 MB.
+ * Maximum events that one command reads. It bounds the memory that reading takes: by default, an event has at most 64
+ * KiB of data, so 20 events have about 1.3 MB.
  */
 const MAX_AT_ONCE = 20;
 

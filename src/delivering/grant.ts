@@ -21,8 +21,8 @@ export interface Grant {
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
   /**
-   * The drop notice about events that the bus has dropped from the subscriber's queue, if no accepted delivery has
-   * carried it yet. Absent if there is nothing to report.
+   * Tells the subscriber which of its events the bus has dropped. Absent if it has dropped none, or if an accepted
+   * delivery has already carried the notice.
    */
   dropNotice?: DropNotice;
 }
@@ -30,9 +30,12 @@ export interface Grant {
 /** The settings and the state of a subscriber that a delivery needs. */
 export interface Subscriber {
   callback: string;
-  /** The `uuid` of the subscription. Deliveries carry it as the user name of their credentials. It may be empty. */
+  /**
+   * The `uuid` that the subscriber gave when it subscribed. Deliveries carry it as the user name of their credentials.
+   * It may be empty.
+   */
   uuid: string;
-  /** The keys that sign the deliveries to this subscriber, as the text that Redis stores. */
+  /** The secrets that sign the deliveries to this subscriber, as the text that Redis stores. */
   signing?: string;
   /**
    * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. An answer 410 (Gone) pauses the
@@ -43,7 +46,10 @@ export interface Subscriber {
    * The subscriber's health, a score from 0 to 100. The lower it is, the longer the bus waits before it tries again.
    */
   healthPoints: number;
-  /** Limits that the subscriber has set on attempts and age. At one of them, a failed batch becomes a dead letter. */
+  /**
+   * Limits that the subscriber has set on a batch's attempts and age. A failed batch that has reached one of them
+   * becomes a dead letter.
+   */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

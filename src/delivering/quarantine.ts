@@ -21,13 +21,13 @@ const LOOK_EVERY_MS = 30_000;
 
 /**
  * Time without a suspect after which a quarantine ends. A quarantine is a process that delivers suspects, which are
- * batches that may have killed their workers. If the delivery of a suspect fails, the next attempt is due within about
- * a minute, while the process still runs.
+ * batches that may have killed their workers. After a failed delivery of a suspect, the next attempt is due within
+ * about a minute, so the process still runs then.
  */
 const IDLE_MS = 60_000;
 /**
- * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because the quarantines of the partitions
- * run one at a time, and those of other partitions may be waiting.
+ * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because only one partition's quarantine
+ * runs at a time, and the other partitions may also have suspects.
  */
 const IDLE_IN_TURN_MS = 5000;
 

@@ -122,9 +122,9 @@ export class Queue {
 }
 
 /**
- * Returns the arguments for a finished job. `job` is left out if the script can make its bytes from the id of the
- * batch. That is the case for every batch that this bus stored. Sending the bytes would take 7 % of a worker's CPU at
- * one event a batch.
+ * Returns the arguments for a finished job. `job` (the bytes of the job) is left out if the script can make it from the
+ * id of the batch. That is so for every batch that this bus stored. Sending `job` would take 7 % of a worker's CPU if
+ * each batch has one event.
  */
 function finishedArguments({
   grant,
@@ -155,8 +155,9 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries of the agenda, which holds everything that waits for its time without being a job: delayed
- * events, triggers, and keys of joins, which expire. The main thread of a worker process publishes what is due.
+ * The kinds of entries of the agenda, which holds everything that waits for its time without being a job. When the time
+ * has come, the main thread of a worker process publishes delayed events, fires triggers and closes expired keys of
+ * joins.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];

@@ -3,8 +3,8 @@ import type { Grant } from './grant.ts';
 
 /**
  * A function that runs a job. `signal` is aborted when the process stops, or when the worker has lost its lease; the
- * job should then end soon. If the function throws, the job can never succeed, and its batch becomes a dead letter.
- * Only after an error of Redis does the job run again.
+ * job should then end soon. If the function throws StorageUnavailable or StorageFull, the job runs again. Any other
+ * error means that the job can never succeed: it is deleted, and its batch, if it has one, becomes a dead letter.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
@@ -49,7 +49,7 @@ export interface Retry extends Penalty {
   attempt?: FailedAttempt;
   /**
    * Set if the callback answered 410 (Gone), which pauses the subscriber. The value is the `subscribedAt` of the
-   * subscriber when the delivery began.
+   * subscriber when the delivery began: if it has subscribed again since, it is not paused.
    */
   gone?: string;
   /** Called if this failure has paused the subscriber. */

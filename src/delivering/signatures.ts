@@ -9,7 +9,8 @@ import {
 } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
-// The signatures, and these prefixes of keys, follow Standard Webhooks 1.0 (https://www.standardwebhooks.com).
+// The signatures follow Standard Webhooks 1.0 (https://www.standardwebhooks.com), and so do these two prefixes, of
+// secrets and of private keys.
 
 const SYMMETRIC = 'whsec_';
 const PRIVATE = 'whsk_';

@@ -1,8 +1,9 @@
 import { clock } from '../clock.ts';
 
 /**
- * Workers stand still if all are busy and none has begun or ended a job for this time. The time is longer than the
- * pauses between quick deliveries. But it is short, because deliveries to other subscribers wait during a standstill.
+ * Workers stand still if all are busy and none has begun or ended a job for this time. It is longer than the pauses
+ * between quick deliveries, which therefore cause no standstill. It is short, because other subscribers wait until a
+ * standstill is noticed and spare workers serve them.
  */
 const AFTER_MS = 10;
 

@@ -29,8 +29,8 @@ interface LastAttempt {
 
 /**
  * Returns the record of an accepted batch for the delivery log. The script puts the times at which the batch was
- * accepted and closed in front of this text (lua/records/delivery_log.lua). In the record's bytes, a legacy event
- * (MessagePack) counts with its size in Redis, not with that of its JSON.
+ * accepted and closed in front of this text (lua/records/delivery_log.lua). The record contains the size of the batch
+ * in bytes. A legacy event (MessagePack) adds its size in Redis to it, not that of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

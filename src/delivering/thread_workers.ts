@@ -31,8 +31,9 @@ const WORKERS_PER_SPARE = 3;
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Number of ticks after which all idle workers ask for jobs, if there are several partitions. With more ticks Redis
- * would count idle workers as dead, because asking is also their heartbeat.
+ * Number of ticks after which all idle workers ask for jobs, if there are several partitions. It is more than one, so
+ * that an idle partition gets fewer commands. With more than two, Redis would take idle workers for dead, because
+ * asking is also their heartbeat.
  */
 const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**
@@ -71,8 +72,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // The spare workers are woken when the regular workers stand still. They were not woken for the jobs that became
-      // ready before.
+      // Jobs may have become ready before this standstill. The spare workers were not woken for them, so they are woken
+      // now.
       this.#spare.wake();
     });
     this.#regular = new Workers(

@@ -13,7 +13,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   onIdle?: (idle: number) => void;
   /**
    * Returns true if idle workers may ask for a job as soon as one may be ready. While it returns false, they ask only
-   * at ticks (`tickMs`). If this function is absent, they may always ask.
+   * at ticks (`tickMs`) and after errors. If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -54,7 +54,10 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /** Number of jobs that are probably ready. The next script call asks for a job for this number of idle workers. */
+  /**
+   * Number of jobs in Redis that are probably ready for these workers. In the next script call, as many idle workers
+   * ask for a job.
+   */
   #readyJobs = 1;
   /**
    * True if all idle workers must ask for a job in the next script call. This is so after a tick, because asking is
@@ -145,7 +148,7 @@ export class Workers {
   /**
    * Returns the workers for which the next script call asks for a job. These are the workers of the finished jobs, and
    * some idle workers: one for each job that is probably ready, or all of them if `#allAsk` is true. Returns none while
-   * the workers stop, or while `mayAsk` forbids it.
+   * the workers stop. Also returns none if `mayAsk` forbids it, unless `#allAsk` is true.
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
@@ -163,8 +166,8 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // The supervisor does not wake a thread for new jobs while all its workers are busy. So this worker asks in case
-      // jobs are ready.
+      // While all workers of a thread are busy, the supervisor does not wake it for new jobs. So this worker, which was
+      // busy until now, asks for a job in case one is ready.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);

@@ -123,14 +123,15 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner has computed as the next time from `fromMs` on, as if the zone's offset stayed
-   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes
-   * again from there.
+   * Checks `atMs`. croner has computed it as the next time from `fromMs` on, as if the zone's offset stayed `offsetMs`.
+   * Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes again from
+   * there.
    *
-   * Comparing the offsets at `fromMs` and at `atMs` is nearly enough. No local time between these two matches the
-   * expression, so it does not matter if the offset changes in between and changes back. But a change close to `fromMs`
-   * or `atMs` can bring local times from before `fromMs` or after `atMs` in between, for example when clocks are set
-   * back and a local time comes twice. So the offset is also compared a day after `fromMs` and a day before `atMs`.
+   * Three offsets are compared with `offsetMs`: a day after `fromMs`, a day before `atMs`, and at `atMs`. Other changes
+   * of the offset between `fromMs` and `atMs` are undone in between. They do no harm, because no local time between the
+   * two matches the expression. But a change close to `fromMs` or `atMs` can lead to local times outside of the two:
+   * clocks that are set back soon after `fromMs` show local times from before `fromMs` again, and one of these may
+   * match.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
@@ -139,9 +140,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner has computed as the last time up to `toMs`, as if the zone's offset had always been
-   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns the last change of the offset before `toMs`;
-   * the caller computes again from there. `#changeBefore` explains which offsets are compared.
+   * Checks `atMs`. croner has computed it as the last time up to `toMs`, as if the zone's offset had always been
+   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to `offsetMs`; the
+   * caller computes again from there. `#changeBefore` explains which offsets are compared.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])

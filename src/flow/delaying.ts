@@ -19,7 +19,10 @@ import type { Partitions } from '../store/partitions.ts';
  * some 4 ms.
  */
 const MAX_TIMED = 500;
-/** Storing one event for a later time takes Redis as long as publishing this many events immediately. */
+/**
+ * Storing one timed event takes Redis as long as publishing this many events immediately. So a timed event weighs as
+ * much as this many events when publications are put together for one script call.
+ */
 const EVENTS_PER_TIMED = 10;
 
 /** The limits on publications, and on the delayed events of one client. */
@@ -92,8 +95,9 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // `events` counts the events that were published at once. If it is 0, all events are delayed or refused, and the
-      // script has not counted the topic's subscribers. So `subscribers` is 0, which must not be passed to `Copies`.
+      // `events` is the number of events that were published at once. If it is 0, because all events are delayed or
+      // refused, the script has not counted the topic's subscribers. So `subscribers` is 0, which `Copies` would take
+      // for the real number.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

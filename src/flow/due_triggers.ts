@@ -16,8 +16,8 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const MAX_AT_ONCE = 100;
 /**
- * Number of planned due times at which planning stops. One script call fires 200 due times at most, so further ones
- * would be left for the next call.
+ * Number of planned due times at which planning stops. One script call fires at most 200 due times, and leaves any more
+ * to the next call.
  */
 const MAX_TIMES = 200;
 /**
@@ -50,7 +50,8 @@ export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
   /**
-   * Number of calls of `publish` so far. The script gets this number, and begins with another client for each number.
+   * Number of calls of `publish` so far. The script gets this number and uses it to begin with another client in each
+   * call.
    */
   #turn = 0;
 

@@ -16,12 +16,12 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** Maximum joins whose expired join keys one call closes. */
+/** The function that `joinExpiry` returns closes the expired join keys of at most this many joins in one call. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read from Redis. MAX_JOINS of them are chosen, from each client in
- * turn. More are read than are chosen, because one client alone may have 100 joins by default. If only these were read,
- * other clients would have to wait.
+ * Maximum joins with expired join keys that are read from Redis. MAX_JOINS of them are chosen, one of each client in
+ * turn. More are read than are chosen, because a client may have 100 joins by default: if only the joins of one client
+ * were read, other clients would have to wait.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */

@@ -50,7 +50,7 @@ export interface KeyPlace {
   key: string;
 }
 
-/** The record of an open join key in the hash `joins:keys:{join}`: MessagePack. */
+/** What the hash `joins:keys:{join}` stores for an open join key, in MessagePack. */
 type Packed = [sinceMs: number, url: string, ...counts: [topic: string, events: number, ids: string[]][]];
 
 /** Reads a join as the API shows it. Returns undefined if the join does not exist. */
@@ -108,7 +108,7 @@ export async function readOpenKeys(
   const records = await redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key));
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
-    // The join key has no record if it was completed, or has expired, after the list of open join keys was read.
+    // The hash no longer has the join key if it was completed or expired after `places` was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
     // Topics that are no longer sources of the join are left out.

@@ -42,8 +42,9 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
 
 /**
  * Returns the arguments that every script needs in order to publish events for a join: the token, name and rules of the
- * join, its client, and the limits on topics. If a topic to which the join publishes lives in another partition than
- * the join, `thenHome` or `expiryHome` is the index of that partition. Otherwise it is undefined.
+ * join, its client, and the limits on topics. `thenHome` and `expiryHome` are about the topics of `then` and
+ * `on_expiry`. Each is the index of the topic's partition, or undefined if the topic lives in the partition of the
+ * join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);

@@ -24,9 +24,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. Topics
-   * of other partitions to which the join publishes are claimed for the client before everything is checked. So the
-   * client may own them even after a refusal.
+   * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. If the
+   * join publishes to topics of other partitions, these topics are claimed for the client before the script checks the
+   * rules. So the client may own these topics even after a refusal.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;

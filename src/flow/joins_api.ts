@@ -107,10 +107,10 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
   };
   /**
-   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. The removal
-   * of a client first deletes the client and then its joins. So a new join cannot remain: either the removal still
-   * finds the join, or this check finds that the client is gone. The same is true if scopes are narrowed: the new
-   * scopes are stored first, or in the same step, and then the client's joins beyond them end.
+   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. No forbidden
+   * join can remain. The removal of a client first deletes the client and then its joins: so either it still finds the
+   * new join, or this check finds that the client is gone. Likewise, narrower scopes are stored before the client's
+   * joins beyond them are removed, or in the same step.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -60,9 +60,9 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Finds the first due time for which the trigger fires. It counts forward from the stored due time or backward from
-  // now, whichever takes fewer steps. Forward takes few steps if earlier script calls have begun to catch up, because
-  // only a few due times were missed since then.
+  // Finds the first due time for which the trigger fires. Either counts the missed due times forward from the stored
+  // one, or counts MAX_CAUGHT_UP due times backward from now, whichever takes fewer steps. Forward may take few steps
+  // when earlier script calls have fired some of the due times already.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);

@@ -7,7 +7,7 @@ import { overloaded, Reservation } from './reservation.ts';
 /** Maximum number of requests with a body that a process handles at the same time. */
 const MAX_REQUESTS = 1000;
 /**
- * Maximum bytes of bodies that a process holds in memory. Parsing a body takes further memory of several times its
+ * Maximum bytes of bodies that a process holds in memory. In addition, parsing a body takes memory of several times its
  * size.
  */
 const MAX_BYTES = 128 * 1024 * 1024;
@@ -32,8 +32,8 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses further requests at once. One client may hold at most as much of the limit as is still free. So a
- * client that is alone may hold half of the limit.
+ * a process refuses new requests at once. A client that has a request under way may hold only as much of the limit as
+ * is still free. So, if no other client has requests, it may hold half of the limit.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -138,8 +138,8 @@ export class Admission {
   }
 
   /**
-   * Makes room for other requests, and returns true if this has made any. Ends requests whose bodies stall. Of slow
-   * bodies, gives back the bytes that are reserved but have not arrived.
+   * Makes room for other requests. Ends requests whose bodies stall, and gives back the bytes that are reserved for
+   * slow bodies but have not arrived. Returns true if there is more room now.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };

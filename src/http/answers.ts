@@ -26,7 +26,8 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
 }
 
 /**
- * Yields the pieces of a body. Each piece is made inside a call of `turn`, which may wait before it makes the piece.
+ * Yields the pieces of a body. Each piece is made by a call of `turn`, which may first wait while other requests are
+ * served.
  */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
@@ -78,7 +79,10 @@ const HTTPS_ONLY = 'max-age=31536000';
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
-/** Sets the headers for browsers on answers to GET and HEAD. Answers to publishes get no such headers, to save CPU. */
+/**
+ * Sets the headers for browsers on answers to GET and HEAD. Answers to other methods, such as publishes, get no such
+ * headers, to save CPU.
+ */
 export function setBrowserHeaders(
   { method }: IncomingMessage,
   response: ServerResponse,
