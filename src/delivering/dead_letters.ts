@@ -192,7 +192,7 @@ export class DeadLetters {
 
   /**
    * Returns the time at which the newest dead letter of a subscriber died. Calls that retry or delete all letters leave
-   * out letters that die after this time. Otherwise such a call might never end, because a retried letter may die
+   * out letters that die later than this. Otherwise such a call might never end, because a retried letter may die
    * again.
    */
   async #latest(token: string): Promise<number> {
@@ -236,8 +236,8 @@ async function queueOf(partition: Partition, id: string, client: string | undefi
 }
 
 /**
- * Reads something about the dead letters at these places. Calls `read` with up to READ_SLICE ids at a time, so that
- * other requests are served in between. Resolves with what `read` returned for each letter, in the order of the places.
+ * Reads data of the dead letters at these places. Calls `read` with up to READ_SLICE ids at a time, so that other
+ * requests are served in between. Resolves with what `read` returned for each letter, in the order of the places.
  */
 async function inSlices<T>(
   places: readonly FoundPlace[],

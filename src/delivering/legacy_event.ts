@@ -40,8 +40,7 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns them as parts of its argument. Parts of a Uint8Array reach
-    // `asJson`, which makes them text. Parts of a Buffer would not, because JSON.stringify turns Buffers into objects
-    // first.
+    // `asJson`, which makes them text. Parts of a Buffer would not, because Buffers have a method `toJSON`.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

@@ -9,8 +9,8 @@ import {
 } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
-// The signatures follow Standard Webhooks 1.0 (https://www.standardwebhooks.com), and so do these two prefixes, of
-// secrets and of private keys.
+// The signatures follow Standard Webhooks 1.0 (https://www.standardwebhooks.com), and so do these prefixes of secrets,
+// private keys and public keys.
 
 const SYMMETRIC = 'whsec_';
 const PRIVATE = 'whsk_';

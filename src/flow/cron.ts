@@ -127,11 +127,10 @@ export class CronTimes implements Times {
    * Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes again from
    * there.
    *
-   * Three offsets are compared with `offsetMs`: a day after `fromMs`, a day before `atMs`, and at `atMs`. Other changes
-   * of the offset between `fromMs` and `atMs` are undone in between. They do no harm, because no local time between the
-   * two matches the expression. But a change close to `fromMs` or `atMs` can lead to local times outside of the two:
-   * clocks that are set back soon after `fromMs` show local times from before `fromMs` again, and one of these may
-   * match.
+   * The offset must be `offsetMs` at `atMs`, a day after `fromMs` and a day before `atMs`. If it changes and changes
+   * back between these times, no harm is done, because no local time between `fromMs` and `atMs` matches the
+   * expression. But a change close to `fromMs` or `atMs` can lead out of this range: clocks that are set back soon
+   * after `fromMs` show local times from before `fromMs` again, and one of these may match.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])

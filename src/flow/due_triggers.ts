@@ -16,8 +16,8 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const MAX_AT_ONCE = 100;
 /**
- * Number of planned due times at which planning stops. One script call fires at most 200 due times, and leaves any more
- * to the next call.
+ * Number of planned due times at which planning stops. More would be useless, because one script call fires at most 200
+ * due times.
  */
 const MAX_TIMES = 200;
 /**
@@ -49,10 +49,7 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
-  /**
-   * Number of calls of `publish` so far. The script gets this number and uses it to begin with another client in each
-   * call.
-   */
+  /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
   #turn = 0;
 
   constructor(parts: DueTriggersParts) {

@@ -42,9 +42,8 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
 
 /**
  * Returns the arguments that every script needs in order to publish events for a join: the token, name and rules of the
- * join, its client, and the limits on topics. `thenHome` and `expiryHome` are about the topics of `then` and
- * `on_expiry`. Each is the index of the topic's partition, or undefined if the topic lives in the partition of the
- * join.
+ * join, its client, and the limits on topics. `thenHome` and `expiryHome` are the indexes of the partitions that have
+ * the topics of `then` and `on_expiry`. They are undefined for a topic in the partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);

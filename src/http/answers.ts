@@ -25,10 +25,7 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/**
- * Yields the pieces of a body. Each piece is made by a call of `turn`, which may first wait while other requests are
- * served.
- */
+/** Yields the pieces of a body. `turn` makes each piece, and may first wait while other requests are served. */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,
@@ -79,10 +76,7 @@ const HTTPS_ONLY = 'max-age=31536000';
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
-/**
- * Sets the headers for browsers on answers to GET and HEAD. Answers to other methods, such as publishes, get no such
- * headers, to save CPU.
- */
+/** Sets the headers for browsers on answers to GET and HEAD. Other answers, as to publishes, get none, to save CPU. */
 export function setBrowserHeaders(
   { method }: IncomingMessage,
   response: ServerResponse,
