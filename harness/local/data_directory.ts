@@ -6,7 +6,8 @@ const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 
 /** Names of the files that bin/start and its Redis make. */
-const OURS = /^(root_key|demo\.json|tour_client|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+const OURS =
+  /^(root_key|demo\.json|tour_client|cluster|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 
 export class DataDirectoryError extends Error {}
 

@@ -43,11 +43,14 @@ export class OwnCluster {
 
   get description(): string {
     const masters = this.#nodes.filter(({ role }) => role === 'master');
-    const [first] = masters as [Node];
+    const [control, , last] = masters as [Node, Node, Node];
     return `a private cluster with the masters
 ${masters.map((each) => `               ${nameOf(each)}`).join('\n')}
-             Kill one, such as by \`kill -9 ${first.redis.pid}\`, and watch. Its replica takes over after two or
-             three seconds, and it comes back as a replica after ten. All data goes when bin/start stops.`;
+             Kill one, such as by \`kill -9 ${last.redis.pid}\`, and watch. Its replica takes over after two or three
+             seconds. After ten seconds the killed node is back, as a replica. Until then publishes to topics of this
+             master are answered 503, because no replica has what they store; other topics go on. Process
+             ${control.redis.pid} has the clients too: if it is killed, all publishing waits until its replica has
+             taken over. All data goes when bin/start stops.`;
   }
 
   /** Until `stop`, prints each change of a node's role, and starts nodes again that have ended. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { freePort, isFreePort } from '../processes/ports.ts';
 import { RECEIVER_PORT } from './sample_receiver.ts';
@@ -12,6 +12,11 @@ export interface Settings {
   /** True if the bus runs on a private cluster. */
   cluster: boolean;
   dataDir: string;
+  /**
+   * The directory of the files with the clients that bin/start makes. A cluster forgets its clients when it stops, so
+   * their files have a directory of their own, which is emptied at each start.
+   */
+  clientsDir: string;
   /** Address on which web listens: by default only on this machine. */
   host: string;
   rootKey: string;
@@ -46,6 +51,7 @@ export function readSettings(dataDir: string, args: string[]): Settings {
     demo: cluster || args.includes('--demo'),
     cluster,
     dataDir,
+    clientsDir: cluster ? emptied(join(dataDir, 'cluster')) : dataDir,
     host: env.HOST || LOOPBACK,
     rootKey: env.ROUTEMASTER_ROOT_KEY || keptKey(keyFile),
     rootKeyFrom: env.ROUTEMASTER_ROOT_KEY ? 'ROUTEMASTER_ROOT_KEY' : keyFile,
@@ -99,6 +105,12 @@ function callbacks(demoPort?: number): NodeJS.ProcessEnv {
     ROUTEMASTER_CALLBACK_ALLOW: allow || LOOPBACK,
     ROUTEMASTER_CALLBACK_PORTS: ports || (allow ? '' : samples),
   };
+}
+
+function emptied(directory: string): string {
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory);
+  return directory;
 }
 
 function keptKey(file: string): string {

@@ -94,6 +94,8 @@ test('bin/start --cluster runs the demo on a cluster, and tells what becomes of 
   await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ has ended/);
   await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ \(process \d+\) is a master now/);
   await interrupted(bus);
+  // The clients of the cluster are gone. Files of theirs beside those of the private Redis would break the next demo.
+  for (const file of ['demo.json', 'tour_client']) assert.ok(!readdirSync(dir).includes(file), file);
 });
 
 test('a second start delivers what the first accepted and could not deliver', async () => {
