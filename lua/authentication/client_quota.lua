@@ -18,8 +18,8 @@ function client_quota.begin(call, key_of, max, window_ms)
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- Returns true if a client may not use a new idempotency key (or nonce) now, because it has used too many of late: its
--- bucket of keys is empty.
+-- Returns true if a client may not use a new idempotency key (or nonce) now, because its bucket is empty: it has used
+-- too many new ones recently.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
@@ -36,7 +36,7 @@ function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end
 
--- Stores the buckets that are not full. A bucket without a Redis key counts as full.
+-- Stores the buckets that are not full. A full bucket is not stored, so a bucket without a Redis key is a full one.
 function client_quota.store(quota)
   for client, full_at_us in pairs(quota.full_at_us) do
     local full_in_ms = math.ceil((full_at_us - quota.now_us) / 1000)

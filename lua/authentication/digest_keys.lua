@@ -8,9 +8,9 @@ this bus. The field of a replaced key is its hour, with the time of the replacem
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- Replaces all keys that sign nonces if Redis was restarted or replaced since they were made, because some nonce uses
--- may then be lost. Each run of Redis has its own id. The check takes 6 µs. Keys of an earlier release stay, because
--- that release did not store the id.
+-- Replaces all keys that sign nonces if Redis was restarted or replaced since they were made. Such a Redis may have
+-- lost nonce uses, and would accept a use of an old nonce a second time. Each run of Redis has an id of its own;
+-- reading it takes 6 µs. If no id is stored, as after an upgrade from an earlier release, the keys stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   local run = redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

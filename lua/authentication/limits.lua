@@ -29,7 +29,9 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that its scopes no longer permit. Returns the tokens of these joins.
+-- Ends the joins of a client that have a source topic, or publish to a topic, that the client may no longer use.
+-- `patterns_of` has the client's topic patterns for `publish` and for `subscribe`. Returns the tokens of the ended
+-- joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

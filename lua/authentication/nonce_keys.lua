@@ -11,8 +11,8 @@ local digest_keys = include('authentication/digest_keys')
 
 local KEPT_HOURS = 24
 
--- `key_of_this_hour` and `key_of_next_hour` are random keys. A key is stored only if its hour has none yet, so all
--- processes sign with the key that was stored first.
+-- `key_of_this_hour` and `key_of_next_hour` are random keys for signing nonces. A key is stored only if none is stored
+-- for its hour yet. So all processes sign with the key that was stored first.
 return function(call, args)
   local stored = call.keys.digest_keys()
   local this_hour = math.floor(call.now_ms / digest_keys.HOUR_MS)

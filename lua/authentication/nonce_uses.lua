@@ -15,16 +15,17 @@ refusal grow no more: a use that would need a further step is `old`.
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
--- Maximum count (`nc`) of a nonce. With this limit, the bit set that stores the uses of a nonce has 8 KiB, and takes at
--- most 20 KB of Redis.
+-- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, so it has at most 8 KiB.
+-- It takes up to 20 KB of Redis, because Redis reserves more room for a text that grows.
 local MAX_COUNT = 65535
--- The bit set of a nonce's uses grows by this number of bits at a time. A use whose `nc` is further beyond the end of
--- the set is refused. The number leaves room for uses that arrive out of order: a client that sends one nonce on many
--- connections is ahead by at most one use on each of them.
+-- The bit set of a nonce's uses grows by this number of bits at a time. A use is refused if one such step would not
+-- make room for its count (`nc`). One step is enough for uses that arrive out of order: if a client sends one nonce on
+-- many connections, a use overtakes at most one other use on each of them.
 local STEP = 512
 
--- Makes the bit set of a nonce's uses larger. Returns the reason if the use must be refused, and nothing if the set has
--- grown.
+-- Makes the bit set of a nonce's uses one step larger, and takes the step out of the client's quota. Returns nothing if
+-- this worked, and otherwise why the use is refused: 'too_many_nonces' if the quota is used up, or 'old' if the nonce
+-- was issued before the last such refusal.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))

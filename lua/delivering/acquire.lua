@@ -57,13 +57,13 @@ local function held_by(call, q, workers)
   return held
 end
 
--- Records that the workers are alive. The record also renews their leases.
+-- Stores the present time as the last sign of life of the workers. This also renews their leases.
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns the number of workers that are new to Redis. If there are any, the workers of this call are added to
-  -- the set of all workers of the queue. The size of this set for `main` limits how many workers deliver to slow
-  -- subscribers, to failing ones, and for joins (lanes.lua).
+  -- HSET returns the number of workers that were not in the hash before. If there are any, all workers of this call are
+  -- added to the set of the queue's workers. The more workers the set for `main` has, the more of them may deliver to
+  -- slow subscribers, to failing ones, and for joins (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)

@@ -31,8 +31,8 @@ function batches.queue_score(call, token, ordered)
   return math.max(call.now_us, (tonumber(last) or 0) + 1)
 end
 
--- Subtracts batches and events from a subscriber's gauges. If no batch is left, deletes the subscriber's
--- field in both gauges.
+-- Subtracts batches and events from a subscriber's gauges, the stored numbers of its queued batches and events. If no
+-- batch is left, deletes the subscriber's field in both gauges.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)
@@ -52,8 +52,8 @@ function batches.drop_first(call, bid, token, count)
   redis.call('HINCRBY', call.keys.gauge_events(), token, -count)
 end
 
--- Enters a batch that was attempted and is to be tried again in `batches_retrying`. Does nothing if the batch has left
--- the queue.
+-- Adds a batch to the index `batches_retrying`, because it was attempted and will be tried again. Does nothing if the
+-- batch has left the queue.
 function batches.note_retry(call, token, bid)
   local score = redis.call('ZSCORE', call.keys.batches_queued(token), bid)
   if score then redis.call('ZADD', call.keys.batches_retrying(token), score, bid) end

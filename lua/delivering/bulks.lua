@@ -9,12 +9,12 @@ The record has the time and the UID of the last letter that was looked at, so th
 local jobs = include('delivering/jobs')
 local bulks = {}
 
--- Redis deletes the record of a bulk (the retry or purge of many dead letters) this long after its last change.
+-- Redis deletes the hash of a bulk (the retry or purge of many dead letters) this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the record of a bulk (the retry or purge of many dead letters, one subscriber's queue after the other).
--- Returns nothing if the bulk is not in the state `state`, or if another caller has already gone on to a later queue
--- than `args.queue`.
+-- Reads the hash of a bulk (the retry or purge of many dead letters, one subscriber's queue after the other). Returns
+-- nothing if the hash is that of another bulk, if the bulk is not in the state `state`, or if another caller has
+-- already gone on to a later queue than `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -32,15 +32,15 @@ local function follows(one, other)
   return false
 end
 
--- Returns two values: the next dead letters, and true if more dead letters follow these. The next ones are up to
--- `args.max` dead letters after the last one that the bulk (the retry or purge of many dead letters) has looked at.
--- Each is a list of its UID and the time of its death.
+-- Reads the dead letters that a bulk (the retry or purge of many dead letters) must look at next. `record` says which
+-- one it has looked at last. Returns two values: a list of at most `args.max` dead letters, each with its UID and the
+-- time of its death; and true if the queue has more dead letters than these.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes at most
-  -- one dead letter.
+  -- This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes one dead
+  -- letter after a failed delivery, and at most some 300 in a sweep.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end

@@ -18,12 +18,13 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. Instant jobs are popped in groups of that size (`popped`), and `put_back` pushes those that were not
--- tried back to the queue. `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
+-- need a job. The call pops that many instant jobs at a time (`popped`), and `put_back` returns the jobs that were not
+-- tried to the queue. `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
 --
--- `sharing` has, for each share, the number of jobs that waited for room in it when the call began. A share is the part
--- of the workers that all slow subscribers, all failing ones, or all joins may hold. When the call takes such a job,
--- the number is reduced. So the call never takes a job that began to wait during the call.
+-- `sharing` has, for each share, how many of its waiting jobs the call may still take: at first, all that wait for room
+-- when the call begins. A share is the part of the workers that all slow subscribers, all failing ones, or all joins
+-- may hold. Each job that the call takes reduces the number. So the call never takes a job that began to wait during
+-- the call.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

@@ -29,9 +29,9 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Returns two values: the items of a batch's list, and true if these items are known to be too many for one delivery.
--- Stops reading when the items have too many events or bytes. The bytes of the items that were read last are not
--- counted here, so the caller must check the bytes even if the second value is false.
+-- Reads the list of a batch until it has too many events or bytes for one delivery. Returns two values: the items that
+-- were read, and true if these are known to be too many. If the second value is false, the caller must still check the
+-- bytes, because the bytes of the last items are not counted here.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -81,12 +81,13 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score, in the subscriber's index, of a new batch that takes the first events of the batch `bid`. The
--- score is that of `bid` minus `events_left`, the number of events that stay in `bid`. `events_left` shrinks with each
--- split, so each new batch comes after the earlier ones, and all of them come before `bid`.
+-- Returns the score, in the subscriber's index, of a new batch that takes the first events of the batch `bid`. The new
+-- batch must come before `bid`, but after batches that were split off `bid` before. So its score is that of `bid` minus
+-- `events_left`, the number of events that stay in `bid`: this number shrinks with each split.
 --
--- The score is also raised above that of the next older batch, which can give two new batches the same score. This
--- cannot happen to an `ordered` subscriber: only its oldest batch is delivered, so there is no older one.
+-- If the next older batch has this score or a higher one, the new batch gets a score between the older batch and `bid`.
+-- If no number is left between them, it gets the score of the older batch. This cannot happen to an `ordered`
+-- subscriber: only its oldest batch is delivered, so there is no older one.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]

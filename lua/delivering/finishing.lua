@@ -30,8 +30,9 @@ local function collection(args, closed)
   }
 end
 
--- Adds the delivery log's record of a batch to the collected changes. Does nothing if the log is off. If the log is on
--- but the job has no record (`each.record`), its batch was not delivered, because its subscriber had left.
+-- Adds the delivery log's record of a batch to the collected changes. Does nothing if the log is off. `each.record` is
+-- the record of an accepted delivery. If it is missing although the log is on, the batch was not delivered, because its
+-- subscriber had left. It is then recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records

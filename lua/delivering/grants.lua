@@ -20,19 +20,21 @@ local grants = {}
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
--- Makes the table to which the grants (the jobs that one script call assigns to workers) are added:
+-- Makes the table to which the grants (the jobs that one script call assigns to workers) are added. Its fields:
 --   uids         makes the UIDs of batches that are split off larger ones
---   choice       the working state of choosing.lua; `reader`: that of lane_entry.lua
+--   choice       the working state of choosing.lua
+--   reader       the working state of lane_entry.lua
 --   list         the grants
---   pieces       the items of acquire's reply. Acquire sets the first one last: it describes the grants. The others
---                are the packed jobs of the grants, each followed by the texts of its events.
---   events       how many events the reply has; `bytes`: their size
+--   pieces       the items of acquire's reply. The first item describes the grants, and acquire fills it in at the end.
+--                Then each grant has one item for its packed job and some with the texts of its events.
+--   events       the number of events in the reply
+--   bytes        the size of the events in the reply
 --   unleased     the grants that `settle` gives a new lease
 --   holders      the workers that got a new job
 --   lane_of      for each worker that entered a lane: the subscriber whose lane it is
 --   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets
 --                the same job once more
---   open_of      the open batch of a subscriber, or false if it has none; only for those looked up so far
+--   open_of      for each subscriber that was looked up: the UID of its open batch, or false if it has none
 function grants.begin(choice, reader, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,

@@ -31,11 +31,11 @@ local function of_all(key)
 end
 
 -- Returns the number of lanes (subscribers) that hold exactly one worker of the slow share, which is the part of the
--- workers that all slow subscribers may hold together. The number is counted once in a script call, and then kept in
--- `call.single_workers`. lane_entry adds 1 for each lane that enters the share later in the call.
+-- workers that all slow subscribers may hold together. The number is counted once in a script call and kept in
+-- `call.single_workers`. After that, lane_entry adds 1 for each lane that enters the share.
 --
--- The lane of a worker is stored in `lanes_held` only at the end of a script call. So if a worker entered the share
--- earlier in this call, its lane is not known here, and the worker is counted as a lane of its own.
+-- `lanes_held` has the lane of each worker, but a worker that enters a lane in this script call is stored there only at
+-- the end of the call. Such a worker of the share is therefore counted here as a lane of its own.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -56,10 +56,10 @@ end
 -- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers that all slow
 -- subscribers, all failing ones, or all joins may hold.
 --
--- A quarter of the slow share (`kept`) is only for lanes (subscribers) without deliveries in flight. So a lane with
--- `holds_some`, which has deliveries in flight, finds less room. Late deliveries enter the slow share even if it is
--- full, so they can fill the kept quarter. A lane without deliveries may then still enter the share, until as many
--- lanes as `kept` hold one worker of it each.
+-- A quarter of the slow share (`kept`) is only for lanes (subscribers) without deliveries in flight. A lane that has
+-- some (`holds_some`) therefore finds less room. Late deliveries enter the slow share even if it is full, so they can
+-- use up this quarter. Even then a lane without deliveries in flight may enter, unless `kept` or more lanes already
+-- hold exactly one worker of the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -84,9 +84,9 @@ function lanes.width(call, own_limit, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries that a lane may have in flight once a spare worker has begun another one: a
--- quarter of the workers that no other lane holds, but at least 1. Spare workers deliver only while all other workers
--- of their thread hang.
+-- Returns the maximum number of deliveries that a lane may have in flight if a spare worker begins the last of them. It
+-- is a quarter of the workers that no other lane holds, but at least 1. Spare workers deliver only while all other
+-- workers of their thread hang.
 --
 -- `in_flight` is the number of deliveries that the lane has in flight now. `entered` is the number of deliveries, in
 -- all lanes, that this script call has begun but not yet stored in `lanes_held`.

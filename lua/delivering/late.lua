@@ -8,8 +8,9 @@ local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local late = {}
 
--- Interval between searches for late deliveries, in µs. Once an acquire call has assigned a job, no later call in the
--- same interval searches. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
+-- Interval (µs) in which late deliveries are searched for. Each acquire call searches, until one of the interval has
+-- assigned a job: the newest lease then shows later calls that a call of this interval has searched. A search reads all
+-- leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for longer than `slow_ms`), as a table that maps each worker to

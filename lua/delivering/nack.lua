@@ -17,8 +17,9 @@ local pausing = include('subscribing/pausing')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
--- Returns true if the callback answered 410 (Gone) to the present subscription. If the subscriber has subscribed
--- again since the delivery began, the 410 counts as an ordinary failure.
+-- Returns true if the callback answered 410 (Gone), and the subscriber has not subscribed again since the delivery
+-- began. `gone` is the subscriber's `subscribed_at` at that time; it is nil without a 410. If the subscriber has
+-- subscribed again, the 410 is an ordinary failure, because the callback may be another one now.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
@@ -26,7 +27,8 @@ local function is_gone(call, token, gone)
 end
 
 -- Stores the failed attempt in the history of the batch, and the consequences of the failure in the hash of the
--- subscriber. If the attempt does not count, subtracts it from the number of attempts in the batch's header.
+-- subscriber. Acquire has added the attempt to the number in the batch's header. It is subtracted again if the failure
+-- pauses the subscriber (`pauses`), or if the caller does not want it to count.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

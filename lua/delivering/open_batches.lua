@@ -48,16 +48,16 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the bytes of these events must be counted: always if the subscriber has set limits of its own,
--- otherwise only if the events are large enough to fill the batch. An entry of `batches:open` that is longer than a UID
--- belongs to a subscriber with limits of its own.
+-- Returns true if the bytes of these events must be counted in the subscriber's open batch. They are always counted if
+-- the subscriber has limits of its own; its `entry` in `batches:open` is then longer than a UID. Otherwise they are
+-- counted only if the events are so large that they can fill a batch.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Returns two values for a new batch whose events have `bytes` bytes: the text to store in `batches:room` (the UID,
--- then the room), and the room itself, which is the number of bytes that still fit into the batch.
+-- Computes the room of a new batch whose events have `bytes` bytes: the number of bytes that still fit into it. Returns
+-- two values: the text to store in `batches:room`, which is the UID followed by the room, and the room itself.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room

@@ -57,9 +57,9 @@ end
 -- Ends the trial of a subscriber, so that all its jobs can run. A trial job that is scheduled for later becomes
 -- instant.
 --
--- A trial job may also wait for room in a share (the part of the workers that all slow subscribers, all failing ones,
--- or all joins may hold). It stays there. Only subscribe and resume can find such a job, because its subscriber has no
--- delivery in flight that could be accepted.
+-- A trial job may instead wait for room in a share (the part of the workers that all slow subscribers, all failing
+-- ones, or all joins may hold). It stays there until the share has room. This happens only if the subscriber subscribes
+-- again or is resumed: as long as the job waits, no delivery is in flight that could be accepted.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -20,7 +20,8 @@ local PLACE = '%012d'
 local PLACE_LENGTH = 12
 -- Bytes of Redis that a delayed event takes besides its text, if its id has 16 characters. 240 to 270 were measured.
 local OVERHEAD_BYTES = 250
--- Names of two fields of the hash `delayed:held:{token}`. All its other fields are names of topics.
+-- Fields of the hash `delayed:held:{token}` with the number of a client's delayed events and the sum of their bytes.
+-- The colon tells them from the other fields, which are names of topics.
 local EVENTS, BYTES = ':events', ':bytes'
 
 -- Returns the bytes of Redis that a delayed event takes. `length` is the length of its text.

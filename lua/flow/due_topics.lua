@@ -20,8 +20,8 @@ local CHUNK = 20
 -- takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
--- Moves a topic to its next delayed event: sets the fields `entry` and `due_ms`. After the last event, `due_ms` is
--- math.huge.
+-- Goes on to the next delayed event of a topic that is being read. Sets the fields `entry` and `due_ms` of the table
+-- `topic` to those of the event. After the last event, `due_ms` is math.huge.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + CHUNK - 1, 'WITHSCORES')

@@ -19,7 +19,7 @@ local MAX_BYTES = 1000000
 local MAX_LOOKED = 2000
 
 -- Reads a trigger. Returns three values: its definition, the time at which it is due next, and the bytes of the
--- definition. The time is nil if the trigger is paused or has no further time. Returns nil alone if the trigger is
+-- definition. The time is nil if the trigger is paused or will never be due again. Returns nil alone if the trigger is
 -- missing or unreadable.
 local function read(call, client, name)
   local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)

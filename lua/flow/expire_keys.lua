@@ -13,8 +13,9 @@ the join was put again since, nothing changes and `changed` is set. A join that 
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
--- Pause before the expired join keys of a join are looked at again. The pause is needed if the join has older events
--- that it has not counted yet, because such an event may still complete a join key.
+-- Pause after which a join is looked at again if a join key stays open although its time has passed. It stays open
+-- while the join has not yet counted all events that the bus accepted in that time, because such an event may still
+-- complete the join key.
 local LOOK_AGAIN_MS = 250
 
 -- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.

@@ -89,8 +89,8 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores the result of a firing in the hash of its trigger: how many due times were fired and missed, the next due
--- time, and the error.
+-- Stores in the hash of a trigger what became of its due times: how many have fired and how many were missed in all,
+-- the next due time, and the error.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at

@@ -31,8 +31,8 @@ local key_records = include('flow/key_records')
 local leases = include('delivering/leases')
 local open_keys = include('flow/open_keys')
 
--- Maximum join keys that a script call closes early before it counts events, because the join has too many open join
--- keys or these take too many bytes.
+-- One script call closes at most this many join keys early, before it counts events. It does so if the join has too
+-- many open join keys, or if these take too many bytes.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)

@@ -30,8 +30,9 @@ local function refusal(call, taken, args, topic, home)
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Creates the record of a topic to which the join publishes. `texts` collects the events for the topic. `copies` is the
--- cost of one event: 1, and 1 for each subscriber. `refusal` is set if the join may not publish there.
+-- Creates the table for a topic to which the join publishes. `texts` collects the events for the topic. `copies` is
+-- what one event adds to the copies of the script call: 1, and 1 more for each subscriber of the topic. `refusal` is
+-- set if the join may not publish there.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -125,8 +126,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The bus refuses the topic only if both topics of the join were deleted, and its client may own only one more topic.
-  -- The other topic of the join has then used up the client's limit.
+  -- Each topic of the join was checked for itself when the script call began. So the bus refuses one here only if both
+  -- topics were deleted, but the client may own, or the bus has room for, only one more topic. The other topic of the
+  -- join has then taken that room.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

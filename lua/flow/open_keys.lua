@@ -15,8 +15,9 @@ local open_keys = {}
 local SAMPLES = 20
 
 -- Creates the working state of one script call for the open keys of a join. It is called `state` in this file. `counts`
--- has, for each source topic, the number of its events that complete a join key. `touched` has the join keys whose
--- record must be written, and `moved` those whose time has changed.
+-- has, for each source topic, how many of its events a join key needs. `touched` has the join keys whose record must be
+-- written. `moved` has those whose entry in the sorted set must change, because they were opened or closed, or their
+-- time to expire counts anew.
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {

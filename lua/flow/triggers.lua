@@ -38,7 +38,7 @@ function triggers.topic_of(definition)
 end
 
 -- Enters a trigger in the sorted set `triggers:due`. Wakes the scheduler if the trigger is now the first there. A
--- trigger without `due_ms` is paused or has no further time, and is entered as due at infinity.
+-- trigger without `due_ms` is paused or will never be due again, and is entered as due at infinity.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then

@@ -9,8 +9,8 @@ data while processes of the bus ran.
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
--- True if the keys were written by the Ruby Routemaster. Only this bus, not the Ruby one, keeps a record of each
--- client and the time at which each subscriber subscribed.
+-- True if the Ruby Routemaster wrote the keys. Unlike this bus, it stores no hash for each client, and not the time at
+-- which each subscriber subscribed.
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do

@@ -54,8 +54,9 @@ local function drop_batches(call, run, cut)
   end
 end
 
--- Carries out one request of `cuts`: drops the oldest dead letters, and then the oldest batches, of one subscriber or
--- of all. Stops when the script call has done its maximum of work. Returns the record of the request for the reply.
+-- Carries out one entry of `cuts`: drops the oldest dead letters, and then the oldest batches, of one subscriber or of
+-- all. Stops when the script call has done its maximum of work. Returns what the reply says about this entry: how many
+-- were deleted, and whether nothing else is left to delete.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local cut = {

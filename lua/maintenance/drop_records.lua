@@ -20,8 +20,8 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the records of what one script call drops. `before` has the arguments of the script, which name the batch
--- whose events the previous call began to count, if there is one.
+-- Creates the records of what one script call drops. `before` has the arguments of the script. They name the batch
+-- whose events the previous call has counted only in part, if there is one.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end
@@ -32,7 +32,7 @@ function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
 
--- Returns the record of what the script call drops of one subscriber. Creates it if there is none.
+-- Returns the table that sums up what the script call drops of one subscriber. Creates the table if there is none.
 local function record_of(records, token)
   local sum = records.by_token[token]
   if not sum then
@@ -91,11 +91,12 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to the drops of its subscriber. `is_queued` is true for a batch. Returns true, the
--- subscriber's token, and what the delivery log keeps of the batch; the caller then deletes the batch.
+-- Adds a batch or dead letter to the drops of its subscriber. `is_queued` is true for a batch. The first value returned
+-- is false if its events are not all counted yet: the batch must then stay, and the next script call continues to
+-- count. Otherwise the first value is true, and the caller deletes the batch.
 --
--- If the list is gone, returns only true. If its events are not all counted yet, returns false: the batch must then
--- stay, and the next script call continues to count.
+-- The second and third value are the subscriber's token, and what the delivery log keeps of the batch. They are missing
+-- if the list of the batch is gone.
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]

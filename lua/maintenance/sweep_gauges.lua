@@ -38,8 +38,8 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the batches between two scores, and their events. Returns both numbers. If one of the batches is open, returns
--- UNSETTLED in place of the number of batches.
+-- Counts the batches between two scores, and their events. Returns both numbers. If one of the batches is open, the
+-- first number is UNSETTLED instead, so that the next script call counts these batches again.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
@@ -52,12 +52,13 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of all batches in an index, slice by slice (a slice has about MAX_AT_ONCE batches). A slice in
--- `counted` is counted again only if its number of batches has changed since.
+-- Counts the events of all batches in an index, slice by slice. A slice is about MAX_AT_ONCE batches between two
+-- scores. A slice that an earlier script call has counted (`counted`) is counted again only if its number of batches
+-- has changed.
 --
--- Returns three values: the slices; the number of events in all slices, or false if the script call stopped at
--- MAX_LISTS batches; and the lower bound of the scores behind the last slice. When all slices are counted, fewer
--- batches than a slice has are left behind them; the caller counts these.
+-- Returns three values: the slices; the number of their events, or false if the script call stopped at MAX_LISTS
+-- batches; and the lower bound of the scores after the last slice. If the script call did not stop, the batches after
+-- the last slice are too few for another slice, and the caller counts them.
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

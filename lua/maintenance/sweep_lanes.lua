@@ -9,8 +9,8 @@ queue, because the lane would otherwise never try its subscriber again.
 local findings = include('maintenance/findings')
 local waiting = include('delivering/waiting')
 
--- True if the jobs of all batches of the subscriber wait. A waiting job becomes instant when a delivery of the
--- subscriber ends, but in this case no such delivery is left.
+-- True if the jobs of all batches of the subscriber wait. They would wait for ever: a waiting job becomes instant when
+-- a delivery of the subscriber ends, but no delivery is left.
 local function all_wait(call, token)
   local waiting_count = redis.call('ZCARD', call.keys.jobs_waiting(token))
   return waiting_count > 0 and waiting_count == redis.call('ZCARD', call.keys.batches_queued(token))

@@ -15,8 +15,8 @@ A subject that no longer exists gets no entry, so that a late sample does not br
 ]]
 local counters = include('metrics/counters')
 
--- Redis deletes a history of figures this long after its last entry. The history of a removed topic or subscriber is
--- deleted at once.
+-- Redis deletes a history (numbers about the bus, a topic or a subscriber over time) this long after its last entry.
+-- The history of a removed topic or subscriber is deleted at once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)
@@ -26,10 +26,10 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends the figures to one of the two histories (fine and coarse) of a topic, a subscriber or the bus. The history
--- keeps `kept` entries, at most one for each step of time. `slot` is the number of the present step since the Unix
--- epoch. With `may_skip`, figures that equal the last ones are not appended. Returns the number of appended entries, 0
--- or 1.
+-- Appends figures (numbers about a topic, a subscriber or the bus at this time) to one of its two histories, the fine
+-- or the coarse one. The history keeps `kept` entries, at most one for each step of time. `slot` is the number of the
+-- present step since the Unix epoch. With `may_skip`, nothing is appended if the figures equal the last ones. Returns
+-- the number of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

@@ -67,8 +67,8 @@ local function published(taken)
   return found
 end
 
--- Sets the time of the script call back to the time of an outbox entry, when its events were accepted. So deadlines and
--- ages count from then. The number of an entry is its time in µs.
+-- Sets the time of the script call back to the time of an outbox entry, because the entry's events were accepted at
+-- that time. So deadlines and ages count from then. The number of an entry is its time in µs.
 local function go_back_to(call, number)
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)

@@ -97,9 +97,9 @@ local function judge_key(call, taken, publication)
 end
 
 -- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to every subscriber of
--- the topic, and to the other partitions that have subscribers of it. All subscribers that get their first events in
--- this script call share one list of events. Each of the others has a list of its own, to which the events are
--- appended.
+-- the topic, and to the other partitions that have subscribers of it. Subscribers that had no events in this script
+-- call before all get the same list, which is not copied. For any other subscriber, the events are appended to a list
+-- of its own.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -121,7 +121,8 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
--- Adds a slice of events to those that the subscribers of a topic get in this script call.
+-- Adds events to those that the subscribers of a topic get in this script call. `events` is a slice: a list, and the
+-- positions `first` and `last` of the events in it.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
     topic.subscribers = redis.call('SMEMBERS', call.keys.topic_subscribers(topic.name))
@@ -158,8 +159,8 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first topic
--- that is refused, or nothing if the client may publish to all. Each topic without a publisher counts as a new topic of
--- the client. Changes nothing in Redis.
+-- that is refused, or nothing if the client may publish to all. The client would become the publisher of each topic
+-- that has none, so each of these leaves room for one topic less. Changes nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

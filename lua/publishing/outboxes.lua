@@ -27,7 +27,7 @@ local NUMBER_LENGTH = 16
 -- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
 -- memory all that a script reads.
 local READ_AT_ONCE = 8
--- Pause before entries that a partition did not apply are sent to it again.
+-- If a partition does not apply its entries in time, they are sent to it again after this pause.
 local ASK_AGAIN_MS = 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
@@ -136,8 +136,9 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets outbox entries aside for the partitions in the list `late`, which did not apply the entries in time. Copies each
--- entry to a list for each of these partitions, and schedules the jobs that move these lists later.
+-- Sets outbox entries aside for the partitions in the list `late`, which did not apply the entries in time. Each of
+-- these partitions has a list of its own, to which its entries are copied. The jobs that send the entries of these
+-- lists again are scheduled.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

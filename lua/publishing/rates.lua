@@ -8,7 +8,8 @@ a client expire when both are full. A rate of 0 means no limit.
 ]]
 local rates = {}
 
--- Creates the working state of one script call. `buckets` has the token buckets that were read so far, by client.
+-- Creates the working state of one script call that limits the rates of clients. Each client has a bucket of events and
+-- a bucket of bytes, from which its publications are taken. `buckets` has the buckets that were read so far, by client.
 -- `changed` has those that must be stored.
 function rates.begin(call, args)
   return {
@@ -35,14 +36,15 @@ local function is_full_late(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end
 
--- True if one of the client's token buckets is empty, so that the client may publish nothing now.
+-- True if the client's bucket of events or its bucket of bytes is empty, so that the client may publish nothing now.
 function rates.is_empty(call, state, client)
   if state.events_rate == 0 and state.bytes_rate == 0 then return false end
   local buckets = buckets_of(call, state, client)
   return is_full_late(state, buckets.events, state.events_rate) or is_full_late(state, buckets.bytes, state.bytes_rate)
 end
 
--- Returns the time (µs) at which a token bucket will be full again after `count` tokens are taken out of it.
+-- Returns the time (µs) at which a bucket will be full again after `count` events or bytes are taken out of it. The
+-- bucket gains `rate` of them in a second.
 local function taken(full_at_us, rate, count)
   return rate > 0 and full_at_us + math.ceil(count * 1000000 / rate) or full_at_us
 end
@@ -59,7 +61,7 @@ local function full_in_ms(state, full_at_us)
   return math.ceil((full_at_us - state.now_us) / 1000)
 end
 
--- Returns the ms until the client's token bucket for events is full, and the ms until its bucket for bytes is full.
+-- Returns the ms until the client's bucket of events is full, and the ms until its bucket of bytes is full.
 function rates.full_in_ms(call, state, client)
   local buckets = buckets_of(call, state, client)
   return full_in_ms(state, buckets.events), full_in_ms(state, buckets.bytes)

@@ -92,8 +92,8 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `counted` is the number of records stored before. Returns the new
--- total of all logs.
+-- Removes the `removed` oldest records of a log. `counted` is the number of records that `deliveries:logs` has stored
+-- for the log. Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -126,10 +126,11 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Notes in a trail that this script call has appended records to the logs of these subscribers, with one entry for
--- each. A trail is the list that tells which logs were written when. Each `ending` ('taken' or 'dropped') has its own
--- trail. A listing of all subscribers learns from the trail which logs it must read. The trail keeps the last `max`
--- entries, because all logs together have at most as many records.
+-- Adds an entry to a trail for each of these subscribers, because this script call has appended records to its log. A
+-- trail is the list that tells which logs were written when. Each `ending` ('taken' or 'dropped') has its own trail. A
+-- listing of all subscribers learns from the trail which logs it must read. The trail keeps the last `max` entries:
+-- more are not needed, because each entry stands for a record or more, and all logs together keep at most `max`
+-- records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
@@ -182,8 +183,9 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time at which the batch of a record ended, or at which an entry of a trail (the list that tells which
--- logs were written when) was made. The time is in ms, with three decimals.
+-- Reads the time (ms, with three decimals) with which a record or an entry of a trail begins. (A trail is the list that
+-- tells which logs were written when.) It is the time at which the batch of the record ended, or at which the entry was
+-- made.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
