@@ -78,9 +78,9 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply. The field has two numbers for each finished job: 1 if the worker held the job
--- (otherwise 0), and the number of events removed. `removed` has the number of events of each job's batch, or false if
--- the worker did not hold the job.
+-- Returns the field `acks` of the reply, which has two numbers for each finished job. They are 1 and the number of
+-- events in the job's batch, or 0 and 0 if the worker did not hold the job. `removed` has, for each finished job, this
+-- number of events or false.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end

@@ -123,8 +123,8 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Counts a worker in the slow share, the part of the workers that all slow subscribers may hold. The share may then
--- exceed its limit. Does nothing if the worker counts in another share.
+-- Counts a worker in the slow share (the part of the workers that all slow subscribers may hold), because its delivery
+-- is late. The share may then exceed its limit. Does nothing if the worker counts in a share already.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end

@@ -35,8 +35,8 @@ end
 -- `heal` health points, and the last delivery took `took_ms`. If it took longer than `slow_ms`, the subscriber counts
 -- as slow. Otherwise it no longer counts as slow, unless another of its deliveries is late.
 --
--- Returns whether the subscriber still exists, and a true value if the accepted batches ended its trial. During its
--- trial it could have only one delivery in flight.
+-- Returns two values: whether the subscriber still exists, and a true value if the accepted batches ended its trial, so
+-- that it may have more than one delivery in flight from now on.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =

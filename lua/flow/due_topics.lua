@@ -60,9 +60,9 @@ local function read_next(call, client)
   end
 end
 
--- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Events of this topic that
--- are due by `client.until_ms` come before those of the client's other topics. Reads further topics only while they may
--- have an earlier event.
+-- Among the topics of a client, finds the one whose next event is due first, and stores it in `client.first`. Events of
+-- this topic that are due by `client.until_ms` come before those of the client's other topics. More topics are read
+-- only while they may have an earlier event.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms

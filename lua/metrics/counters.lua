@@ -15,8 +15,7 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Returns the name under which the topic or subscriber of a series has its history, the samples of its figures over
--- time.
+-- Returns the name under which the topic or subscriber of a series has its history (numbers about it over time).
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')

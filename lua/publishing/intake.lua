@@ -97,9 +97,9 @@ local function judge_key(call, taken, publication)
 end
 
 -- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to every subscriber of
--- the topic, and to the other partitions that have subscribers of it. Subscribers that had no events in this script
--- call before all get the same list, which is not copied. For any other subscriber, the events are appended to a list
--- of its own.
+-- the topic, and to the other partitions that have subscribers of it. All subscribers without earlier events in this
+-- script call get one and the same list, so that it need not be copied. For any other subscriber, the events are
+-- appended to a list of its own.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end

@@ -137,8 +137,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
 end
 
 -- Sets outbox entries aside for the partitions in the list `late`, which did not apply the entries in time. Each of
--- these partitions has a list of its own, to which its entries are copied. The jobs that send the entries of these
--- lists again are scheduled.
+-- these partitions has a list of its own, to which its entries are copied. For each list, the job that sends its
+-- entries again is scheduled, unless it is in the queue already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -12,7 +12,8 @@ local storing = {}
 -- Appends as many events to an open batch as fit. Returns two values: the number of appended events, and the new length
 -- of the batch's list. A length of 0 means that the list no longer exists, so that nothing was appended.
 local function fill(batch, max, list, first, last)
-  -- An open batch always has room for one more event, so its length need not be read first.
+  -- An open batch always has room for one more event, because it is closed when it is full. So its length need not be
+  -- read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
