@@ -52,7 +52,10 @@ const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 
 /** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
-/** Matches a surrogate pair, a single surrogate (captured), or any other escape. */
+/**
+ * Matches a surrogate pair, a single surrogate (captured), or any other escape. Other escapes are matched too, because
+ * `\\ud800` is an escaped backslash and no surrogate.
+ */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**

@@ -9,8 +9,8 @@ type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
  * Returns an answer that lists all entries. `show` converts entries to the objects that callers see. If the entries are
- * one page of a listing, `page` has the headers and the cost of the answer. A long list is converted and sent in
- * pieces, so that other requests can be handled in between.
+ * one page of a listing, `page` has the headers of the answer, and the number of calls that it costs in the caller's
+ * rate limit. A long list is converted and sent in pieces, so that other requests can be handled in between.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

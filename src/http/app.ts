@@ -25,7 +25,10 @@ export function createApp(routes: readonly Route[], parts: PipelineParts): Reque
   };
 }
 
-/** Returns the topic of a publish whose path needs no decoding. Returns undefined for any other request. */
+/**
+ * Returns the topic of a publish whose path is `/topics/` and a valid topic name. Returns undefined for any other
+ * request, which Express then routes.
+ */
 function plainTopic({ method, url }: IncomingMessage): string | undefined {
   if (method !== PUBLISH.method || !url?.startsWith(TOPICS)) return undefined;
   const topic = url.slice(TOPICS.length);
@@ -76,8 +79,8 @@ const NOT_FOUND: Route = {
 };
 
 /**
- * Returns the route that refuses the methods which a path does not have. Express treats HEAD as GET, so HEAD is never
- * refused here.
+ * Returns the route that refuses the methods which a path does not have. Express treats HEAD as GET, so a path that has
+ * GET takes HEAD too.
  */
 function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
   const allow = rows.map(({ method }) => method).join(', ');

@@ -22,8 +22,9 @@ interface Watch {
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`. If the request is answered before its body was asked for, the
- * connection must end. Otherwise the bus could not tell whether the next bytes are the body or another request.
+ * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. If the
+ * request is answered before that, the connection must end. Otherwise the bus could not tell whether the next bytes are
+ * the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -42,7 +43,10 @@ export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
 
-/** Reads the whole body of an open request. Throws bad_body, body_too_large, or what `watch` throws. */
+/**
+ * Reads the whole body of an open request. `watch` is told of each chunk. Throws bad_body, body_too_large, or the error
+ * with which `watch` refuses the body.
+ */
 export function readBytes(
   request: IncomingMessage,
   maxBytes = MAX_BODY_BYTES,
@@ -107,8 +111,8 @@ interface ReadingParts {
 }
 
 /**
- * Reads a body. A body above the limit is refused at once, but still read to its end and discarded, because a client
- * that is still sending would not see the answer.
+ * Reads a body. A body above the limit is refused at once, but the rest of it is still read and discarded. Otherwise
+ * the sender, which is still sending, would not see the answer.
  */
 function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
   let chunks: Buffer[] = [];

@@ -7,13 +7,14 @@ import { Buckets } from './buckets.ts';
 
 /** A caller may make a burst of as many calls as its rate allows in this time. */
 const BURST_MS = 10_000;
-/** Number of bytes of an answer that count as one call. */
+/** An answer of this many bytes uses up as much of its caller's rate as one call. */
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are under way: begun, but not answered yet. Further calls are refused. */
 const MAX_AT_ONCE = 16;
 /**
- * Limits the rate of each client's calls other than publishes, and the rate of each address's requests without
- * credentials. Each web process counts only its own calls, because a call takes the time of one process only.
+ * Limits two rates: that of each client's calls other than publishes, and that of the requests without credentials from
+ * each IP address. Each web process counts only the calls that it handles itself, because a call takes the time of one
+ * process only.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -59,10 +60,11 @@ export class CallLimits {
     const underWay = this.#underWay.get(client) ?? 0;
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
-    // The socket is watched too. If the connection closes, Node emits no `close` on a response that still waits for an
-    // earlier response.
+    // The call ends when its response or its socket emits `close`. The socket is needed, because if the connection
+    // closes, Node emits no `close` on a response that still waits for an earlier response.
     const { socket } = response.req;
-    // If the connection has closed meanwhile, no `close` event follows that would end the count of this call.
+    // A socket that is already closed emits no `close` any more. The call would stay under way for ever, so it is not
+    // counted as under way.
     if (socket.destroyed) return;
     this.#underWay.set(client, underWay + 1);
     const end = () => {
@@ -86,7 +88,10 @@ export class CallLimits {
     return (reads ? this.#reading : this.#changing).run(client, work);
   }
 
-  /** Counts the length of an answer against the rate of the address. `admit` must have counted the request. */
+  /**
+   * Counts the length of an answer against the rate of the address that sent the request. `admit` must have counted the
+   * request before.
+   */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }

@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
- * Maximum requests of one connection that are handled at the same time. Few clients send a request before the
- * previous one is answered.
+ * Maximum requests of one connection that are handled at the same time. Four are enough, because few senders send a
+ * request before the previous one is answered.
  */
 const MAX_DUE = 4;
 /**
@@ -42,9 +42,10 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are not parsed yet. The number may be too low, which only makes the
-   * slices smaller. It must never be too high: the requests after the body would then be parsed at once. It is too low
-   * if headers and the start of the body were parsed together, because the length of both is subtracted.
+   * Number of bytes of the last request's body that are not parsed yet. The parser gets this many bytes together. If
+   * the number is too low, the parser only gets fewer bytes together. It is too low if headers and the start of the
+   * body were parsed together, because the length of both is subtracted. The number must never be too high, because the
+   * parser would then also get the requests after the body.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -54,8 +55,8 @@ export class Connection {
   constructor(socket: Socket, budget: WorkBudget) {
     this.#socket = socket;
     this.#budget = budget;
-    // The last listener is that of Node's server, which passes what the socket reads to the HTTP parser. This class
-    // takes its place, and calls it with small slices.
+    // The last `data` listener of the socket is that of Node's server, which passes all bytes that arrive to the HTTP
+    // parser. `#take` replaces it, and calls it with a small part of the bytes at a time.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.off('data', this.#feed).on('data', this.#take).on('resume', this.#stay);
   }
@@ -74,7 +75,10 @@ export class Connection {
     else this.#start({ response, start });
   }
 
-  /** Stops parsing. Returns the bytes that were not parsed. */
+  /**
+   * Gives up the socket after a CONNECT or Upgrade request, because Node's HTTP parser no longer reads it. Returns the
+   * bytes that were not parsed.
+   */
   detach(): Buffer {
     this.#isDetached = true;
     this.#socket.off('data', this.#take).off('resume', this.#stay);
@@ -112,10 +116,12 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse. If at most SLICE_BYTES have arrived, returns all of them. If more have arrived and
-   * they begin with bytes of a body, returns all bytes of that body, because the parser emits no request for them.
-   * Otherwise returns at most SLICE_BYTES, and stops at the end of the first headers (`endsHead`), because only parsed
-   * headers tell the length of the body that follows.
+   * Returns the next bytes to parse. `endsHead` is true if they are cut off at the end of a request's headers.
+   * - If at most SLICE_BYTES have arrived, returns all of them.
+   * - If more have arrived, and they begin with bytes of a body, returns all bytes of that body, because the parser
+   *   emits no request for them.
+   * - Otherwise returns at most SLICE_BYTES, and stops at the end of the first headers, because only parsed headers
+   *   tell the length of the body that follows.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

@@ -5,8 +5,8 @@ import type { Answer } from '../route.ts';
 
 /**
  * Returns a redirect to the same path and host by https. Its status is `reads` for GET and HEAD, and `others` for other
- * methods; with 307 and 308, clients keep the method and the body. The port is left out, because it is the port for
- * http. Throws bad_header if the request has no Host header.
+ * methods; with 307 and 308, the sender repeats the request with the same method and body. The port is left out,
+ * because it is the port for http. Throws bad_header if the request has no Host header.
  */
 export function redirectToHttps(
   { headers, method, url }: IncomingMessage,

@@ -6,7 +6,10 @@ import { refuseMalformed } from './problems.ts';
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
-/** The socket of an HTTP connection, with its Connection, and a mark if bytes on it were refused as unreadable. */
+/**
+ * The socket of an HTTP connection, with its Connection. The member REFUSED is set when bytes on the socket are refused
+ * as unreadable.
+ */
 export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**

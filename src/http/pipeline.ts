@@ -91,8 +91,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // A request that exceeds the limits of Admission is refused before its credentials are checked, because checking
-      // them takes half of the work of a publish.
+      // If the process handles too many requests or bytes already (see Admission), a request with a body is refused
+      // before its credentials are checked, because checking them takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -100,8 +100,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) {
-        // The turn comes before `begin`, which may refuse the call: refusing sixteen calls in one turn of the event
-        // loop takes 8 ms.
+        // The work budget spreads calls over several turns of the event loop. It comes before `begin`, which may refuse
+        // the call, because even refusing sixteen calls in one turn takes 8 ms.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);
@@ -206,7 +206,7 @@ export class Pipeline {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // If the client has closed the connection meanwhile, its request must not count against the limits of Admission.
+    // If the sender has closed the connection meanwhile, its request must not count against the limits of Admission.
     checkIsOpen(request);
     // The reservation is made after the credentials were checked. Otherwise callers without credentials could hold all
     // the memory for bodies.
@@ -276,8 +276,8 @@ export class Pipeline {
 }
 
 /**
- * Returns the name under which Admission counts the requests and bytes of a caller, and by which the work budget gives
- * turns. Root and viewers share the empty name.
+ * Returns the name that stands for a caller in Admission, which limits the requests and bytes of each caller, and in
+ * the work budget, in which callers take turns. Root and viewers share the empty name.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   // The sender of a login form has no name yet, so all senders of login forms share one name.

@@ -103,7 +103,7 @@ function lastWords(socket: Duplex, error: BusError): void {
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // ignored: the other end of the connection has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
-  // The client has a limited time for reading the answer. Otherwise a client that never closes its side of the
+  // The sender has a limited time for reading the answer. Otherwise a sender that never closes its side of the
   // connection would keep this side open too.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

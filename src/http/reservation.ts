@@ -8,18 +8,18 @@ import { BusError } from '../errors.ts';
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
 /**
- * A body is slow if it is still incomplete after this time. When memory is short, a slow body keeps only the bytes that
- * have arrived.
+ * A body is slow if it is still incomplete after this time. When memory is short, a slow body keeps memory reserved
+ * only for the bytes that have arrived.
  */
 const SLOW_MS = 250;
 /**
- * The bytes of a body are counted against the reading rate of the client in portions of this size. A body shorter than
- * this is not counted, so it costs nothing.
+ * A process reads only so many bytes per second of one client's bodies (PACE in admission.ts). Bytes are counted
+ * against this limit in portions of this size, so the bytes of a shorter body are not counted.
  */
 const PACED_BYTES = 64 * 1024;
 /**
- * Minimum pause after each portion. Without it, one turn of the event loop reads up to 2 MiB of a body that has already
- * arrived, which takes 10 ms.
+ * Minimum pause in reading a body after each PACED_BYTES. Without it, one turn of the event loop reads up to 2 MiB of a
+ * body that has already arrived, which takes 10 ms.
  */
 const MIN_PAUSE_MS = 1;
 
@@ -37,8 +37,8 @@ interface Room {
   /** Gives back bytes that a reservation of the client no longer needs, so that other requests can use them. */
   shrink(bytes: number, client: string): void;
   /**
-   * Counts bytes against the reading rate of a client. Returns the ms for which no long body of this client should be
-   * read; 0 or less for no pause.
+   * Counts bytes of a body against the limit of bytes per second for its client's bodies. Returns the ms for which no
+   * long body of this client should be read; 0 or less for no pause.
    */
   pauseAfter(bytes: number, client: string): number;
   /** Ends a reservation. Its request no longer counts, and its `bytes` are available to other requests. */
@@ -83,8 +83,8 @@ export class Reservation {
   }
 
   /**
-   * Counts bytes that were read, even if they are discarded. Returns the time (ms) for which reading should
-   * pause; 0 for no pause.
+   * Counts bytes that were read, even if they are discarded, against the limit of bytes per second for the client's
+   * bodies. Returns the time (ms) for which reading should pause; 0 for no pause.
    */
   pauseAfter(bytes: number): number {
     this.#unpacedBytes += bytes;

@@ -16,7 +16,7 @@ export const SERVER_LIMITS = {
   headersTimeoutMs: 10_000,
   /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
-  /** Maximum time without a byte in either direction. It ends connections whose client does not read its answers. */
+  /** Maximum time without a byte in either direction. It ends connections whose other end does not read its answers. */
   silenceTimeoutMs: 120_000,
   /** Interval at which Node looks for connections whose headers or request took too long. */
   checkEveryMs: 1000,
@@ -43,8 +43,9 @@ export class HttpServer {
   /** Connections that have sent no request yet. `close` ends them itself, because Node does not count them as idle. */
   readonly #unused = new Set<Duplex>();
   /**
-   * Connections that Node has detached from its HTTP parser, until their last response is sent. Node does not know them
-   * any more, so `close` ends them itself.
+   * Connections that Node has detached from its HTTP parser, because a CONNECT or Upgrade request has come. They stay
+   * here until the responses to earlier requests are sent. Node does not know them any more, so `close` ends them
+   * itself.
    */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
@@ -91,7 +92,8 @@ export class HttpServer {
       this.#wait(socket, () => refuseConnect(request, socket));
     });
     // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node has an option
-    // to ignore this header, but it would then skip a malformed body, and all bytes after it, without an answer.
+    // to ignore this header, but with this option Node skips a malformed body, and all bytes after it, without an
+    // answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -149,7 +151,11 @@ export class HttpServer {
     (socket as Line)[CONNECTION]?.begin(response, start);
   }
 
-  /** Calls `act` when the last response on a detached connection is sent. */
+  /**
+   * Calls `act` when the responses to all earlier requests on a detached connection are sent. Node's HTTP parser no
+   * longer reads such a connection, because a CONNECT or Upgrade request has come. Meanwhile an error or a timeout
+   * closes the connection.
+   */
   #wait(socket: Line, act: () => void): void {
     const cut = () => socket.destroy();
     const forget = () => this.#waiting.delete(socket);

@@ -44,8 +44,8 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // The call above only resolves the promise that the work awaits. The work itself runs during this await, before
-      // the loop checks the time again.
+      // What `#next` returns only resolves the promise that a step of work awaits. The step itself runs during this
+      // `await`, before the loop checks the time again.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());

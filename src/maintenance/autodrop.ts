@@ -29,8 +29,8 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * The data of one subscriber that one script call has dropped. `events` is the number of all dropped events. `queued`
- * is the number of those that were in batches; the others were in dead letters.
+ * What one script call has dropped of one subscriber. `events` is the number of all dropped events. `queued` is the
+ * number of those that came from the queue; the rest came from dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
@@ -122,8 +122,8 @@ export class Autodrop {
 
   /**
    * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more than planned, even if Redis
-   * still seems to store too much: Redis measures the buffers of its clients only once a second, and until then a large
-   * buffer looks like stored data. The caller measures again, and makes a new plan if necessary.
+   * still seems to store too much: Redis measures the buffers of its connections only once a second, and until then a
+   * large buffer looks like stored data. The caller measures again, and makes a new plan if necessary.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -166,7 +166,10 @@ export class Autodrop {
     return dropDelayed(this.#partition, this.#limits, cuts, target, signal);
   }
 
-  /** Logs that other data fills Redis, and what the operator should do. Logs this at most once a minute. */
+  /**
+   * Logs that data which autodrop cannot drop fills Redis, and what the operator should do. Logs this at most once a
+   * minute.
+   */
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
@@ -205,8 +208,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 
 /**
  * Returns what is left of the plan after a script call. The plan consists of cuts: requests to drop data of one
- * subscriber or of all. A cut is spent, and leaves the plan, when workers are delivering all the batches that it could
- * still drop.
+ * subscriber or of all. A cut leaves the plan when it has dropped its number, or when it can drop nothing more
+ * (`isSpent`), for example because workers are delivering all batches that are left.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

@@ -37,8 +37,8 @@ type Part = Bulk & { queue: number };
 
 /**
  * The job `bulk`: counts, retries or purges the dead letters of a bulk. A bulk is the retry or purge of all dead
- * letters that match a filter. The job makes one script call after the other. Each call changes some letters and the
- * record of the bulk together. So a bulk continues where it stopped, even if a process is killed.
+ * letters that match a filter. The job makes one script call after the other. Each call handles some dead letters and
+ * stores the progress of the bulk in the same step. So a bulk continues where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -55,8 +55,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The record of the bulk is read again for one of two reasons. Either all dead letters of one subscriber are
-        // done, and the record now names the next subscriber; or another worker or the owner has changed the record
+        // The progress of the bulk is read again for one of two reasons. Either all dead letters of one subscriber are
+        // done, and the next subscriber's turn has come; or another worker or the owner has changed the stored bulk
         // meanwhile.
         part = state === 'over' ? undefined : await read();
       }
@@ -80,8 +80,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns this partition's record of a bulk, with `queue`, the position of the subscriber whose dead letters come next.
- * Returns undefined if the bulk is neither counting nor running.
+ * Returns a bulk as it is stored in this partition. `queue` is the position, in the list `queues` of the bulk, of the
+ * subscriber whose dead letters come next. Returns undefined if the bulk is neither counting nor running.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

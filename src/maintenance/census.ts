@@ -6,9 +6,9 @@ import type { Partitions } from '../store/partitions.ts';
 export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
- * The figures of all subscribers in the partitions that can be reached, and the time when they were read. `standings`
- * are the figures and rates of each subscriber that the last sample stored. `missing` has the partitions that cannot be
- * reached.
+ * The figures (number of queued events, health points and so on) of all subscribers in the partitions that can be
+ * reached, and the time when they were read. `standings` has the figures and rates of each subscriber at the last
+ * sample, in their stored form. `missing` has the partitions that cannot be reached.
  */
 interface Census {
   subscribers: CensusSubscriber[];

@@ -8,8 +8,8 @@ export interface Holding {
 }
 
 /**
- * A request to drop up to `maxDeleted` batches and dead letters, oldest first. It takes those of the subscriber
- * `token`, or those of all subscribers if there is no `token`.
+ * A request to drop up to `maxDeleted` dead letters and batches: first the oldest dead letters, then the oldest
+ * batches. It takes those of the subscriber `token`, or those of all subscribers if there is no `token`.
  */
 export interface Cut {
   token?: string;
@@ -17,9 +17,9 @@ export interface Cut {
 }
 
 /**
- * Returns what must be dropped to free `freeBytes`. Every client may keep the same number of bytes, the share. A client
- * that holds more loses what exceeds the share; the other clients lose nothing. What the joins of a client hold counts
- * as the client's. The cuts of the client that holds most come first.
+ * Returns the cuts (requests to drop data) that free `freeBytes`. Every client may keep the same number of bytes, its
+ * fair share. A client that holds more loses the rest; the other clients lose nothing. What the joins of a client hold
+ * is added to what the client itself holds. The cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -40,8 +40,8 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
 }
 
 /**
- * Returns the share: the number of bytes that each client may keep, so that `freeBytes` become free in all. Clients
- * that hold more are cut to the share. The share is 0 if everything must be dropped.
+ * Returns the fair share: the number of bytes that each client may keep, so that `freeBytes` become free in all.
+ * Clients that hold more are reduced to this number. It is 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;

@@ -20,16 +20,17 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * A ticker queues a periodic job at its interval. This is the time over which the tickers of the partitions start, one
- * partition after the other, so that their jobs are not all queued at once. The tickers of urgent jobs do not wait for
- * their turn.
+ * Each partition has tickers, which queue periodic jobs at intervals. The partitions start their tickers one after the
+ * other, spread over this time. Otherwise the jobs of all partitions would be queued together. The tickers of urgent
+ * jobs start immediately.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers of `aux`. There are two, because the sweep of a big bus occupies one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of workers of `aux` in each partition if the bus has several partitions. Under load, the job that empties the
- * outbox occupies one worker, and another worker may wait for a partition that does not answer.
+ * Number of workers of `aux` in each partition if the bus has several partitions. Under load, the job `outbox`, which
+ * moves work to other partitions, occupies one worker, and another worker may wait for a partition that does not
+ * answer. The third worker runs the other jobs meanwhile.
  */
 const WORKERS_AMONG_OTHERS = 3;
 

@@ -8,8 +8,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of a job moves entries that are set aside (entries that another partition did not
- * apply in time). Then the job is given back, even if entries are left, so that the worker can run other jobs.
+ * Maximum time for which one run of an outbox job moves entries that are set aside (work for another partition, which
+ * that partition did not apply in time). Then the job is given back, even if entries are left, so that the worker can
+ * run other jobs.
  */
 const TURN_MS = 500;
 /**
@@ -25,14 +26,16 @@ interface OutboxJobParts {
   outbox: Outbox;
   leaseMs: number;
   log: Log;
-  /** Called with the other partition if the Redis of that partition has no memory for the entries. */
+  /**
+   * Called with another partition if the Redis of that partition has no memory for the entries that are moved to it.
+   */
   onFull: (partition: Partition) => void;
 }
 
 /**
- * The job `outbox`: moves the entries in the outbox of its partition to the other partitions. If another partition does
- * not apply its entries in time, they are set aside in a list for that partition. To move such a list, the job has an
- * argument: the position of the other partition in `Partitions.all`.
+ * The job `outbox`: moves the entries in the outbox of its partition, which are work for other partitions, to these
+ * partitions. If another partition does not apply its entries in time, they are set aside in a list for that partition.
+ * To move such a list, the job has an argument: the position of the other partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

@@ -161,8 +161,8 @@ function samplesOf({ counts, lost, subscribers: all, memory }: Reading, limit: n
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events does not count as failing. Nothing is delivered to it, so its health cannot
-    // change.
+    // A subscriber without queued events is not counted as failing. Nothing is delivered to it, so its health points
+    // cannot rise, and it would be counted for ever.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;

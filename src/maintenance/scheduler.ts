@@ -6,9 +6,10 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * A function that publishes some of the due entries of one kind of the agenda: delayed events, events of triggers, or
- * events of joins whose open join keys expire. The scheduler calls the function again while more entries are due, and
- * after a pause if it throws. Several processes may run it at the same time.
+ * A function that publishes some due entries of the agenda (everything that waits for its time without being a job).
+ * All entries are of one kind: delayed events, events of triggers, or events of joins whose open join keys expire. The
+ * scheduler calls the function again while more entries are due, and after a pause if it throws. Several processes may
+ * run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -79,9 +80,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind of the agenda, if there are any. Returns the ms until the first entry
-   * of this kind is due, or Infinity if there is none. Also returns Infinity while entries are being published, because
-   * the scheduler is woken when that ends.
+   * Begins to publish the due entries of one kind of the agenda, such as delayed events, if there are any. Returns the
+   * ms until the first entry of this kind is due. Returns Infinity if there is none, and while entries of this kind are
+   * being published, because the scheduler is woken when that ends.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

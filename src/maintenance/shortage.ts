@@ -32,8 +32,8 @@ export interface Shortage extends Holdings {
 
 /**
  * Returns the memory of Redis if Redis stores more than `mark` bytes both now and a second later, and otherwise
- * undefined. Without `mark`, compares with the high mark, above which autodrop starts. Redis is measured twice, because
- * the buffers of its clients may look like stored data for a second (see SETTLED_MS). Throws the errors of Partition
+ * undefined. The default of `mark` is the high mark, above which autodrop starts. Redis is measured twice, because the
+ * buffers of its connections may look like stored data for a second (see SETTLED_MS). Throws the errors of Partition
  * (StorageUnavailable or StorageFull).
  */
 export async function lastingShortage(
@@ -106,9 +106,10 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures as a sample, from which the bytes of all are
- * estimated. Measuring 500 takes Redis about 1 ms. Suppose 1 % of the batches have 90 % of the bytes: with a sample of
- * 500, the standard deviation of the estimate is a quarter of the true value, and with 100 it is more than half.
+ * Maximum batches, and maximum dead letters, that one script call measures. From this sample, the bytes of all batches
+ * and dead letters are estimated. Measuring 500 takes Redis about 1 ms. Suppose 1 % of the batches have 90 % of the
+ * bytes: with a sample of 500, the standard deviation of the estimate is a quarter of the true value, and with 100 it
+ * is more than half.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

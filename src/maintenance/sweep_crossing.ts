@@ -71,7 +71,7 @@ async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts)
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all of these lists are empty, so one command for all of them is enough.
+  // Usually all lists of outbox entries are empty, so one command that asks for all of them is enough.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

@@ -8,7 +8,7 @@ import { packField, type Tags } from './counter_hash.ts';
 import type { CounterName } from './families.ts';
 import { subjectOf, totalField } from './series.ts';
 
-/** Maximum fields per script call; 1000 take Redis about 1 ms. */
+/** Maximum counters to which one script call adds; 1000 take Redis about 1 ms. */
 const MAX_FIELDS = 1000;
 const STOP_LIMIT_MS = 5000;
 const RETRY_MS = 100;
@@ -20,8 +20,8 @@ interface Cell {
 }
 
 /**
- * A node of the tree in which counters are found. The tree has a level for the name, and one level for the value of
- * each tag.
+ * A node of the tree in which the counters in memory are looked up. The tree has a level for the name of a counter, and
+ * one level for the value of each of its tags.
  */
 interface Node {
   cell?: Cell;

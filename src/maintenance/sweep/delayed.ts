@@ -3,8 +3,8 @@ import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Maximum delayed events for which one script call checks that the sorted set of due times has them. The number is low,
- * because the call reads the whole texts of the events.
+ * Maximum delayed events that one script call looks up in the sorted set of due times. The number is low, because the
+ * call reads the whole texts of the events.
  */
 const TEXTS = 50;
 

@@ -76,8 +76,8 @@ export class JobSweep {
 
   /**
    * Counts the places (lists or sorted sets of jobs) that contain each of the `known` jobs, and notes for which
-   * subscriber a job waits. If `strangers` is given, adds to it the other jobs that this sweep should check. Leaves out
-   * jobs of dropped batches in those places from which the script `acquire` will remove them.
+   * subscriber a job waits. If `strangers` is given, adds to it the jobs that are in a place but not in `known`, as far
+   * as this sweep checks them. Leaves out jobs of dropped batches if the script `acquire` will remove them.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -103,9 +103,9 @@ export class JobSweep {
   }
 
   /**
-   * Has a script repair `suspects`: jobs that seem to be in no place (list or sorted set of jobs) or in several. Reads
-   * the index again first, because jobs may have been added to it or removed from it meanwhile. Repairs only suspects
-   * that are now in the index (if `indexed` is 1), or only those that are not (if `indexed` is 0).
+   * Has a script repair `suspects`: jobs that seem to be in no place (list or sorted set of jobs), in several places,
+   * or in a place but not in the index. Reads the index again first, because it may have changed meanwhile. If
+   * `indexed` is 1, repairs only the suspects that are in the index now; if it is 0, only those that are not.
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

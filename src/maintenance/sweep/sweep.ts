@@ -49,8 +49,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // While a Ruby process lives, gauges are left to the next sweep. Such a process counts an event before the batch of
-  // the event is converted, so the gauges would seem wrong.
+  // While a Ruby process lives, the gauges (stored numbers of batches and of events) are left to the next sweep. A Ruby
+  // process counts an event in them before the batch of the event is converted, so they would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);
