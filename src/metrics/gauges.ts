@@ -8,9 +8,9 @@ import { pauserOf } from '../store/pause.ts';
 import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /**
- * The gauges of the partitions that can be reached; `missing` has the other partitions. `memory` is the memory of the
- * fullest Redis. `cpuSeconds` is the CPU time that all Redises together have used since they started. It is undefined
- * if a Redis cannot be reached, because the sum must never fall.
+ * The gauges of the partitions that can be reached. `missing` has the partitions that cannot. `memory` is the memory of
+ * the fullest Redis. `cpuSeconds` is the CPU time that all Redises together have used since they started. If a Redis
+ * cannot be reached, `cpuSeconds` is undefined, because the sum would fall without that Redis.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -50,8 +50,8 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
 }
 
 /**
- * Reads the figures that a Redis has only once, however many partitions are in it, such as its memory. `partition` may
- * be any of these partitions.
+ * Reads the memory and the CPU time of a Redis. Several partitions may be in the same Redis and share these numbers, so
+ * `partition` may be any partition of this Redis.
  */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu] = await partition.command((redis) =>
@@ -91,9 +91,10 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes wait to be moved to other partitions. The entry `any` has the bytes in the outboxes. Each
- * other entry is named by the index of a partition, and has the bytes that are set aside for that partition, because it
- * did not apply them in time. If there is only one partition, the result is empty.
+ * Returns how many bytes of outbox entries wait until other partitions apply them. The item `any` has the bytes in the
+ * outboxes. Each other item is named by the index of a partition. It has the bytes of the entries that were moved to a
+ * separate list, because this partition did not apply them in time. If the bus has only one partition, the result is
+ * empty.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -107,8 +108,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. The due time of an
- * idle trigger is infinity.
+ * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. Redis stores infinity
+ * as the next time of an idle trigger, so all triggers with another time are waiting.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -190,13 +191,14 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
       redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
       redis.smembers(keys.jobs_pending_index(queue)),
     ]);
-    // A worker has a list only while it holds a job, so the number of lists is the number of held jobs.
+    // Each worker that holds a job has a list with this job. The list exists only while the worker holds the job, so
+    // the number of existing lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting. It waits for one
-    // of these: the end of another delivery to its subscriber, the end of the subscriber's pause, fewer deliveries to
-    // subscribers of the same kind (see SHARES), or the quarantine process, which delivers batches that may have killed
-    // a worker.
+    // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting for one of these:
+    // the end of another delivery to its subscriber, the end of the subscriber's pause, fewer deliveries to subscribers
+    // of the same kind (slow or failing ones, or joins; all of a kind hold only a share of the workers), or the
+    // quarantine process, which delivers batches that may have killed a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

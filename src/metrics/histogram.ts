@@ -20,9 +20,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns the cumulative buckets that Prometheus expects, each of which counts all values up to its bound. In
- * `counted`, a value is counted only in the smallest bucket that fits. A bound in `counted` may be missing in `bounds`,
- * if another release counted the values. These values are added to all buckets with larger bounds.
+ * Returns the cumulative buckets that Prometheus expects: each counts all values up to its bound. In `counted`, each
+ * value is counted in one bucket only, the smallest that fits. Another release may have counted some of them with other
+ * bounds. Values under a bound that `bounds` does not have are added to all buckets with larger bounds.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

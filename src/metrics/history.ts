@@ -178,10 +178,10 @@ interface Change {
 }
 
 /**
- * Returns the change of a subject's figures from each sample of the bus to the next, by the slot of the later sample. A
- * subject is the bus, a topic or a subscriber. A slot is the number of a step of time, and `sampled` has the slots in
- * which the bus was sampled. A subject without an entry in such a slot counts as unchanged. This can be wrong, because
- * a subject that is less busy than others gets no entry.
+ * Returns how the figures of a subject (the bus, a topic or a subscriber) changed from each sample of the bus to the
+ * next. A slot is the number of a step of time. `sampled` has the slots of the samples, and the result has each change
+ * under the slot of the later sample. A subject without an entry in a slot is taken as unchanged. This can be wrong,
+ * because a sample writes entries only for the busiest subjects.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

@@ -67,15 +67,16 @@ interface HistoryParts {
 }
 
 /**
- * The route `/history`: figures of the last two days. A client may see the figures of the bus, of all topics, and of
- * its own subscriber and joins.
+ * The route `/history`: how many events were published, how many were delivered, and other metrics over the last two
+ * days. A client may see the metrics of the bus, of all topics, and of its own subscriber and joins.
  */
 export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Resolves with the token of a subscriber, given by its token or its public name. Looking up a public name counts in
-   * the rate limit; `calls` says as how many calls. Throws if there is no such subscriber.
+   * Resolves with the token of a subscriber, given by its token or its public name. A public name is searched among all
+   * tokens, which costs the caller additional calls of the rate limit: `calls` is their number. Throws if there is no
+   * such subscriber.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

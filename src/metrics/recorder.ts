@@ -63,7 +63,7 @@ export class Recorder {
     this.#late('triggers.lateness', lateMs);
   }
 
-  /** Counts due times for which triggers did not fire. */
+  /** Counts due times for which triggers did not fire, for example because the bus noticed them too late. */
   triggersMissed(count: number): void {
     this.#counters.increment('triggers.missed', {}, count);
   }

@@ -54,8 +54,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field (in the hash `counters`) of a total. When a topic or subscriber is removed, its counter is removed
- * too, and the count is added to the total.
+ * Returns the field, in the hash `counters`, of the total for a counter. When a topic or subscriber is removed, its
+ * counters are removed too, and the count of each is added to the total for this counter.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);

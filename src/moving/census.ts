@@ -18,7 +18,8 @@ type Unit = 'keys' | 'elements' | 'events';
 /**
  * The data that a move counts in the source and in the target, to check that both numbers are equal. A row has the
  * words for the report, the name of the counted keys in the layout, and what is counted: the keys, their elements, or
- * the events in them. None of this data expires by itself; otherwise the numbers would differ.
+ * the events in them. Data that expires by itself is not counted, because it may expire during the move, and then the
+ * numbers would differ.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],

@@ -31,7 +31,7 @@ export async function checkSource({ partitions, prefix }: Side, leaseMs: number)
   await refuseRunning(source, leaseMs);
 }
 
-/** Throws BootError if a worker gave a sign of life within the last `leaseMs`, so that the bus is still running. */
+/** Throws BootError if a worker gave a sign of life within the last `leaseMs`: then the bus may still be running. */
 async function refuseRunning(source: Partition, leaseMs: number): Promise<void> {
   const [seconds, micros] = await source.command((redis) => redis.time());
   const nowMs = Number(seconds) * 1000 + Number(micros) / 1000;
@@ -89,7 +89,10 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
   }
 }
 
-/** True if the target has a bus with a single partition. The keys of such a bus have no hash tags. */
+/**
+ * True if the target has a bus with a single partition. The keys of such a bus have no hash tags, but those of
+ * `partitions` have some, so the key is named here by the prefix alone.
+ */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
   return (await partitions.control.master.forKey(key).call((redis) => redis.exists(key))) === 1;

@@ -25,8 +25,8 @@ const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The names of the layout, grouped by the text with which their keys begin. Names with more fixed text come first, so
- * that `batches:index:{token}` is tried before `batches:{bid}`.
+ * The names of the layout, grouped by the text before the first colon of their keys. In a group, names whose keys have
+ * more fixed text come first and are tried first. Otherwise `topics:owned:{token}` would be taken for `topics:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   NAMES.sort((one, other) => other.fixed - one.fixed),

@@ -22,7 +22,10 @@ interface Move {
   source: Side;
   target: Side;
   leaseMs: number;
-  /** True if connections that run scripts in the source's Redis are permitted, because they belong to another bus. */
+  /**
+   * True if the move may begin although other connections run scripts in the source's Redis. The user says so if these
+   * connections belong to another bus.
+   */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
   progress: (done: number, total: number) => void;

@@ -5,8 +5,8 @@ import type { Side } from './side.ts';
 const WIDTH = 40;
 
 /**
- * Minimum time between two progress lines if the output is not a terminal. In a file, for example, a line cannot
- * replace the previous one, so the lines are few.
+ * Minimum time between two progress lines if the output is not a terminal. In a file, for example, a new line cannot
+ * replace the previous one, so only a few lines are written.
  */
 const TELL_EVERY_MS = 5000;
 

@@ -24,7 +24,7 @@ export interface RouteText {
   description?: string;
   /** An example of the body of a call. */
   body?: unknown;
-  /** An example of the answer that has a body. */
+  /** An example of the body of the answer. */
   answer?: unknown;
   /** Headers that callers may send. */
   parameters?: Parameter[];

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { NAMED } from '../named_schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
-/** The key that marks a named schema until the schema is moved to the components of the document. */
+/** The member of a JSON Schema that holds its name, until the schema is moved to the components of the document. */
 const MARK = 'x-name';
 
 /** Makes JSON Schemas from schemas of zod. JSON Schemas that have a name are collected in `components`. */
@@ -14,7 +14,10 @@ export class Schemas {
     return this.#make(schema, 'input');
   }
 
-  /** Returns the JSON Schema of an answer. It permits further members, because later releases may add some. */
+  /**
+   * Returns the JSON Schema of an answer. It also permits members that it does not name, because later releases may add
+   * some.
+   */
   output(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'output');
   }

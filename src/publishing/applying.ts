@@ -14,9 +14,9 @@ import type { PublishFigures } from './publisher.ts';
 export const MAX_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until another partition has applied entries, which normally takes
- * milliseconds. After this time it goes on with the entries for other partitions. Without this limit, a Redis that
- * hangs would hold up those entries until its connection is closed: with three of eight Redises hanging, events from
- * one of the others to another took 10.7 s at p99.
+ * milliseconds. After this time the job goes on with the entries for other partitions. Without this limit, a Redis that
+ * hangs would hold up the entries for all partitions until its connection is closed. For example, while three of eight
+ * Redises hung, events between two of the other five took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
 
@@ -42,8 +42,9 @@ interface Applied {
   /** The number of the last entry that the partition has applied. */
   last: number;
   /**
-   * Some topics of the entries may have no subscriber in the partition. Resolves when their marks, which make
-   * publishing pass the events of a topic on to the partition, are removed.
+   * Resolves when the marks of topics that have no subscriber in the partition are removed. A mark makes publishing in
+   * the home of a topic (the partition where the topic lives) pass its events on to another partition. A mark without a
+   * subscriber is noticed when an entry for its topic is applied.
    */
   refreshed: Promise<void>;
 }
@@ -75,8 +76,9 @@ export class Applying {
    *
    * - `alone`: the entries are sent in a script call of their own, so that an entry that cannot be applied does not
    *   affect other outboxes.
-   * - `inTime`: if `to` does not answer within PATIENCE_MS, throws StorageUnavailable. Until `to` answers, further
-   *   calls with `inTime` throw at once. Without `inTime`, also waits until `refreshed` resolves (see Applied).
+   * - `inTime`: throws StorageUnavailable if `to` does not answer within PATIENCE_MS. From then on, calls with `inTime`
+   *   throw at once, until `to` answers. Without `inTime`, this method waits for the answer as long as it takes, and
+   *   also until needless marks of topics are removed (see `refreshed` in Applied).
    */
   async apply(
     home: Partition,
@@ -122,16 +124,17 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // Not awaited here: the marks are in the homes of the unused topics. A home that hangs would hold up the entries of
-    // other homes.
+    // Removing the marks of topics without subscribers is not awaited here. The marks are in the partitions where these
+    // topics live (their homes). A home that hangs would hold up the entries that other homes have in the same call.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));
   }
 
   /**
-   * Logs that marks could not be removed, unless Redis was away or full. The removal is tried again at the next entry
-   * for such a topic, which finds no subscriber either.
+   * Logs that marks (which make publishing pass events on to a partition without subscribers) could not be removed,
+   * unless Redis was away or full. The removal is tried again when the partition applies the next entry for such a
+   * topic.
    */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;

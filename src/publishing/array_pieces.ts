@@ -70,8 +70,8 @@ export class ArrayPieces {
   /**
    * Returns the next piece. Each element in it has at most `maxLength` characters. If the first element has more,
    * returns only the beginning of that element, with `isTooLong`. A single element may have hundreds of thousands of
-   * characters. So this generator yields an empty list after every CHARACTERS that it has searched, to let other
-   * requests be served.
+   * characters. So each time the search has passed another 16,384 (CHARACTERS), the generator yields an empty list, to
+   * let other requests be served.
    */
   *next(maxLength: number): Generator<[], Piece> {
     const from = this.#at;

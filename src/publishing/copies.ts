@@ -12,9 +12,9 @@ type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly u
  */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. A copy is an event for one subscriber. One script call stores all copies, which
- * blocks Redis for 50 to 60 ms. (A million took 210 ms.) Redis does not interrupt a script even if it runs out of
- * memory.
+ * Maximum copies of one publication. A copy is an event for one subscriber. One script call stores all copies. With
+ * 200,000 copies it blocks Redis for 50 to 60 ms, and with a million it took 210 ms. The limit also bounds the memory
+ * of a call, because Redis does not interrupt a script even if it runs out of memory.
  */
 const MAX_COPIES = 200_000;
 /**
@@ -40,17 +40,18 @@ export class Copies {
   }
 
   /**
-   * Returns how long Redis takes to store a publication's copies, measured in events: it takes as long as accepting
-   * this number of events.
+   * Returns how long Redis takes to store a publication's copies. The unit is the time that Redis takes to accept one
+   * event.
    */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;
   }
 
   /**
-   * Returns undefined if the publication may be stored at once. Otherwise returns a promise. It rejects with
-   * body_too_large if the publication makes too many copies (events multiplied by the subscribers of the topic), and
-   * resolves if the publication may be stored after all.
+   * Returns undefined if the publication may be stored at once. Otherwise Redis must be asked how many subscribers the
+   * topic has, or whether the idempotency key was used before. A promise is then returned. It resolves if the
+   * publication may be stored. It rejects with body_too_large if the publication makes too many copies (events
+   * multiplied by the subscribers of the topic).
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;

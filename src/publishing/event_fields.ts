@@ -135,8 +135,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means. For such a client `false` stands for no timestamp,
- * and a text may contain a number.
+ * Returns the timestamp that a client means if it was written for the Ruby Routemaster. Such a client may send `false`
+ * for no timestamp, or a number as a text.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

@@ -10,7 +10,10 @@ const MAX_ENTRIES = 500;
  * read at the same moments. So entries that several of them have for one partition are sent in one script call.
  */
 const PAUSE_MS = 20;
-/** An outbox counts as busy if about this number of entries, or more, was read from it in the last RECENT_MS. */
+/**
+ * If about this number of entries, or more, was read from an outbox in the last RECENT_MS, the outbox is busy, and
+ * there is a pause (PAUSE_MS) before it is read again.
+ */
 const BUSY = 5;
 const RECENT_MS = 100;
 
@@ -22,28 +25,32 @@ export interface OutboxHolder {
 }
 
 /**
- * How the moving of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be left,
- * because `signal` was aborted or `isOver` returned true. `lost`: the worker no longer holds the job.
+ * How emptying a list of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be
+ * left, because the caller asked to stop. `lost`: the worker no longer holds the job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The outbox entries that other partitions were last asked to apply: `last` is the number of the last of them, `count`
- * says how many there are, and `bytes` is their size. The next call of the script `read_outbox` removes them.
+ * The outbox entries that other partitions were last asked to apply. `last` is the number with which the last entry
+ * begins, `count` is how many entries there are, and `bytes` is their size together. The next call of the script
+ * `read_outbox` removes these entries from the outbox.
  */
 interface Step {
   last: number;
   count: number;
   bytes: number;
-  /** The partitions that did not apply their entries in time. The entries must be set aside for these partitions. */
+  /**
+   * The partitions that did not apply their entries in time. The entries must be moved to a separate list for each of
+   * these partitions, so that the outbox can go on without them.
+   */
   late: string[];
 }
 
 /**
  * Empties outboxes. An outbox is a list in the partition where topics live (their home). Its entries are for other
- * partitions: for example, events for the subscribers there (lua/publishing/outboxes.lua). Entries that a partition does
- * not apply in time are set aside for it, in a list of its own. Any number of processes may move entries at the same
- * time, because the other partition applies each entry once, in order.
+ * partitions: for example, events for the subscribers there (lua/publishing/outboxes.lua). Entries that a partition
+ * does not apply in time are set aside for it, in a list of its own. Any number of processes may move entries at the
+ * same time, because a partition applies each entry once and in order, even if it gets the entry twice.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -53,8 +60,9 @@ export class Outbox {
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate number of bytes that are moved at a time from entries set aside. If Redis has no memory for that, this
-   * number falls to 1, which moves one entry at a time, and grows again with each success.
+   * Approximate number of bytes that are moved at a time from entries set aside (those that a partition did not apply
+   * in time). If Redis has no memory for that, this number becomes 1, and entries are moved one by one. It grows again
+   * with each success.
    */
   #maxBytes = MAX_BYTES;
 
@@ -63,7 +71,8 @@ export class Outbox {
   }
 
   /**
-   * Resolves when `to` has applied all entries that `home` has for it now. Throws StorageUnavailable or StorageFull.
+   * Resolves when `to` has applied all entries that `home` has for it at the time of the call. Throws
+   * StorageUnavailable or StorageFull.
    */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
@@ -72,8 +81,9 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // If `behind` has `to`, another call has set entries aside for `to` meanwhile. They are older than the entries in
-      // the outbox, so the loop begins again and moves them first.
+      // `behind` has the partitions for which entries are set aside in a list of their own. If it has `to`, another
+      // call has set entries aside for `to` since this call emptied that list. They are older than the entries in the
+      // outbox, so the loop begins again and moves them first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -100,8 +110,8 @@ export class Outbox {
   }
 
   /**
-   * Asks the partition `to` to apply the entries that `home` has set aside for it, until none is left or `isOver`
-   * returns true. Resolves and throws like `empty`.
+   * Asks the partition `to` to apply the entries that `home` has set aside for it because `to` did not apply them in
+   * time. Ends when none is left, or when `isOver` returns true. Resolves and throws like `empty`.
    */
   async emptyAside(
     home: Partition,
@@ -153,8 +163,8 @@ export class Outbox {
 
   /**
    * Moves the entries that `home` has set aside for the partition `to`, step by step. Yields after each step. When no
-   * entry is left, deletes the job under which `holder` moves them, and returns true. Returns false without `holder`,
-   * or if its worker no longer holds the job.
+   * entry is left, deletes the job with which the worker `holder` moves them, and returns true. Returns false if there
+   * is no `holder`, or if it no longer holds the job.
    */
   async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
     let applied: number | undefined;

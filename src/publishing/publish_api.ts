@@ -20,9 +20,9 @@ import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
- * Maximum long publishes of a client that are parsed and stored at a time. A script call stores 2,000 events, so more
- * publishes would not be stored sooner. The client's other publishes wait unparsed: 350 KB of tiny events take 12 MB
- * when they are parsed, and a process with 128 such publishes took 1.5 GB.
+ * Maximum long publishes of a client that are parsed and stored at a time. More would not be stored sooner, because one
+ * script call stores at most 2,000 events. The client's other publishes wait unparsed to save memory: 350 KB of tiny
+ * events take 12 MB when they are parsed, and a process with 128 such publishes took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**

@@ -22,8 +22,8 @@ export interface RateHeaders {
 }
 
 /**
- * A token bucket of a client. `name` is what it limits: events or bytes. It is full again at `fullAtMs`, by the
- * monotonic clock.
+ * A token bucket, which limits the events or the bytes that a client publishes. `name` says which of the two. The
+ * bucket is full again at `fullAtMs`, by the monotonic clock.
  */
 interface Bucket {
   name: string;

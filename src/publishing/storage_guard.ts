@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition whose Redis stores more than the high mark: when measurements began to find that, in ms. The key
-   * is the index of the partition. Once a measurement finds less, the entry is removed.
+   * For each partition whose Redis stores more than the high mark: since when, in ms, all measurements have found that.
+   * The partition is named by its index. Once a measurement finds less, the item is removed.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;

@@ -8,8 +8,8 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
 /**
- * Maximum characters of a name in an entry. Longer names are cut. Ids of jobs can be longer, and so can the names of
- * joins together with those of their clients.
+ * Maximum characters of a name in an entry. Longer names are cut. The id of a job can be longer, and so can a join,
+ * which is named by its client and its own name.
  */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
@@ -53,7 +53,7 @@ export class Audit {
     this.#parts = parts;
   }
 
-  /** Begins the record of a call. The record is written when the call has ended. */
+  /** Begins to observe a call. Its entry is written when the call has ended. */
   begin(action: string, caller: Caller, address: string): AuditedCall {
     const write = (ending: Promise<Ended>) => this.#write({ action, role: caller.role, address }, ending);
     return new AuditedCall(caller, (token) => this.#nameOf(token), write);
@@ -130,7 +130,7 @@ export class Audit {
 
 type Ended = Pick<Entry, 'client' | 'target' | 'status' | 'code'>;
 
-/** The record of a call under way. */
+/** A call under way that is to be written to the audit as an entry. */
 export class AuditedCall {
   readonly #nameOf: (token: string) => Promise<string>;
   readonly #write: (ending: Promise<Ended>) => void;
@@ -138,8 +138,8 @@ export class AuditedCall {
   #target: Promise<string> | string | undefined;
 
   /**
-   * Begins a record. The function `nameOf` resolves with the public name of a token, and never rejects. `write` is
-   * called once.
+   * The function `nameOf` resolves with the public name of a token, and never rejects. `write` is called once, when the
+   * call has ended, and writes the entry.
    */
   constructor(
     caller: Caller,
@@ -168,10 +168,7 @@ export class AuditedCall {
       );
   }
 
-  /**
-   * Settles with the result or the error of the call. Then the record is written; the caller does not wait for the
-   * writing.
-   */
+  /** Settles with the result or the error of the call. Also begins to write the entry, but does not wait for that. */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;

@@ -60,8 +60,9 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A short slice means that the listing has ended, or that the script call has looked at its maximum of 2,000
-      // batches. In both cases the page ends too. Otherwise a page could take any number of script calls.
+      // If a script call returned fewer batches than asked for, the listing has ended, or the call has looked at its
+      // maximum of 2,000 batches. In both cases the page ends too, because a page could otherwise take any number of
+      // script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -78,9 +79,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that was not read to its end may have further batches. In the listing, these can come before batches
-    // that other partitions returned. So the page ends where the first of such partitions stopped, and the next page
-    // begins there.
+    // A partition that stopped before its end (`nextMs`, `nextId`) may have more batches, and in the listing they can
+    // come before batches that other partitions returned. So if several partitions stopped early, the page ends at the
+    // newest of the places where they stopped, and the next page begins there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;

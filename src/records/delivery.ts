@@ -75,8 +75,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The first attempt is recorded when it ends. While it is running, its beginning is the time when the worker got the
-  // job. If later attempts have followed, but the first has no record, its beginning is unknown.
+  // Redis lists an attempt when it ends. While the first attempt is running, its beginning is the time when the worker
+  // got the job (`heldMs`). If more attempts have begun, but none is listed, the beginning of the first is unknown.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

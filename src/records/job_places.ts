@@ -10,7 +10,10 @@ const MAX_LOOKED = 1000;
 /** Number of workers or subscribers that one SSCAN command reads. A call may send several of these commands. */
 const STEP = 200;
 
-/** A job, with the facts that are known from the place where the job was found. */
+/**
+ * A job, with what the Redis key in which it was found tells about it: for example, when it is due or which worker
+ * holds it.
+ */
 export interface FoundJob {
   packed: Buffer;
   /** When a scheduled job is due, in ms. */
@@ -21,13 +24,14 @@ export interface FoundJob {
 }
 
 /**
- * How far the jobs of a JobPlace were read. The form depends on the kind of place: for a list, it is the number of jobs
- * that were read.
+ * How far a JobPlace (a function that reads the jobs of some Redis keys) has read. The form depends on the kind of key:
+ * for a list, it is the number of jobs that were read.
  */
 export type Position = readonly string[];
 
 /**
- * Some jobs of a JobPlace. `end` is the position after which the next slice begins. It is undefined if no job follows.
+ * The jobs that one call of a JobPlace returns. `end` is the position after which the next call continues. It is
+ * undefined if no job follows.
  */
 export interface JobSlice {
   jobs: FoundJob[];
@@ -37,9 +41,9 @@ export interface JobSlice {
 }
 
 /**
- * A place in Redis where jobs are: a list of jobs, the scheduled jobs, the jobs that workers hold, or the waiting jobs
- * of all subscribers. The function returns up to `max` jobs of the place that follow the position `after`. A call looks
- * at a limited number of workers or subscribers, however many jobs there are.
+ * A function that reads jobs from one of these: a list of jobs, the scheduled jobs, the jobs that workers hold, or the
+ * waiting jobs of all subscribers. It returns up to `max` jobs that follow the position `after`. A call looks at a
+ * limited number of workers or subscribers, however many jobs there are.
  */
 export type JobPlace = (
   redis: Commands,
@@ -52,7 +56,7 @@ export type JobPlace = (
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Returns the places that have the jobs of a queue in this state. */
+/** Returns the functions that together read all jobs of a queue that have this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
@@ -84,9 +88,9 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * The jobs that wait until they may enter their subscriber's lane, one subscriber after the other. A position has two
- * parts. The first is the position in the set of subscribers (see `step`). The second is the position among the waiting
- * jobs of the last subscriber.
+ * Reads the jobs that wait until they may enter their subscriber's lane, one subscriber after the other. A position has
+ * two parts: the position in the set of subscribers (see `step`), and the position among the waiting jobs of the
+ * subscriber that was read last.
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -112,7 +116,10 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   return { jobs, looked, end: [cursor, last] };
 };
 
-/** The jobs that workers hold. A position in this place is a position in the set of workers (see `step`). */
+/**
+ * Reads the jobs that workers hold, one worker after the other. A position says how far the set of workers was read
+ * (see `step`).
+ */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const slice = await heldJobs(redis, keys, q, max, after);
@@ -154,8 +161,9 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by one SSCAN, which begins at `cursor`. A position in the set is a cursor and a name: the
- * same SSCAN is sent again, and the names up to that name are skipped, because they were read before.
+ * Reads some names of a set by one SSCAN, which begins at `cursor`, and sorts them. A position in the set is a cursor
+ * and the last name that was read. To continue there, the caller sends the same SSCAN again and skips the names up to
+ * that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);
@@ -190,8 +198,9 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank at which reading continues: one more than the rank of the last job that was read. If that job is
- * gone (`isGone`), returns the rank of the first job that has its score or a higher one.
+ * Returns the rank at which reading continues: one more than the rank of the last job that was read. If the set no
+ * longer has that job with this score (`isGone`), returns the rank of the first job with the same score or a higher
+ * one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);
