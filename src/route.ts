@@ -5,7 +5,7 @@ import type { BusError, ErrorCode } from './errors.ts';
 
 /** Maximum bytes in the body of a publish. It is enough for a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
-/** Maximum bytes in other bodies, unless their route says otherwise (`maxBodyBytes`). */
+/** Maximum bytes in the body of any request but a publish, unless its route sets another maximum (`maxBodyBytes`). */
 export const MAX_BODY_BYTES = 128 * 1024;
 
 /** Lists of the roles that may call a route. The list ANYONE is empty: such a route needs no credentials. */
@@ -21,15 +21,15 @@ export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * The error code and the texts of the answer (RFC 9457) to input that does not match its schema. `whole` is the detail
- * if no field can be named.
+ * What an answer (RFC 9457) says about input that does not match its schema: the error code, and the text of the member
+ * `detail`. The text is `whole` if no field can be named.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
   /**
-   * Returns the detail of the error if a single field is wrong. Without this function, the detail is `whole`, and the
-   * answer names no field.
+   * Returns the `detail` of the answer if a single field is wrong. Without this function, the `detail` is the text
+   * `whole`, and the answer does not name the field.
    */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
@@ -50,9 +50,12 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
   /** The text of the body. It is empty if the route takes no body. */
   text: string;
   headers: IncomingHttpHeaders;
-  /** The request itself, for the few handlers that need more of it. */
+  /** The request itself, for the few handlers that need more of it than the fields above. */
   request: IncomingMessage;
-  /** The token that forms must contain. It is empty if the route is not a page, or if nobody is logged in. */
+  /**
+   * The secret text that forms must send back, so that no page of another site can send them. It is empty if the route
+   * is not a page, or if nobody is logged in.
+   */
   formToken: string;
 }
 
@@ -64,8 +67,8 @@ export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
   /**
-   * Number of further calls by which this answer counts in the client's rate limit (CallLimits), because making it
-   * was costly. The length of the answer counts separately.
+   * Number of calls that this answer adds to the count in the client's rate limit (CallLimits), because making it was
+   * costly. The length of the answer is counted in addition.
    */
   calls?: number | undefined;
   body?: unknown;
@@ -107,8 +110,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Describes the text of the body in the documentation. The text is not checked against it. */
   textSchema?: z.ZodType;
   /**
-   * True for a route that answers everybody in the same way. The route does not check credentials, so a call counts as
-   * a request without credentials. Links on other sites may lead to such a route.
+   * True for a route that answers everybody in the same way. The route does not check credentials, so each request
+   * counts in the rate limit of its address, even if it has credentials. Links on other sites may lead to such a route.
    */
   isPublic?: true;
   /**
@@ -128,12 +131,15 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   errors?: readonly ErrorCode[];
   /** Called before the body is read. It throws for a call that can be refused without its body. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
-  /** Called with the body, for checks that may take a while. The credentials are checked again after these checks. */
+  /**
+   * Called with the body, for checks that may take a while. The credentials are checked again afterwards, because the
+   * client may have been removed during these checks.
+   */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * Marks a call that is made so often (publishing) that checking its credentials twice would cost too much. These
-   * credentials are checked again only if the body took long to arrive, and only against the cache of clients. For all
-   * other calls that change something, the credentials are checked again in Redis.
+   * Marks a call that is made so often (publishing) that checking its credentials twice would cost too much. They are
+   * checked again only if the body took long to arrive, and only against the cache of clients. For all other calls that
+   * change something, the credentials are checked again in Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -145,15 +151,16 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   /** The roles that may make the call. An empty list lets anybody call, without credentials. */
   roles: readonly Role[];
   /**
-   * Marks the route of requests that match no other route. Their credentials are not checked, so they count as
-   * requests without credentials.
+   * Marks the route of requests that match no other route. Their credentials are not checked, so each request counts in
+   * the rate limit of its address, even if it has credentials.
    */
   isUnknown?: true;
 }
 
 /**
- * Makes a route from a method and path such as `GET /topics`, and from its description. The compiler checks the handler
- * against the schemas of inputs and answers. `Route` has no such types any more, so that all routes fit into one table.
+ * Makes a route from a method and path such as `GET /topics`, and from its description (`row`). The compiler checks the
+ * handler against the schemas of inputs and answers. The result is a `Route`, whose type does not depend on these
+ * schemas, so that all routes fit into one table.
  */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,

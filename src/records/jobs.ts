@@ -37,9 +37,7 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/**
- * A place in a partition where jobs are, such as a list or a sorted set. All of its jobs have the same queue and state.
- */
+/** Jobs of one partition, which all have the same queue and state. `read` reads them from Redis. */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -47,7 +45,10 @@ interface Source {
   read: JobPlace;
 }
 
-/** Matches the id of a job: its queue, its partition if there are several, and the packed job. */
+/**
+ * Matches the id of a job: its queue, the index of its partition if there are several, and the bytes of the job in
+ * Redis as base64url.
+ */
 const ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 
 /** Lists the jobs of all queues. */
@@ -60,9 +61,9 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, beginning at `place`. `next` is the `place` of the next page, or undefined
-   * on the last page. `looked` counts the workers and subscribers whose jobs were looked for. Their number is limited,
-   * so a page may have fewer jobs although more follow. A job whose state changes meanwhile may be shown twice, or not
-   * at all.
+   * on the last page. `looked` is the number of workers and subscribers whose jobs were looked for. One call looks for
+   * the jobs of a limited number of them, so a page may have fewer than `max` jobs and still not be the last. A job
+   * whose state changes during the listing may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);
@@ -132,7 +133,7 @@ export class Jobs {
     });
   }
 
-  /** Returns the paused ones of these subscribers. */
+  /** Returns those of the `tokens` whose subscribers are paused. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

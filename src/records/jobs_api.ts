@@ -97,8 +97,8 @@ function handlers({ jobs, pages, publicNames }: JobsParts) {
 
   return {
     async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
-      // The cursor is encrypted together with its path and filter, so it can only continue the listing from which it
-      // came.
+      // The cursor is encrypted together with the path and the filter of its listing, so it cannot be used in another
+      // listing.
       const listing = `${path} ${filter.queue} ${filter.state}`;
       const place = cursor && (await pages.open(listing, 'cursor', cursor));
       const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);

@@ -9,16 +9,18 @@ const WATCH_MS = 15_000;
 /** Maximum topics that are watched at a time. Redis keeps the newest KEPT events of each. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Maximum bytes of an event that the tail shows. Of a longer event, only the length is shown. */
+/**
+ * Maximum bytes of an event that people who watch new events are shown. Of a longer event, they see only the length.
+ */
 const MAX_EVENT_BYTES = 2000;
 /**
- * Interval at which a process sends events to Redis for people who watch them. It first asks Redis which topics are
- * watched, and sends only events of these.
+ * Interval at which a process sends accepted events to Redis for people who watch them. The process first asks Redis
+ * which topics are watched, and then sends only events of these topics.
  */
 const INTERVAL_MS = 1000;
 /**
- * Maximum events that a process holds in memory in one interval for each watched topic. Further events are only
- * counted.
+ * Maximum events that a process holds in memory in one interval for each watched topic. Events beyond this maximum are
+ * only counted.
  */
 const MAX_NOTED = 25;
 
@@ -84,8 +86,9 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events of this interval, by watched topic. The first events of all topics together (ALL_TOPICS) are held even
-   * if nobody watches: if somebody begins to watch a topic in this interval, its events are taken from them.
+   * The first events of this interval, for each watched topic. The entry ALL_TOPICS has the first events of any topic,
+   * even if nobody watches. If somebody begins to watch a topic in this interval, the events of that topic are picked
+   * from this entry.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -153,8 +156,8 @@ export class Tail {
 }
 
 /**
- * Returns the events of this interval for those who watch a topic (`watch`; `*` for all topics). A topic that was not
- * watched before has no notes of its own. Its events are taken from the notes of all topics.
+ * Returns the events of this interval for those who watch a topic (`watch`; `*` for all topics). If nobody watched that
+ * topic before, its events were not held separately. They are then picked from those held for all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -1,11 +1,12 @@
 import type { Delivery } from './delivery.ts';
 
-/** Matches the start of the JSON text of an event, up to the end of its topic. */
+/** Matches the start of the JSON text of an event, up to the end of its topic. The first group is the topic. */
 const TOPIC = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
- * Yields a batch with its events as JSON, in pieces, because the events can be hundreds of megabytes. If the batch is
- * accepted or dropped meanwhile, some events are missing, and `bytes` and `topics` are null.
+ * Yields the JSON of a batch with its events piece by piece, because the events can be hundreds of megabytes. If the
+ * batch is accepted or dropped meanwhile, some events are missing. `bytes` and `topics`, which cover all events, are
+ * then null.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -24,8 +25,8 @@ export async function* wholeJson(
 }
 
 /**
- * Adds up the events of a batch by topic, and the bytes of a delivery with these events. `of` returns these sums, or
- * null for both if fewer events than expected were added.
+ * Adds up the events of a batch by topic, and the bytes of a delivery with these events. The method `of` gets the
+ * number of events that the batch should have, and returns both sums. If another number was added, both are null.
  */
 class EventSum {
   #events = 0;

@@ -11,8 +11,8 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 
 /**
  * Returns the maximum number of keys (idempotency keys or nonces) that a client may store within the lifetime of a key.
- * It is `max`, or less if the keys would take more than MAX_PART of Redis's memory. A client that has used its whole
- * quota regains it while the first keys still exist. So Redis must have room for twice this number. `redisMaxBytes` is
+ * It is `max`, or less if Redis has little memory. A client regains its whole quota within this lifetime, so up to
+ * twice this number of its keys exist at a time. Together they may take MAX_PART of Redis's memory. `redisMaxBytes` is
  * the memory limit of Redis, or 0 if it has none.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {

@@ -15,8 +15,9 @@ import { type Address, addressOf, usesTls } from './redis_url.ts';
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * The same limits for a Redis with replicas (a cluster, or behind sentinels). They are shorter, because a new master
- * may be ready before the failed one is back, and a dead host never answers.
+ * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum pause before connecting again, and the
+ * maximum time that connecting or asking a sentinel may take. They are shorter than without replicas, because a new
+ * master may be ready before the failed one is back, and a dead host never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
@@ -67,7 +68,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
   redis.on('error', (error: Error) => {
-    // An error with this text only says that this process closed the connection before it was ready.
+    // An error with this text is not logged. It only says that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
     away = true;
@@ -130,8 +131,8 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
 }
 
 /**
- * Opens the connections that listen for announcements on channels. A connection that is cut is made again, and
- * subscribes again.
+ * Opens the connections that listen for announcements on channels. A connection that is cut is made again, and then
+ * listens to the same channels again.
  */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Listener {
   const address = addressOf(url);

@@ -4,7 +4,7 @@ import { Packed, packedUtf8 } from './packed.ts';
 
 /**
  * The command `FCALL` for a function with one Redis key. Texts in its reply become Buffers. The whole command is built
- * as one string, which is converted to bytes once. ioredis would convert or copy each argument separately.
+ * as one string, which is converted to bytes once, because ioredis would convert or copy each argument separately.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

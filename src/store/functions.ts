@@ -99,7 +99,8 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // GONE matches the error that Redis returns if another process has removed the library first.
+      // If another process has removed the library first, Redis returns an error that GONE matches. It needs no
+      // warning.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }

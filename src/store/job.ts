@@ -25,8 +25,8 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /**
- * The bytes with which every packed job begins that delivers a batch; the UID of the batch follows. They are a text
- * with one character per byte.
+ * The bytes with which a packed job begins if it delivers a batch, as a text with one character per byte. The UID of
+ * the batch follows these bytes.
  */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')

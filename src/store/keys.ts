@@ -105,11 +105,11 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares to Redis, after the prefix of its partition. On a cluster the key leads the call
- * to the master of the partition. The key never exists. This matters while a cluster moves the partition's slot to
- * another master, key by key: for a key that does not exist, the old master answers ASK, before the script has done
- * anything. If the key existed, the script would begin on the old master, and fail half-way at the first key that has
- * already been moved.
+ * The key that every script declares to Redis. The prefix of its partition precedes this text. On a cluster the key
+ * leads the call to the master of the partition. The key never exists. This matters while a cluster moves the
+ * partition's slot to another master, key by key: for a key that does not exist, the old master answers ASK, before the
+ * script has done anything. If the key existed, the script would begin on the old master, and fail half-way at the
+ * first key that has already been moved.
  */
 export const DECLARED_KEY = 'absent';
 
@@ -129,7 +129,10 @@ export const CHANNELS = {
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
-/** The types of processes. Each process listens to the channel of its type for as long as it lives. */
+/**
+ * The types of processes. Each process listens to the channel of its type for as long as it lives, so the listeners of
+ * a channel are the living processes of that type.
+ */
 export type ProcessType = (typeof PROCESS_TYPES)[number];
 
 export const PROCESS_TYPES = ['web', 'worker'] as const;

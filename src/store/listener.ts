@@ -8,7 +8,9 @@ import { hashTag, slotOfKey } from './tags.ts';
  * one on which no message arrives.
  */
 const PING_EVERY_MS = 30_000;
-/** Pause before a process subscribes again to channels of a cluster, after it has lost the subscription. */
+/**
+ * Pause before a process tries again to listen to channels of a cluster, after a failure or the end of its listening.
+ */
 const PAUSE_MS = 100;
 
 /**
@@ -18,7 +20,10 @@ const PAUSE_MS = 100;
 export interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
-  /** Called each time Redis has confirmed the subscription. Messages sent before that may have been missed. */
+  /**
+   * Called each time Redis has confirmed that it now sends the messages. Messages sent before that may have been
+   * missed.
+   */
   listens(): void;
 }
 
@@ -40,8 +45,8 @@ export class RedisListener implements Listener {
   readonly #ping: NodeJS.Timeout;
 
   /**
-   * Makes a listener on one Redis. Nobody else may use the connection `redis`, because a subscribed connection accepts
-   * only PING.
+   * Makes a listener on one Redis. Nobody else may use the connection `redis`, because a connection that listens to
+   * channels accepts only PING.
    */
   constructor(redis: Redis) {
     this.#redis = redis;
@@ -64,7 +69,7 @@ export class RedisListener implements Listener {
   }
 
   #subscribe(audience: Audience): void {
-    // Errors are ignored. Subscribing fails only if the connection is cut, and is repeated at the next `ready`.
+    // Errors are ignored. SUBSCRIBE fails only if the connection is cut, and is sent again at the next `ready`.
     subscribe(this.#redis, audience).then(
       () => audience.listens(),
       () => {},
@@ -101,7 +106,9 @@ export class ClusterListener implements Listener {
     };
   }
 
-  /** Keeps an audience subscribed on the master that has its channels' slot, even if the slot moves to another. */
+  /**
+   * Keeps an audience listening on the master that has its channels' slot, even if the slot moves to another master.
+   */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const slot = slotOfKey(audience.channels[0] ?? '');
     while (!signal.aborted) {
@@ -112,7 +119,7 @@ export class ClusterListener implements Listener {
         audience.listens();
         await lost;
       } catch {
-        // The master cannot be reached, is not known yet, or has changed. The loop subscribes again after a pause.
+        // The master cannot be reached, is not known yet, or has changed. The loop tries again after a pause.
       }
       await sleep(PAUSE_MS, signal);
       await this.#cluster.refresh();
@@ -150,7 +157,8 @@ export function isSharded([first = '']: readonly string[]): boolean {
 }
 
 /**
- * Resolves when the subscription is lost: the connection has ended, or Redis has ended it because the slot has moved.
+ * Resolves when the connection no longer listens: it has ended, or Redis has ended the listening because the slot has
+ * moved to another master.
  */
 function isLost(redis: Redis): Promise<void> {
   return new Promise((resolve) => {

@@ -13,8 +13,8 @@ export const SETTLED_MS = 1100;
 /** The state of a Redis's memory. All sizes are in bytes. */
 export interface Memory {
   /**
-   * Bytes of stored data. The buffers of connections, of replicas and of the AOF are not counted. A new buffer may
-   * count for up to a second (see `SETTLED_MS`).
+   * Bytes of stored data. The buffers of connections, of replicas and of the AOF are not counted, except that a new
+   * buffer may look like stored data for up to a second (see `SETTLED_MS`).
    */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */

@@ -12,8 +12,9 @@ export const COUNT_KEY = 'partitions';
 
 /**
  * Checks that the bus in this Redis has as many partitions as configured. At the first boot, the number is stored if
- * the bus has several partitions or is on a cluster. Throws BootError if a person must act, and StorageUnavailable or
- * StorageFull if Redis fails.
+ * the bus has several partitions or is on a cluster. Throws BootError if the numbers differ, if a move into this bus is
+ * not finished, or if the prefix or the data in Redis rules out this number. Throws StorageUnavailable or StorageFull
+ * if Redis fails.
  */
 export async function settlePartitionCount(
   { master }: Partition,
@@ -29,7 +30,7 @@ export async function settlePartitionCount(
   const read = () => holder.call((redis) => redis.get(key));
   if (hasTags && (await read()) === null) {
     await refuseBesideOne(master, prefix);
-    // NX is necessary, because another process may store another number at the same moment.
+    // NX keeps the number that another process may have stored at the same moment.
     await holder.call((redis) => redis.set(key, wanted, 'NX'));
   }
   const stored = await read();
@@ -46,7 +47,7 @@ export async function settlePartitionCount(
 
 /**
  * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. A bus with several
- * partitions that used the same Redis would never deliver that data.
+ * partitions has other Redis keys, so it would never deliver that data.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

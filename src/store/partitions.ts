@@ -74,7 +74,7 @@ export class Partitions {
 
   /**
    * Returns the partition that has a subscriber with its batches, its dead letters and its drop notices. All joins of a
-   * client are in the same partition as the client, because scripts compare the joins of a client.
+   * client are in the same partition as the client, because scripts check a new join against the client's others.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

@@ -23,10 +23,10 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have everything that
-   * Redis has written up to this command, for any connection. So a repeated publish, which writes nothing itself, also
-   * waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas
-   * confirm: then Redis has run the command, but replicas may not have what it wrote.
+   * Resolves with the reply to `sent`, the last command on the connection. First waits until enough replicas have
+   * everything that Redis has written up to this command, for any connection. So a repeated publish, which writes
+   * nothing itself, also waits for the writes of the first one. Throws the error of `sent`. Throws StorageUnavailable
+   * if too few replicas confirm: then Redis has run the command, but replicas may not have what it wrote.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the reply to the command arrives, so it costs no second round trip.

@@ -140,7 +140,7 @@ export function standalone(script: ScriptSource): string {
 
 /**
  * Returns the Lua source that must precede the source of these scripts: each module that they use, once, and the
- * function `keys_of`.
+ * function `keys_of`, which gives a script the Redis keys of its partition.
  */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));

@@ -6,8 +6,8 @@ const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
  * Listens for the announcements that the scripts of one partition make. Announcements are lost while the connection is
- * down, so all listeners are called when the connection is back. In addition, listeners must look for jobs and due
- * entries at an interval, in case an announcement is lost.
+ * down, so all listeners are called when the connection is back. In addition, each listener must look in Redis at an
+ * interval, in case an announcement is lost.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();

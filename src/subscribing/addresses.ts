@@ -23,7 +23,7 @@ const GLOBAL_UNICAST = network('2000::/3');
 
 /**
  * IPv6 networks whose addresses contain one or two IPv4 addresses. For each IPv4 address, `at` is the position of its
- * first byte. Its bytes are XORed with `mask`, because Teredo inverts the address of the client.
+ * first byte. Its bytes are XORed with `mask`, because Teredo inverts the second IPv4 address.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -32,7 +32,7 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('64:ff9b::/96'), [{ at: 12 }]],
   // 6to4 (RFC 3056).
   [network('2002::/16'), [{ at: 2 }]],
-  // Teredo (RFC 4380): the IPv4 address of the server, then that of the client, whose bits are inverted.
+  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then that of the host behind it, whose bits are inverted.
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 

@@ -41,9 +41,9 @@ export class CallbackRefused extends Error {
 }
 
 /**
- * Decides which callbacks the bus may call: https to public addresses, and https or plain http to addresses
- * that the operator allows. `refusal` checks a subscription. `addresses` checks every connection, since the
- * addresses of a name can change.
+ * Decides which callbacks the bus may call: https to public addresses, and https or plain http to addresses that the
+ * operator allows. `refusal` checks the callback in a request to subscribe. `addresses` checks every connection,
+ * because the addresses of a host name can change.
  */
 export class CallbackPolicy {
   readonly #addresses: Addresses;

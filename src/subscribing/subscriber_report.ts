@@ -86,8 +86,8 @@ export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
 /**
  * The reply of the script `read_subscribers` for one subscriber. A list may be an object, because the script encodes an
- * empty list as `{}`. `untold` is the number of dropped events that no delivery has reported yet, and `telling` the
- * number of those that a delivery under way reports.
+ * empty list as `{}`. `telling` is the number of dropped events that a delivery under way reports to the subscriber,
+ * and `untold` the number of those that are still to be reported.
  */
 type Row = [
   token: string,

@@ -45,8 +45,8 @@ export class Subscriptions {
   readonly #outbox: Flushing | undefined;
 
   /**
-   * `outbox` moves events between partitions. It is needed if the bus has several partitions: events that wait in
-   * outboxes must be moved before a subscription ends.
+   * `outbox` moves events between partitions. It is needed if the bus has several partitions: before a subscription
+   * ends, its events that still wait in another partition must be moved to the subscriber's partition.
    */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;

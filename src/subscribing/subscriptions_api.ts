@@ -20,14 +20,14 @@ import {
 import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 
 /**
- * Bytes that each topic may add to the body of a subscription: a name of up to 64 characters, quotes, a comma and white
- * space.
+ * Bytes that each topic may add to the body of a request to subscribe: a name of up to 64 characters, quotes, a comma
+ * and white space.
  */
 const BYTES_PER_TOPIC = 128;
 
 /**
- * A subscription costs one further call in the caller's rate limit for each 100 topics that it has, because a thousand
- * topics take Redis some 5 ms.
+ * A request to subscribe counts as one more call in the caller's rate limit for each 100 topics that it names, because
+ * a thousand topics take Redis some 5 ms.
  */
 const TOPICS_PER_CALL = 100;
 
@@ -76,11 +76,11 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a subscription if its client was removed, or its scopes were narrowed, during the request. The earlier check
+   * Undoes a request to subscribe if its client was removed, or its scopes were narrowed, meanwhile. The earlier check
    * cannot see this, because the cache of clients may be a second old. The removal of a client first deletes the client
    * and then its subscriber. So either this look-up finds that the client is gone, or the removal finds the subscriber.
    * The same is true if scopes are narrowed: the new scopes are stored first, or in the same step, and then the
-   * subscriptions beyond them end.
+   * subscriptions to topics outside them end.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

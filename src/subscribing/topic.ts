@@ -46,8 +46,8 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic, including joins. */
   count: number;
   /**
-   * Tokens of about 100 subscribers of the topic in each partition. If the caller has given `candidates`, instead the
-   * tokens of all candidates that are subscribers of the topic.
+   * If the caller has given `candidates`, the tokens of those candidates that are subscribers of the topic. Otherwise,
+   * the tokens of about 100 of its subscribers in each partition.
    */
   tokens: string[];
 }
@@ -58,8 +58,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * `outbox` moves events between partitions. It is needed if the bus has several partitions: events that wait in
-   * outboxes must be moved when a topic is removed.
+   * `outbox` moves events between partitions. It is needed if the bus has several partitions: when a topic is removed,
+   * its events that still wait in its own partition must be moved to the partitions of its subscribers.
    */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
@@ -112,9 +112,9 @@ export class Topics {
   }
 
   /**
-   * Returns the number of a topic's subscribers (`count`), and the tokens of about 100 of them in each partition
-   * (`tokens`). If `candidates`, a list of tokens, is given, `tokens` has instead those candidates that are
-   * subscribers.
+   * Returns the number of a topic's subscribers (`count`), and tokens of subscribers (`tokens`). If `candidates`, a
+   * list of tokens, is given, `tokens` has those candidates that are subscribers. Otherwise it has the tokens of about
+   * 100 subscribers in each partition.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(

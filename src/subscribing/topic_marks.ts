@@ -42,7 +42,8 @@ export class TopicMarks {
   /**
    * Marks topics that will have one more subscriber in a partition, and creates those that do not exist. The mark makes
    * publishing pass events of the topic on to that partition. Call this before subscribing, and `refresh` afterwards.
-   * Returns false if there would be too many topics. The next sweep deletes topics that were created in vain.
+   * Returns false if there would be too many topics. If this call or the subscribing fails, the next sweep deletes the
+   * topics that were created.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
@@ -76,8 +77,8 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   // with a later time, and `unmark_topics` removes no mark whose time has changed.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A mark is set again even if it is correct, so that it gets a later time. Otherwise another call, which has counted
-  // no subscriber before this subscription, could remove the mark now.
+  // A mark is set again even if it is correct, because it then gets a later time. Another call may have counted before
+  // the newest subscriber was added, and found none. It will not remove a mark whose time has changed.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];

@@ -12,10 +12,10 @@ export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs:
 const deliveryLog = 'number';
 
 /**
- * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job` may
- * be missing if this bus packed the job, because the script then makes the packed job from `bid`. `heal` is how many
- * health points the subscriber gains. `tookMs` is how long the delivery took. `record` is what the delivery log keeps
- * of an accepted batch, or undefined if the log is off.
+ * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job`, the
+ * packed job, may be missing if this bus (not a Ruby Routemaster) packed it, because the script then makes it from
+ * `bid`. `heal` is how many health points the subscriber gains. `tookMs` is how long the delivery took. `record` is
+ * what the delivery log keeps of an accepted batch, or undefined if the log is off.
  */
 const finished = {
   worker: 'text',
@@ -45,9 +45,9 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of a step of a bulk. A bulk is a retry or purge of many dead letters. A step is one script call, which
- * looks at up to `max` dead letters of the subscriber `token` or, without `token`, of all subscribers. `queue` is the
- * position of this subscriber among those of the bulk.
+ * The arguments of a step of a bulk. A bulk is a retry or purge of many dead letters, of one subscriber after the
+ * other. A step is one script call, which looks at up to `max` dead letters. They are those of the subscriber `token`,
+ * whose position among the subscribers of the bulk is `queue`, or of all subscribers if `token` is missing.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**

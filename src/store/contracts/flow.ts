@@ -3,9 +3,10 @@ import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. `version` is when
- * the rules were last put. `thenHome` and `expiryHome` are the numbers of the partitions where the two topics live, and
- * are missing for a topic in the join's own partition.
+ * The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. `version` is the
+ * time when the rules were last stored. The events about complete keys go to `thenTopic`, those about expired keys to
+ * `expiryTopic`. If such a topic lives in another partition than the join, `thenHome` or `expiryHome` is the index of
+ * that partition.
  */
 const join = {
   token: 'text',

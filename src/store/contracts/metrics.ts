@@ -1,9 +1,9 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter. If the counter is about a topic or a subscriber, `topic` or `subscriber` names it. When that topic or
- * subscriber is removed, the count is added to the counter `total`. `field` and `total` are fields of the hash
- * `counters`.
+ * A counter, in the field `field` of the hash `counters`. If the counter is about a topic or a subscriber, `topic` or
+ * `subscriber` names it. When that topic or subscriber is removed, the count is added to the counter in the field
+ * `total`.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;
 
