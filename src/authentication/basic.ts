@@ -30,7 +30,7 @@ export class Basic extends BasicStrategy {
   /**
    * The credentials that were last right for a client, by the object that the directory returned for the client. The
    * directory reads each client from Redis anew after a second, which makes another object. So credentials are hashed
-   * once a second, and not for each request, which would take a twelfth of a publish's CPU.
+   * a few times a second, and not for each request, which would take a twelfth of a publish's CPU.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 
@@ -54,13 +54,20 @@ export class Basic extends BasicStrategy {
     const verdict = this.#credentials.checkPassword(user, credentials.toString('utf8', colon + 1));
     const isRight = 'role' in verdict && verdict.role === 'client';
     if (client && isRight && credentials.length <= MAX_REMEMBERED_BYTES)
-      this.#proved.set(client, { credentials, caller: verdict });
+      this.#proved.set(client, { credentials: copyOf(credentials), caller: verdict });
     return verdict;
   }
 
   challenge(): string {
     return `Basic realm="${REALM}", charset="UTF-8"`;
   }
+}
+
+/** Returns a copy with memory of its own. Node makes small Buffers as parts of a larger one, which each would keep. */
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }
 
 /** Compares in a time that depends on the lengths alone, so that nobody can guess credentials byte by byte. */

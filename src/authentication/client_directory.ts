@@ -47,8 +47,7 @@ export class ClientDirectory {
    * may have a new secret. Several callers share one lookup. Throws the errors of `find`.
    */
   ask(token: string): Promise<Client | undefined> {
-    if (this.known(token)) this.#entries.delete(token);
-    return this.find(token);
+    return this.known(token) ? this.#look(token).lookup : this.find(token);
   }
 
   /** Makes the next `find` of a client ask Redis again, even if another lookup of this client is in progress. */

@@ -108,8 +108,13 @@ function readScript(
   return { name, path: `lua/${path}`, text, contract, flags: flags?.split(',') ?? [], modules: [...modules] };
 }
 
+/** Returns the names of the modules that a file includes. Throws if an `include` is written in another form. */
 function includesOf(text: string): string[] {
-  return [...text.matchAll(/\binclude\('([\w/]+)'\)/g)].map(([, name = '']) => name);
+  const code = withoutComments(text);
+  const names = [...code.matchAll(/\binclude\('([\w/]+)'\)/g)].map(([, name = '']) => name);
+  if (code.match(/\binclude\b/g)?.length !== (names.length || undefined))
+    throw new Error(`lua/: an include is not written as include('folder/module'), beside ${names}`);
+  return names;
 }
 
 /**
