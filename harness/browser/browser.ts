@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before } from 'node:test';
 import axe from 'axe-core';
-import { type Browser, type BrowserContext, launch, type Page } from 'puppeteer-core';
+import { type Browser, type CookieData, launch, type Page } from 'puppeteer-core';
 import { chromium } from './chromium.ts';
 
 interface Screen {
@@ -16,17 +16,19 @@ interface PageOptions extends Partial<Screen> {
 /** A headless browser for the tests of a file. */
 export class TestBrowser {
   #browser: Browser | undefined;
-  #contexts: BrowserContext[] = [];
+  /** Pages that a test has opened, and pages that wait for the next test. */
+  #open: Page[] = [];
+  #idle: Page[] = [];
 
   static forTests(): TestBrowser {
     const browser = new TestBrowser();
-    before(() => browser.#open());
-    afterEach(() => browser.#closePages());
+    before(() => browser.#start());
+    afterEach(() => browser.#emptyPages());
     after(() => browser.#browser?.close());
     return browser;
   }
 
-  async #open(): Promise<void> {
+  async #start(): Promise<void> {
     const executablePath = chromium();
     if (executablePath === undefined)
       throw new Error('no browser: install Chromium, or name one by CHROMIUM');
@@ -37,25 +39,40 @@ export class TestBrowser {
         ...['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
         // A spare renderer is started for every page, and hardly ever used.
         '--disable-features=SpareRendererForSitePerProcess',
+        // No test goes back. With this cache, each page gets a new renderer, which takes as much CPU as the page itself.
+        '--disable-back-forward-cache',
       ],
     });
   }
 
-  /** Open pages refresh themselves: those of past tests would take more CPU than the test. */
-  async #closePages(): Promise<void> {
-    await Promise.all(this.#contexts.splice(0).map((each) => each.close()));
+  /**
+   * Leaves the pages of a test, because they refresh themselves: those of past tests would take more CPU than the test.
+   * The next test gets them, as opening a page takes three times the CPU of showing another.
+   */
+  async #emptyPages(): Promise<void> {
+    const pages = this.#open.splice(0);
+    await Promise.all(pages.map(empty));
+    this.#idle.push(...pages);
   }
 
-  /** Opens a page with cookies of its own. The page is closed after the test. */
+  /** Opens a page with cookies of its own, at first none. */
   async page({ width = 1280, scheme = 'light', javascript = true }: PageOptions = {}): Promise<TestPage> {
     if (!this.#browser) throw new Error('the tests have not begun');
-    const context = await this.#browser.createBrowserContext();
-    this.#contexts.push(context);
-    const page = new TestPage(await context.newPage());
+    const own = this.#idle.pop() ?? (await (await this.#browser.createBrowserContext()).newPage());
+    this.#open.push(own);
+    const page = new TestPage(own);
     await page.show({ width, scheme });
-    await page.page.setJavaScriptEnabled(javascript);
+    await own.setJavaScriptEnabled(javascript);
     return page;
   }
+}
+
+/** Makes a page as if it had just been opened. */
+async function empty(page: Page): Promise<void> {
+  page.removeAllListeners();
+  await page.goto('about:blank');
+  const context = page.browserContext();
+  await context.deleteCookie(...(await context.cookies()));
 }
 
 /** Complaints of the browser that are no fault of the page, such as the 4xx answer to a wrong login. */
@@ -80,7 +97,13 @@ export class TestPage {
     await this.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
   }
 
-  /** Logs in, and shows the page at `path` of the console. */
+  /** Shows a page with the cookie of a session. */
+  async resume(url: string, cookie: CookieData): Promise<void> {
+    await this.page.browserContext().setCookie(cookie);
+    await this.page.goto(url);
+  }
+
+  /** Logs in by the form, and shows the page at `path` of the console. */
   async login(url: string, { user, password, path = '/console' }: Login): Promise<void> {
     await this.page.goto(`${url}/console/login?to=${encodeURIComponent(path)}`);
     await this.page.type('[name=user]', user);

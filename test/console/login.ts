@@ -6,28 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import { browser, bus, root, VIEWER_KEY } from './visits.ts';
-
-/** Sends a request as a browser would, with a session. */
-function send(path: string, { cookie, fields, headers = {} }: Sent) {
-  return fetch(bus.url + path, {
-    ...(fields && { method: 'POST', body: new URLSearchParams(fields) }),
-    redirect: 'manual',
-    headers: { 'sec-fetch-site': 'same-origin', ...(cookie && { cookie }), ...headers },
-  });
-}
-interface Sent {
-  cookie?: string;
-  fields?: Record<string, string>;
-  headers?: Record<string, string>;
-}
-
-/** Returns the cookie of a new session. */
-async function login(user: string, password: string): Promise<string> {
-  const response = await send('/console/login', { fields: { user, password } });
-  assert.equal(response.status, 303, await response.text());
-  return (response.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
-}
+import { browser, bus, login, root, send, VIEWER_KEY } from './visits.ts';
 
 const isIn = async (cookie: string) => (await send('/console', { cookie })).status === 200;
 
