@@ -28,7 +28,8 @@ interface Comparison {
  * the slack. A time that is too long is measured again, with another call of the attack: noise makes it too long once,
  * a broken fence always does.
  *
- * A test file has one `busWithDefaultLimits` and one `Victim.forTests`. Rounds last 1 to 2 s, because all fences
+ * A test file has one `busWithDefaultLimits` and one `Victim.forTests`, or those of
+ * `test/security/fences/default_limits.ts` if it needs no settings. Rounds last 1 to 2 s, because all fences
  * together have 75 s of `bin/test`. What an attack needs is set up before the call.
  *
  *     const bus = busWithDefaultLimits();

@@ -2,12 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { until } from '../../../harness/until.ts';
-
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
+import { bus, victim } from './default_limits.ts';
 
 test('a subscriber that never answers holds no more than its lane', async (t) => {
   const attacker = await Attacker.start(bus, t);

@@ -3,12 +3,9 @@ import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { dripBody, holdBodies, holdRoom } from '../../../harness/fences/attacks/requests.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { residentMiB } from '../../../harness/measuring/cpu.ts';
 import { sleep } from '../../../src/clock.ts';
-
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
+import { bus, victim } from './default_limits.ts';
 
 /** Publishes 4 MB again and again as a good client. Every publish must be accepted. */
 async function publishMuch(signal: AbortSignal): Promise<void> {

@@ -2,12 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { KEEP_FOR_MINUTES, KeepingHost } from '../../../harness/http/keeping_host.ts';
 import { until } from '../../../harness/until.ts';
-
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
+import { bus, victim } from './default_limits.ts';
 
 /** Minimum numbers that an attack reaches. On a slow machine it goes on for longer than the victim is measured. */
 const MIN_HOSTS = 11;

@@ -2,12 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { until } from '../../../harness/until.ts';
+import { bus, victim } from './default_limits.ts';
 
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
 const MAX_BYTES = 1024 * 1024;
 /** Maximum time of a script call. A call that opened 10,000 batches took 50 ms on a quiet machine. */
 const MAX_CALL_MS = 25;

@@ -6,12 +6,10 @@ import {
   pipelineReads,
 } from '../../../harness/fences/attacks/requests.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { answer } from '../../../harness/http/receiver.ts';
 import { putDeadLetters } from '../../../harness/scripts/dead_letters.ts';
+import { bus, victim } from './default_limits.ts';
 
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
 const AT_ONCE = 16;
 
 /** Makes this many calls at a time, again and again. Each gets the number of its line and of its turn. */

@@ -2,10 +2,7 @@ import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { sendNonsense } from '../../../harness/fences/attacks/requests.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
-
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
+import { bus, victim } from './default_limits.ts';
 
 test('bodies that are refused, but took long to parse, keep nobody waiting', async (t) => {
   const attacker = await Attacker.start(bus, t);

@@ -3,13 +3,11 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { putTrigger } from '../../../harness/scripts/triggers.ts';
 import { until } from '../../../harness/until.ts';
+import { bus, victim } from './default_limits.ts';
 
 const MAX_TRIGGERS = 1000;
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
 
 test('as many triggers as a client may have, each as often as it may fire, delay nobody', async (t) => {
   const attacker = await Attacker.start(bus, t);

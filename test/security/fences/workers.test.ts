@@ -2,12 +2,9 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Attacker } from '../../../harness/fences/attacker.ts';
 import { besideAttack } from '../../../harness/fences/beside_attack.ts';
-import { busWithDefaultLimits, Victim } from '../../../harness/fences/victim.ts';
 import { type Answer, answer, type Receiver } from '../../../harness/http/receiver.ts';
 import { until } from '../../../harness/until.ts';
-
-const bus = busWithDefaultLimits();
-const victim = Victim.forTests(bus);
+import { bus, victim } from './default_limits.ts';
 
 /** Workers and spare workers of two threads with the default numbers. A spare worker helps when others stand still. */
 const WORKERS = 64;
