@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { noOpenssl, selfSigned } from '../harness/http/certificates.ts';
-import { root } from '../harness/processes/command.ts';
+import { compileCache, root } from '../harness/processes/command.ts';
 import { type Config, readConfig } from '../src/config.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'routemaster-ca-'));
@@ -42,10 +42,10 @@ for (const [name, shown] of Object.entries(SETTINGS)) {
       ['worker', {}],
     ] as const) {
       test(`by ${entry} alike, at its start (${JSON.stringify(env)})`, () => {
-        const all = { PATH: process.env.PATH, ROUTEMASTER_ROOT_KEY: 'x', [name]: '/no/such/file', ...env };
+        const own = { PATH: process.env.PATH, ...compileCache, ...env };
         const ended = spawnSync(process.execPath, [`src/${entry}.ts`], {
           cwd: root,
-          env: all,
+          env: { ...own, ROUTEMASTER_ROOT_KEY: 'x', [name]: '/no/such/file' },
           encoding: 'utf8',
         });
         assert.equal(ended.status, 78, ended.stdout + ended.stderr);
