@@ -6,11 +6,9 @@ import { type TestContext, test } from 'node:test';
 import express from 'express';
 import { fastify } from 'fastify';
 import type { Client } from '../../../harness/http/client.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import { createReceiver, MemoryStore, type Receiver } from '../../../packages/receiver/src/index.ts';
-
-const bus = RunningBus.forTests();
+import { bus } from '../default_bus.ts';
 
 /** Mounts a receiver on a server. Resolves with the URL of the callback. */
 type Mount = (t: TestContext, receiver: Receiver) => Promise<string>;

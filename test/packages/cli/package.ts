@@ -6,10 +6,9 @@ import { InstalledPackage, packedFiles } from '../../../harness/packages/install
 import { nodeOfVersion, VERSIONS } from '../../../harness/packages/node_versions.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { root } from '../../../harness/processes/command.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { bus } from '../default_bus.ts';
 import { Terminal } from './terminal.ts';
 
-const bus = RunningBus.forTests();
 const terminal = new Terminal();
 let installed: InstalledPackage | undefined;
 

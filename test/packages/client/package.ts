@@ -9,7 +9,7 @@ import {
 } from '../../../harness/packages/installed_package.ts';
 import { nodeOfVersion, programsFor, VERSIONS } from '../../../harness/packages/node_versions.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
+import { bus } from '../default_bus.ts';
 
 /** A program whose publishes share a signal. Node 20 would warn on stderr if each added a listener to it. */
 const SHARED_SIGNAL: Example = {
@@ -32,7 +32,6 @@ await bus.close();
 `,
 };
 
-const bus = RunningBus.forTests();
 let installed: InstalledPackage | undefined;
 let receiver: Receiver | undefined;
 let examples: Example[] = [];

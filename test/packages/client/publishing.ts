@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MeddlingProxy } from '../../../harness/http/meddling_proxy.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import {
   BadBodyError,
@@ -11,8 +10,7 @@ import {
   Routemaster,
   TopicClaimedError,
 } from '../../../packages/client/src/index.ts';
-
-const bus = RunningBus.forTests();
+import { bus } from '../default_bus.ts';
 
 const url = (n: number) => `https://shop.example.com/orders/${n}`;
 const urls = (count: number) => Array.from({ length: count }, (_, n) => url(n));
