@@ -9,8 +9,8 @@ const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
 
 /**
- * Number of entries that cost one call in the caller's rate limit. All entries that are read for a page count, even
- * those that are not on it, because reading is what takes time: 7 ms for 10,000 names.
+ * Number of entries that cost one call in the caller's rate limit. An entry that is read to make a page is counted even
+ * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names.
  */
 export const ENTRIES_PER_CALL = 1000;
 

@@ -111,7 +111,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way. The route does not check credentials, so each request
-   * counts in the rate limit of its address, even if it has credentials. Links on other sites may lead to such a route.
+   * counts in the rate limit of its address, even if it has credentials. Links on other sites may lead to this route,
+   * although most routes refuse requests that another site has caused.
    */
   isPublic?: true;
   /**

@@ -13,8 +13,9 @@ import { CallbackPolicy } from './subscribing/callback_policy.ts';
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * Returns the environment with which the configuration is read. The configuration requires a root key, which the check
- * does not use, so a placeholder is given. NODE_ENV is left out, because production refuses the placeholder.
+ * Returns the variables from which the configuration of `bin/takeover --check` is read. A configuration needs a root
+ * key. The command does not use one, so the variables get a placeholder in case none is set. NODE_ENV and RACK_ENV are
+ * left out, because in production such a short root key is refused.
  */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

@@ -27,7 +27,8 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // The constructor throws if the policy is invalid. The process then ends at once, and not each thread later.
+  // The constructor is called because it throws if the policy is invalid. So the process ends at once. Otherwise each
+  // thread would end with this error later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);

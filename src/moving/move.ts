@@ -14,7 +14,8 @@ import type { Side } from './side.ts';
  */
 const MAX_AT_ONCE = 300;
 /**
- * Value of the stored cursor when everything is copied and compared. As soon as it is stored, the target may be in use.
+ * Value of the stored cursor when everything is copied and compared. From then on the target may be in use, so a
+ * repeated run copies nothing any more.
  */
 const COPIED = 'copied';
 
@@ -23,8 +24,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * True if the move may begin although other connections run scripts in the source's Redis. The user says so if these
-   * connections belong to another bus.
+   * True if the move may begin although other connections run scripts in the source's Redis. The user asks for this if
+   * those connections belong to another bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -105,8 +106,9 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // The last cursor of the scan is 0, which also stands for its beginning. So if a later step of the move is cut
-      // off, everything is copied again.
+      // `cursor` says where a repeated run goes on copying. After the last keys it is 0, which also stands for the
+      // beginning. So if what follows the copying is cut off, a repeated run copies everything again, which does no
+      // harm.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);

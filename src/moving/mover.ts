@@ -12,7 +12,10 @@ import { Whereabouts } from './whereabouts.ts';
 type Command = readonly (string | Buffer | number)[];
 type Writes = Map<Partition, Command[]>;
 
-/** Copies a bus with one partition into several. Copying a key again has the same result. */
+/**
+ * Copies a bus with one partition into several. A move that was cut off may copy a key a second time, which does no
+ * harm, because the result is the same.
+ */
 export class Mover {
   readonly #source: Partition;
   readonly #partitions: Partitions;
@@ -87,8 +90,8 @@ export class Mover {
   }
 
   /**
-   * Returns, for each partition, the elements that it gets of a piece (the part of a key that is read at once). `whole`
-   * has the partitions that get the whole key; undefined if its elements go to different partitions.
+   * Returns, for each partition, which of these elements of a key it gets. `whole` has the partitions that get the
+   * whole key. It is undefined if the elements of the key go to different partitions.
    */
   async #shares(
     { found }: Reading,

@@ -11,13 +11,15 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Reads a key piece by piece: makes the commands that read it, and decodes their replies. */
+/** Reads a key in pieces, each with one command. Makes these commands, and decodes their replies. */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
-  /** Number of elements in a piece. SSCAN, HSCAN and ZSCAN may return some more or fewer. */
+  /** Number of elements that one command asks for. SSCAN, HSCAN and ZSCAN may return some more or fewer. */
   readonly #count: number;
-  /** The position of the next piece. Undefined at the end of the key. */
+  /**
+   * Where the next command begins to read: an index, a stream id or a cursor. Undefined when the whole key was read.
+   */
   #place: string | undefined;
 
   constructor(found: FoundKey, count: number) {
@@ -31,7 +33,7 @@ export class Reading {
     return this.#place === undefined;
   }
 
-  /** The command that reads the next piece. */
+  /** The command that reads the next elements of the key. */
   get command(): Command {
     const { key } = this.found;
     const place = this.#place ?? '';
@@ -41,7 +43,7 @@ export class Reading {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /** Returns the elements in the reply to `command`, and moves to the next piece. */
+  /** Returns the elements in the reply to `command`. From then on, `command` reads the elements after these. */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':

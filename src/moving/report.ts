@@ -33,8 +33,8 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table with a row for each kind of data, such as topics: how many the source and the target have, and a mark
- * if these numbers differ. A line below it says what to do next.
+ * Returns a table with a row for each kind of data, such as topics. A row has how many the source and the target have,
+ * and an arrow if these numbers differ. The line below the table says what to do next.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

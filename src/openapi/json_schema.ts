@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { NAMED } from '../named_schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
-/** The member of a JSON Schema that holds its name, until the schema is moved to the components of the document. */
+/**
+ * The member of a JSON Schema that has the schema's name, until the schema is moved to the components of the document.
+ */
 const MARK = 'x-name';
 
 /** Makes JSON Schemas from schemas of zod. JSON Schemas that have a name are collected in `components`. */

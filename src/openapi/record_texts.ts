@@ -58,7 +58,10 @@ const PING = {
   answer: { pong: '2026-11-20T10:45:41.622Z' },
 } as const;
 
-/** The documentation of routes about dead letters, clients, records and figures, and about itself. */
+/**
+ * The documentation of these routes: dead letters, API tokens, deliveries, the audit, jobs, the state of the bus, and
+ * the documentation itself.
+ */
 export const RECORD_TEXTS: Record<string, RouteText> = {
   'GET /dead_letters': {
     chapter: 'Dead letters',

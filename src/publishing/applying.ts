@@ -42,9 +42,9 @@ interface Applied {
   /** The number of the last entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when the marks of topics that have no subscriber in the partition are removed. A mark makes publishing in
-   * the home of a topic (the partition where the topic lives) pass its events on to another partition. A mark without a
-   * subscriber is noticed when an entry for its topic is applied.
+   * Resolves when needless marks of topics are removed. A mark, stored in the partition where a topic lives, says that
+   * the topic has subscribers in the applying partition, so its events are passed on to that partition. If the topic
+   * has no subscriber there when such an event arrives, the mark is needless.
    */
   refreshed: Promise<void>;
 }

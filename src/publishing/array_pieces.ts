@@ -17,7 +17,9 @@ interface Piece {
    * True if the text is only the beginning of an element, because the element exceeds the maximum length of an element.
    */
   isTooLong: boolean;
-  /** True if that beginning is nested more deeply than an event may be. */
+  /**
+   * True if the text is only the beginning of an element (`isTooLong`), and is nested more deeply than an event may be.
+   */
   isTooDeep: boolean;
   isLast: boolean;
 }

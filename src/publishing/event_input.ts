@@ -6,7 +6,10 @@ import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDe
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
-/** Number of characters of NDJSON that are read in one step, which takes about a millisecond. */
+/**
+ * Number of characters of NDJSON that are read before other requests are served. Reading them takes about a
+ * millisecond.
+ */
 const STEP_LENGTH = 16_384;
 
 /** The body of a request to publish. */
@@ -41,7 +44,8 @@ export function readEvents(body: EventBody): ReadEvent[] {
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const maxLength = maxLengthIn(body);
-  // The first look at a long text makes V8 copy it, which takes 3 to 5 ms for 5 MB. So that is a step of its own.
+  // The first look at a long text makes V8 copy it, which takes 3 to 5 ms for 5 MB. So other requests are served before
+  // and after it.
   yield;
   const isList = isNdjson || isArray(text);
   yield;

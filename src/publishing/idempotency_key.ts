@@ -9,8 +9,8 @@ const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**
- * Returns the idempotency key in an Idempotency-Key header, quoted or not. Returns undefined without the header
- * (draft-ietf-httpapi-idempotency-key-header). Throws bad_header.
+ * Returns the idempotency key in an Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header), with or without
+ * quotes. Returns undefined if there is no such header. Throws bad_header if the header has no valid key.
  */
 export function readIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;

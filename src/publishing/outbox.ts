@@ -25,8 +25,8 @@ export interface OutboxHolder {
 }
 
 /**
- * How emptying a list of entries has ended. `ended`: no entry was left, and the job is deleted. `left`: entries may be
- * left, because the caller asked to stop. `lost`: the worker no longer holds the job.
+ * How emptying a list of entries has ended. `ended`: no entry was left, and the job for emptying the list is deleted.
+ * `left`: entries may be left, because the caller asked to stop. `lost`: the worker no longer holds that job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
@@ -47,10 +47,11 @@ interface Step {
 }
 
 /**
- * Empties outboxes. An outbox is a list in the partition where topics live (their home). Its entries are for other
- * partitions: for example, events for the subscribers there (lua/publishing/outboxes.lua). Entries that a partition
- * does not apply in time are set aside for it, in a list of its own. Any number of processes may move entries at the
- * same time, because a partition applies each entry once and in order, even if it gets the entry twice.
+ * Empties outboxes. Each partition has an outbox: a list of entries that other partitions must apply, such as events of
+ * its topics for the subscribers in another partition (lua/publishing/outboxes.lua). The partition with the outbox is
+ * called home. If another partition does not apply its entries in time, home sets them aside in a list for that
+ * partition alone. Any number of processes may send entries at the same time, because a partition applies each entry
+ * once and in order, even if it gets the entry twice.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -81,8 +82,8 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions for which entries are set aside in a list of their own. If it has `to`, another
-      // call has set entries aside for `to` since this call emptied that list. They are older than the entries in the
+      // `behind` has the partitions for which entries are set aside in lists of their own. `to` had none a moment ago.
+      // If `behind` has `to`, another call has set entries aside for it since. These are older than the entries in the
       // outbox, so the loop begins again and moves them first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
@@ -162,8 +163,8 @@ export class Outbox {
   }
 
   /**
-   * Moves the entries that `home` has set aside for the partition `to`, step by step. Yields after each step. When no
-   * entry is left, deletes the job with which the worker `holder` moves them, and returns true. Returns false if there
+   * Moves the entries that `home` has set aside for the partition `to`, some at a time, and yields each time. When no
+   * entry is left, deletes the job that worker `holder` has for moving them, and returns true. Returns false if there
    * is no `holder`, or if it no longer holds the job.
    */
   async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {

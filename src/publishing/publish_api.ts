@@ -125,7 +125,7 @@ function handlers(parts: PublishParts) {
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
-    // removed, or its scopes narrowed.
+    // removed, or its scopes narrowed, so both are checked again.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };

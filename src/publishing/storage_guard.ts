@@ -21,8 +21,9 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition whose Redis stores more than the high mark: since when, in ms, all measurements have found that.
-   * The partition is named by its index. Once a measurement finds less, the item is removed.
+   * For each partition whose Redis stores more than the high mark (a limit of bytes): the time, in ms, of the first of
+   * the measurements that have found this without a break. The partition is named by its index. Once a measurement
+   * finds less, the item is removed.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -31,7 +32,7 @@ export class StorageGuard {
 
   /**
    * The function `onFull` is called after each measurement with the partitions whose Redis stores more than the high
-   * mark, if there are any. It must free memory if the shortage lasts.
+   * mark (a limit of bytes), if there are any. It must free memory if the shortage lasts.
    */
   constructor(
     partitions: Partitions,

@@ -8,8 +8,8 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 
 /**
- * Maximum characters of a name in an entry. Longer names are cut. The id of a job can be longer, and so can a join,
- * which is named by its client and its own name.
+ * Maximum characters of a name in an entry of the audit. Longer names are cut: the id of a job can be longer, and so
+ * can the name of a join, which consists of its client's name and its own.
  */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */

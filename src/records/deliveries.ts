@@ -49,8 +49,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns a page of batches, newest first. A page may be short or empty although more follow; only on the last page
-   * is `next` undefined.
+   * Returns a page of batches, newest first. A page may be short, or even empty, although more batches follow. So
+   * callers must go by `next`, which is undefined only on the last page.
    */
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
@@ -60,8 +60,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // If a script call returned fewer batches than asked for, the listing has ended, or the call has looked at its
-      // maximum of 2,000 batches. In both cases the page ends too, because a page could otherwise take any number of
+      // If a script call returned fewer batches than it was asked for, either no more batches follow, or the call has
+      // looked at its maximum of 2,000 batches. The page ends in both cases. Otherwise a page could take any number of
       // script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
@@ -79,9 +79,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that stopped before its end (`nextMs`, `nextId`) may have more batches, and in the listing they can
-    // come before batches that other partitions returned. So if several partitions stopped early, the page ends at the
-    // newest of the places where they stopped, and the next page begins there.
+    // A partition that stopped before its end says where (`nextMs`, `nextId`). The batches that it has not read come
+    // after this place, but may come before batches that other partitions returned. So the page shows nothing beyond
+    // the newest of these places, and the next page begins there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;

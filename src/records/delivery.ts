@@ -50,8 +50,9 @@ type Topics = Delivery['topics'];
 type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
 /**
- * The forms of a record in the delivery log (lua/records/delivery_log.lua), which remembers batches that have ended. If
- * `closedAtMs` is 0, the batch was closed when it was opened.
+ * The fields that every record in the delivery log has (lua/records/delivery_log.lua). A record describes a batch that
+ * has ended. `Taken` and `Dropped` add the fields of accepted and of dropped batches. If `closedAtMs` is 0, the batch
+ * was closed when it was opened.
  */
 type Record = [
   endedAtUs: number,

@@ -3,8 +3,8 @@ import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 
 /**
- * Number of workers or subscribers after which a call stops looking for jobs. Looking through 1,000 takes Redis about a
- * millisecond.
+ * When a call has looked for the jobs of about this many workers or subscribers, it returns the jobs found so far.
+ * Looking through 1,000 takes Redis about a millisecond.
  */
 const MAX_LOOKED = 1000;
 /** Number of workers or subscribers that one SSCAN command reads. A call may send several of these commands. */
@@ -89,8 +89,8 @@ function scheduled(q: QueueName): JobPlace {
 
 /**
  * Reads the jobs that wait until they may enter their subscriber's lane, one subscriber after the other. A position has
- * two parts: the position in the set of subscribers (see `step`), and the position among the waiting jobs of the
- * subscriber that was read last.
+ * two parts: how far the set of subscribers was read (see `step`), and how far the waiting jobs of the last subscriber
+ * were read (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -117,8 +117,8 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Reads the jobs that workers hold, one worker after the other. A position says how far the set of workers was read
- * (see `step`).
+ * Returns a function that reads the jobs that workers hold, one worker after the other. In a position, it stores how
+ * far the set of workers was read: the SSCAN cursor and the last worker (see `step`).
  */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
@@ -161,9 +161,9 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by one SSCAN, which begins at `cursor`, and sorts them. A position in the set is a cursor
- * and the last name that was read. To continue there, the caller sends the same SSCAN again and skips the names up to
- * that one.
+ * Reads some names of a set by one SSCAN, which begins at `cursor`, and sorts them. If a caller uses only some of these
+ * names, it remembers `cursor` and the last name that it used. Later it sends the same SSCAN again, and skips the names
+ * up to that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);

@@ -44,7 +44,8 @@ interface Publication {
 }
 
 /**
- * An event that a process holds in memory for the tail. `text` is its JSON, or `null` if it is too long to be shown.
+ * An accepted event that a process holds in memory for people who watch new events. `text` is its JSON, or the text
+ * `null` if it is too long to be shown.
  */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
@@ -125,8 +126,8 @@ export class Tail {
   }
 
   /**
-   * Sends the events of the interval to Redis, for each topic that somebody watches. If that fails, the tail lacks
-   * these events. No publisher waits for this method.
+   * Sends the events of the interval to Redis, for each topic that somebody watches. If that fails, those who watch do
+   * not see these events. No publisher waits for this method.
    */
   async #exchange(): Promise<void> {
     this.#timer = undefined;

@@ -122,7 +122,8 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       connectTimeout: REPLICATED_SILENCE_MS,
     },
     clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
-    // Without a ready check, the process works with the masters that are up, even if others are down.
+    // With a ready check, ioredis would drop its connection to a cluster that reports a failure, and connect again.
+    // Without it, the process works with the masters that are up, even if others are down.
     enableReadyCheck: false,
     // Connections use the host names of nodes, not their addresses, because certificates are for the names.
     dnsLookup: (name, callback) => callback(null, name),

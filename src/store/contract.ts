@@ -15,13 +15,14 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  * - `text?`, `number?` and so on: the value may be missing (undefined here, nil in Lua). An argument that is
  *   an empty text counts as missing.
  *
- * `[shape]` describes a list of values of that shape. An object describes a record with these fields; their
- * names are camelCase here and snake_case in Lua. Two more shapes describe arguments only:
+ * `[shape]` describes a list of values of that shape. `{ field: shape }` describes an object with such
+ * fields, which is a table in Lua. Their names are camelCase here and snake_case in Lua. Two more shapes describe
+ * arguments only:
  *
  * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`. `list` is ARGV itself, so nothing is
  *   copied; `first` and `last` are the positions of the first and the last item in ARGV.
- * - `{ each: record }`: a list of records, which must be the last argument. Lua gets an iterator that can be
- *   used once. The iterator returns the same table for every record, with new values.
+ * - `{ each: shape }`: a list of objects of this shape, which must be the last argument. Lua gets an iterator
+ *   that can be used once. The iterator returns the same table for every object, with new values.
  */
 export type Shape = string | readonly [Shape] | RecordShape | EachShape;
 export interface RecordShape {
@@ -80,7 +81,7 @@ export const isEach = (shape: Shape): shape is EachShape =>
 export const isRecord = (shape: Shape): shape is RecordShape =>
   typeof shape === 'object' && !isList(shape) && !isEach(shape);
 
-/** Returns the fields of a record in the order in which they are sent to Redis: single values first, then lists. */
+/** Returns the fields of an object in the order in which they are sent to Redis: single values first, then lists. */
 export function fieldsInOrder(record: RecordShape): [name: string, shape: Shape][] {
   const isSingle = (shape: Shape) => typeof shape === 'string' && shape !== 'slice';
   const fields = Object.entries(record);

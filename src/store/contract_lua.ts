@@ -50,8 +50,8 @@ function laidOut(shape: Shape, value: string): string {
 }
 
 /**
- * Returns lines of Lua that read a record from ARGV, beginning at position `at`, into `target`. The lines also move
- * `at` to the position after the record.
+ * Returns lines of Lua that read an object from ARGV, beginning at index `at`, into the Lua table `target`. The
+ * lines also move `at` to the index after the object.
  */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
@@ -94,8 +94,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 /**
- * Returns lines of Lua that set `target` to an iterator over a list of records. The iterator returns the same table
- * for every record, with new values.
+ * Returns lines of Lua that set `target` to an iterator over a list of objects. The iterator returns the same
+ * table for every object, with new values, so a script must not keep the table.
  */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);

@@ -88,8 +88,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases from Redis, if Redis permits that. If a process of another release is
-   * running, it will load its library again.
+   * Removes the libraries of other releases from Redis, if Redis permits that. This does no harm to a process of
+   * another release that is still running, because the process loads its library again.
    */
   async removeOthers(redis: Redis): Promise<void> {
     try {
@@ -126,7 +126,8 @@ export class Functions {
     if (this.#warned || !LASTING.test(message)) return;
     this.#warned = true;
     this.#log?.warn(
-      // The message about an unknown command ends with the command's arguments, which may be secret.
+      // The message about an unknown command ends with the command's arguments. They may be secret, so they are cut
+      // off.
       { reason: message.replace(/, with args.*/s, '') },
       'Redis refuses functions, without which publishing and delivering take more of its time; ' +
         'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',

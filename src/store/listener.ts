@@ -22,7 +22,7 @@ export interface Audience {
   hear(channel: string, message: string): void;
   /**
    * Called each time Redis has confirmed that it now sends the messages. Messages sent before that may have been
-   * missed.
+   * missed. An object that depends on every message must now look in Redis.
    */
   listens(): void;
 }
@@ -32,8 +32,8 @@ export interface Audience {
  */
 export interface Listener {
   /**
-   * Begins to listen to the channels of `audience`. Returns a function that ends this. When it has ended for all
-   * audiences, the connections of this listener are closed.
+   * Begins to listen to the channels of `audience`. Returns a function that ends this. When no audience is left, the
+   * connections of this listener are closed.
    */
   listen(audience: Audience): () => void;
 }

@@ -34,9 +34,8 @@ export interface PartitionOptions {
   /** True if the bus has several partitions. In that case an error names the partition that it is about. */
   hasOthers?: boolean;
   /**
-   * This log gets one warning if Redis refuses the bus's functions, for example because an ACL forbids FCALL. (A
-   * function is a script that Redis stores under a name.) Without functions, scripts run by EVALSHA, which takes Redis
-   * longer.
+   * This log gets one warning if Redis refuses functions (scripts that Redis stores under names), for example because
+   * an ACL forbids FCALL. Scripts then run by EVALSHA, which takes Redis longer.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves; 0 by default. */
@@ -86,8 +85,8 @@ export class Partition {
   }
 
   /**
-   * Number of times that this process has connected to Redis. After a reconnection, Redis may have lost data that
-   * this process remembers.
+   * Number of times that this process has connected to Redis. If it has grown, Redis may have failed and lost data. So
+   * a caller that remembers such data must read it again.
    */
   get connections(): number {
     return this.master.connections;
@@ -105,8 +104,8 @@ export class Partition {
   }
 
   /**
-   * Loads the functions of this release, which are its scripts under names, into Redis. Removes the functions of other
-   * releases, if Redis permits that. Throws StorageUnavailable if Redis cannot be reached.
+   * Loads the functions of this release into Redis. Each function is a script that Redis stores under a name. Removes
+   * the functions of other releases, if Redis permits that. Throws StorageUnavailable if Redis cannot be reached.
    */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>

@@ -86,8 +86,8 @@ export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
 /**
  * The reply of the script `read_subscribers` for one subscriber. A list may be an object, because the script encodes an
- * empty list as `{}`. `telling` is the number of dropped events that a delivery under way reports to the subscriber,
- * and `untold` the number of those that are still to be reported.
+ * empty list as `{}`. `telling` is the number of dropped events that a delivery under way reports to the subscriber.
+ * `untold` is the number of dropped events that only a later delivery will report.
  */
 type Row = [
   token: string,

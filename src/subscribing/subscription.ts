@@ -124,9 +124,9 @@ export class Subscriptions {
   }
 
   /**
-   * Removes a subscriber with its queue and its dead letters. Returns the number of events in the queue, or undefined
-   * if there is no such subscriber. Deliveries under way still arrive. If a removal was cut off, a second call
-   * completes it.
+   * Removes a subscriber with its queue and its dead letters. Returns the number of events that were dropped from the
+   * queue, or undefined if there is no such subscriber. Deliveries under way still arrive. If a removal was cut off, a
+   * second call completes it.
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);

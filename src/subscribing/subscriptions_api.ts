@@ -76,11 +76,11 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a request to subscribe if its client was removed, or its scopes were narrowed, meanwhile. The earlier check
-   * cannot see this, because the cache of clients may be a second old. The removal of a client first deletes the client
-   * and then its subscriber. So either this look-up finds that the client is gone, or the removal finds the subscriber.
-   * The same is true if scopes are narrowed: the new scopes are stored first, or in the same step, and then the
-   * subscriptions to topics outside them end.
+   * Undoes a request to subscribe if its client was removed, or its scopes were narrowed, meanwhile. The check before
+   * subscribing may have missed that, because the cache of clients may be a second old. This function looks in Redis.
+   * The removal of a client deletes the client before its subscriber. So either this function finds that the client is
+   * gone, or the removal finds the subscriber. In the same way, narrowed scopes are stored before the subscriptions to
+   * topics outside them end, or in the same step.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

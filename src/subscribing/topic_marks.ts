@@ -73,12 +73,14 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks are read before the subscribers are counted. If somebody subscribes in between, the mark is set again
-  // with a later time, and `unmark_topics` removes no mark whose time has changed.
+  // The marks are read before the subscribers are counted. If somebody subscribes in between, the count may be too low,
+  // but the mark is set again with a later time. `unmark_topics` does not remove a mark whose time has changed, so the
+  // new subscriber keeps its mark.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // A mark is set again even if it is correct, because it then gets a later time. Another call may have counted before
-  // the newest subscriber was added, and found none. It will not remove a mark whose time has changed.
+  // Even a correct mark is set again, to give it a later time. Another call of this function may have counted the
+  // subscribers before the newest was added, and found none. Because of the later time, that call does not remove the
+  // mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];

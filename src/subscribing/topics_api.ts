@@ -32,7 +32,10 @@ const WHOLE_TOPIC = TOPIC.extend({
 
 interface TopicsParts {
   topics: Topics;
-  /** Resolves with the tokens of a client's joins. A join is a subscriber too. */
+  /**
+   * Resolves with the tokens of a client's joins. A client that asks for a topic's subscribers sees its own joins among
+   * them.
+   */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;

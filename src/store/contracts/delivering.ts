@@ -45,9 +45,9 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of a step of a bulk. A bulk is a retry or purge of many dead letters, of one subscriber after the
- * other. A step is one script call, which looks at up to `max` dead letters. They are those of the subscriber `token`,
- * whose position among the subscribers of the bulk is `queue`, or of all subscribers if `token` is missing.
+ * The arguments of one script call of a bulk. A bulk is a retry or purge of many dead letters, of one subscriber after
+ * the other. The call looks at up to `max` dead letters of the subscriber `token`, whose number in the bulk is `queue`.
+ * If `token` is missing, it looks at the dead letters of all subscribers.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**

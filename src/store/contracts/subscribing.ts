@@ -2,8 +2,8 @@ import type { Contract } from '../contract.ts';
 import { series as counter } from './metrics.ts';
 
 /**
- * All counters of a topic or a subscriber that is to be removed. When the topic or subscriber is removed, each count is
- * added to the counter `total`, so that the count is not lost.
+ * All counters of a topic or a subscriber that a script removes. The script adds the count of each to the counter that
+ * `total` names, so that sums over all topics or subscribers do not shrink.
  */
 const series = [counter] as const;
 
