@@ -11,7 +11,7 @@ export const ERRORS = {
   bad_topic: { status: 400, title: 'The topic name is not acceptable' },
   bad_trigger: { status: 400, title: 'The trigger is not acceptable' },
   unauthenticated: { status: 401, title: 'Authentication is required' },
-  forbidden: { status: 403, title: 'Not allowed for these credentials' },
+  forbidden: { status: 403, title: 'This is not allowed' },
   topic_claimed: { status: 403, title: 'Another client publishes to this topic' },
   not_found: { status: 404, title: 'There is nothing here' },
   subscriber_not_found: { status: 404, title: 'There is no such subscriber' },

@@ -41,6 +41,8 @@ export class TestBrowser {
         '--disable-features=SpareRendererForSitePerProcess',
         // No test goes back. With this cache, each page gets a new renderer, which takes as much CPU as the page itself.
         '--disable-back-forward-cache',
+        // A name of this machine that the browser takes for one elsewhere, as it takes addresses of a network.
+        '--host-resolver-rules=MAP bus.test 127.0.0.1',
       ],
     });
   }

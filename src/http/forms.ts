@@ -4,6 +4,7 @@ import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import type { Call, Route } from '../route.ts';
 import { checked } from './validation.ts';
+import { isFromOwnPage } from './well_formed.ts';
 
 const TOKEN_FIELD = 'form_token';
 
@@ -22,7 +23,7 @@ export function wrongVisitor({ role }: Caller): BusError {
  * did not come from a page of this bus, and another BusError if a field does not match the schema of the form.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
-  if (headers['sec-fetch-site'] !== 'same-origin')
+  if (!isFromOwnPage(headers))
     throw new BusError('forbidden', 'this form did not come from a page of the console');
   const form = new URLSearchParams(text);
   // The login form has no form token, because its sender has no session yet.

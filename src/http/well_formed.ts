@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 
 /**
@@ -58,11 +58,25 @@ function isFollowedLink({ method, headers }: IncomingMessage): boolean {
 }
 
 /**
- * True if a page of another site has made the request. Even browsers that lack `Sec-Fetch-Site` send the origin of the
- * page with every request that changes something.
+ * True if a page of another site has made the request. Even browsers that do not send `Sec-Fetch-Site` send the
+ * origin of the page with every request that changes something.
  */
-function isOtherOrigin({ origin, host }: IncomingMessage['headers']): boolean {
-  return origin !== undefined && URL.parse(origin)?.host !== host?.toLowerCase();
+function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
+  return headers.origin !== undefined && !isOwnOrigin(headers);
+}
+
+function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
+  const from = URL.parse(origin)?.host;
+  return Boolean(from) && from === host?.toLowerCase();
+}
+
+/**
+ * True if the headers prove that a page of the bus has made the request. Browsers send `Sec-Fetch-Site` only over https
+ * and to the machine on which they run. To other addresses over http, `Origin` is the proof.
+ */
+export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
+  const site = headers['sec-fetch-site'];
+  return site === undefined ? isOwnOrigin(headers) : site === 'same-origin';
 }
 
 /**

@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { describe, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { browser, bus, login, root, send, VIEWER_KEY } from './visits.ts';
+
+async function formToken(cookie: string): Promise<string> {
+  const page = await (await send('/console', { cookie })).text();
+  return /name="form_token" value="([^"]+)"/.exec(page)?.[1] ?? '';
+}
 
 const isIn = async (cookie: string) => (await send('/console', { cookie })).status === 200;
 
@@ -27,6 +32,15 @@ describe('the login', () => {
       assert.match(visit.page.url(), /\/console\/login/);
     });
   }
+
+  test('lets root in over plain http at another name than that of the own machine', async () => {
+    const elsewhere = `http://bus.test:${new URL(bus.url).port}`;
+    const visit = await browser.page();
+    await visit.login(elsewhere, root);
+    assert.equal(visit.page.url(), `${elsewhere}/console`);
+    await visit.submit('header button');
+    assert.match(visit.page.url(), /\/console\/login/);
+  });
 
   test('takes the keys of root and the viewer, and tokens with their secrets', async () => {
     const client = await bus.client('shop');
@@ -87,8 +101,7 @@ describe('a session', () => {
 
   test('ends with the log-out, also for whoever has copied the cookie', async () => {
     const cookie = await login('root', ROOT_KEY);
-    const page = await (await send('/console', { cookie })).text();
-    const form_token = /name="form_token" value="([^"]+)"/.exec(page)?.[1] ?? '';
+    const form_token = await formToken(cookie);
     assert.equal(await isIn(cookie), true);
     assert.equal((await send('/console/logout', { cookie, fields: { form_token } })).status, 303);
     assert.equal(await isIn(cookie), false);
@@ -122,10 +135,8 @@ describe('a session', () => {
 
   test('does nothing for a form of another site, without its token, or with that of another session', async () => {
     const cookie = await login('root', ROOT_KEY);
-    const other = await (await send('/console', { cookie: await login('root', ROOT_KEY) })).text();
-    const stolen = /name="form_token" value="([^"]+)"/.exec(other)?.[1] ?? '';
-    const own = await (await send('/console', { cookie })).text();
-    const form_token = /name="form_token" value="([^"]+)"/.exec(own)?.[1] ?? '';
+    const stolen = await formToken(await login('root', ROOT_KEY));
+    const form_token = await formToken(cookie);
     const refused = [
       send('/console/logout', { cookie, fields: {} }),
       send('/console/logout', { cookie, fields: { form_token: stolen } }),
@@ -140,6 +151,34 @@ describe('a session', () => {
     assert.equal(await isIn(cookie), true);
   });
 
+  test('takes forms by Origin where the browser sends no Sec-Fetch-Site', async () => {
+    const { host, origin } = new URL(bus.url);
+    const post = (path: string, fields: Record<string, string>, headers: Record<string, string>) =>
+      postRaw(path, new URLSearchParams(fields).toString(), headers);
+    const logsIn = (headers: Record<string, string>) => post('/console/login', { ...root }, headers);
+    const [cookie = ''] = ((await logsIn({ origin })).headers['set-cookie']?.[0] ?? '').split(';');
+    assert.equal(await isIn(cookie), true);
+    const refused: Record<string, string>[] = [
+      ...[{}, { origin: 'null' }, { origin: '' }, { origin: host }, { origin: 'http://127.0.0.1:1' }],
+      ...[{ origin: `${origin}, ${origin}` }, { origin, 'sec-fetch-site': 'cross-site' }],
+      { origin, 'sec-fetch-site': 'none' },
+    ];
+    for (const headers of refused) {
+      assert.equal((await logsIn(headers)).status, 403, JSON.stringify(headers));
+      const answer = await post(
+        '/console/logout',
+        { form_token: await formToken(cookie) },
+        { ...headers, cookie },
+      );
+      assert.equal(answer.status, 403, JSON.stringify(headers));
+    }
+    assert.equal((await post('/console/logout', {}, { origin, cookie })).status, 403);
+    assert.equal(await isIn(cookie), true);
+    const form_token = await formToken(cookie);
+    assert.equal((await post('/console/logout', { form_token }, { origin, cookie })).status, 303);
+    assert.equal(await isIn(cookie), false);
+  });
+
   test('is no credential of the API', async () => {
     const cookie = await login('root', ROOT_KEY);
     assert.equal((await send('/topics', { cookie })).status, 401);
@@ -148,10 +187,18 @@ describe('a session', () => {
 });
 
 /** Asks without the headers that `fetch` adds, and without decoding the answer. */
-async function get(path: string, headers: Record<string, string> = {}) {
-  const [response] = (await once(request(bus.url + path, { headers }).end(), 'response')) as [
-    IncomingMessage,
-  ];
+function get(path: string, headers: Record<string, string> = {}) {
+  return answerTo(request(bus.url + path, { headers }).end());
+}
+
+/** Posts a form without the headers that `fetch` adds. */
+function postRaw(path: string, form: string, headers: Record<string, string>) {
+  const type = { 'content-type': 'application/x-www-form-urlencoded' };
+  return answerTo(request(bus.url + path, { method: 'POST', headers: { ...type, ...headers } }).end(form));
+}
+
+async function answerTo(sent: ClientRequest) {
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
   const body = Buffer.concat(await response.toArray());
   return { status: response.statusCode, headers: response.headers, body };
 }

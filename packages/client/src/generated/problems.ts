@@ -57,7 +57,7 @@ export class UnauthenticatedError extends ProblemError {
   declare readonly code: 'unauthenticated';
 }
 
-/** 403: Not allowed for these credentials. */
+/** 403: This is not allowed. */
 export class ForbiddenError extends ProblemError {
   declare readonly code: 'forbidden';
 }
