@@ -13,15 +13,29 @@ interface Attempt {
   answer: string | null;
 }
 
-/** Returns a table of the attempts at a batch, newest first. */
-export function attemptsTable(attempts: readonly Attempt[], nowMs: number): Html {
+/**
+ * Returns what an attempt led to, in a word. `join` is the name of the join that counts the batch, if one does: such a
+ * batch is sent nowhere, so no answer can come.
+ */
+export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
+  if (join !== undefined) return reason === null ? 'counted' : 'not counted';
+  return status === null ? 'no answer' : String(status);
+}
+
+/** Returns the outcome of an attempt for a table, where words are dimmed beside statuses. */
+export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
+  return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
+}
+
+/** Returns a table of the attempts at a batch, newest first. `join` is the name of the join that counts it, if any. */
+export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?: string): Html {
   return table<Attempt>(
     [
       { name: 'When', cell: ({ at }) => ago(at, nowMs) },
       {
         name: 'Status',
         isAmount: true,
-        cell: ({ status }) => status ?? html`<span class="none">no answer</span>`,
+        cell: (attempt) => outcomeShown(attempt, join),
       },
       { name: 'Took', isAmount: true, cell: ({ duration_ms }) => duration(duration_ms) },
       { name: 'Reason', cell: ({ reason }) => reason },

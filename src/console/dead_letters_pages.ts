@@ -111,7 +111,7 @@ ${
 ${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: html`${id}<input type="hidden" name="do" value="purge">` })}</div>`
 }
 <h2>Attempts</h2>
-${attemptsTable(letter.history, nowMs)}
+${attemptsTable(letter.history, nowMs, letter.join)}
 <h2>${count(letter.event_count, 'event')}</h2>
 ${eventsShown(letter.events, letter.event_count, `GET /dead_letters/${letter.id}`)}`;
   }

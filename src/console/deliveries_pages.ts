@@ -2,6 +2,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { type Delivery, STATES } from '../records/delivery.ts';
 import { ALL, type Route } from '../route.ts';
 import type { ApiCalls } from './api_calls.ts';
+import { outcomeShown } from './batch_parts.ts';
 import { nameOf, PATH, stateOf } from './delivery_page.ts';
 import { ago, number } from './format.ts';
 import { live } from './layout.ts';
@@ -74,7 +75,7 @@ export function deliveriesTable(
   );
 }
 
-function lastAnswer({ attempts }: Delivery): Content {
+function lastAnswer({ attempts, join }: Delivery): Content {
   const last = attempts.at(-1);
-  return last && (last.status ?? html`<span class="none">no answer</span>`);
+  return last && outcomeShown(last, join);
 }

@@ -1,5 +1,6 @@
 import { type Content, type Html, html } from '../html.ts';
 import type { Delivery } from '../records/delivery.ts';
+import { outcomeOf } from './batch_parts.ts';
 import { ago, count, duration } from './format.ts';
 
 /**
@@ -58,7 +59,7 @@ const ENDINGS: Partial<Record<Delivery['state'], [name: string, tone: Tone]>> = 
 };
 
 function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }: Delivery): Step[] {
-  const { attempts, attempt_count, first_attempt_at, last_attempt_at } = delivery;
+  const { attempts, attempt_count, first_attempt_at, last_attempt_at, join } = delivery;
   const steps: Step[] = [{ atMs: opened_at, tone: 'dim', name: 'Opened' }];
   if (closed_at !== null)
     steps.push({ atMs: closed_at, tone: 'dim', name: 'Closed', told: 'It takes no more events.' });
@@ -74,7 +75,7 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
   if (unknown > 0 && !hasFirst) steps.push(left);
   for (const [index, attempt] of attempts.entries()) {
     const isFirst = index === 0 && hasFirst;
-    steps.push(attemptStep(attempt, isFirst ? 1 : unknown + index + 1));
+    steps.push(attemptStep(attempt, isFirst ? 1 : unknown + index + 1, join));
     if (isFirst && unknown > 0) steps.push(left);
   }
   if (isUnderWay && last_attempt_at !== null)
@@ -90,15 +91,13 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
   return steps;
 }
 
-function attemptStep(
-  { at, status, duration_ms, reason, answer }: Delivery['attempts'][number],
-  number: number,
-): Step {
-  const outcome = reason === null ? 'Taken' : reason;
+function attemptStep(attempt: Delivery['attempts'][number], number: number, join: string | undefined): Step {
+  const { at, duration_ms, reason, answer } = attempt;
+  const outcome = reason ?? (join === undefined ? 'Taken' : 'The join has its events');
   return {
     atMs: at,
     tone: reason === null ? 'good' : 'bad',
-    name: `Attempt ${number}: ${status ?? 'no answer'}`,
+    name: `Attempt ${number}: ${outcomeOf(attempt, join)}`,
     told: html`${outcome}, after ${duration(duration_ms)}${answer && html`<pre tabindex="0">${answer}</pre>`}`,
   };
 }

@@ -89,7 +89,7 @@ const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
     .array(
       z.object({
         at: z.int().describe('When the attempt began.'),
-        status: z.int().nullable().describe('Null if no answer came.'),
+        status: z.int().nullable().describe('Null if no answer came, or if the batch is of a join.'),
         duration_ms: z.int(),
         reason: z.string(),
         answer: z.string().nullable().describe('The beginning of the body of the answer.'),

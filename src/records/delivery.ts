@@ -14,7 +14,7 @@ const ms = z.int();
 /** An attempt at a batch, as the API shows it. `reason` and `answer` are null if the attempt succeeded. */
 const ATTEMPT = z.object({
   at: ms.describe('When the attempt began.'),
-  status: z.int().nullable().describe('Null if no answer came.'),
+  status: z.int().nullable().describe('Null if no answer came, or if the batch is of a join.'),
   duration_ms: z.int(),
   reason: z.string().nullable().describe('Why it failed.'),
   answer: z.string().nullable().describe('The beginning of the body of the answer, if it failed.'),

@@ -108,6 +108,21 @@ describe('a client', () => {
     }
   });
 
+  test('sees that its join counted a batch, which nobody answered', async () => {
+    const [client, publisher] = [await bus.client('joiner'), await bus.client('counted')];
+    const rules = { sources: [{ topic: 'counted' }, { topic: 'never' }], by: 'url', then: { topic: 'both' } };
+    await client.call('PUT', '/joins/both', rules);
+    await publisher.publish('counted', { url: 'https://shop.example.com/11' });
+    const batch = () => newest({ ...scene, subscriber: client });
+    await until(async () => (await batch()).state === 'taken');
+    const { id } = await batch();
+    const visit = await as({ user: client.token, password: client.secret }, '/console/deliveries');
+    assert.match(await visit.text('main tbody tr'), new RegExp(`^${id}taken.*11counted`));
+    await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
+    assert.match(await visit.text('.steps'), /Attempt 1: counted .*The join has its events/);
+    assert.doesNotMatch(await visit.text('main'), /no answer/);
+  });
+
   test('pauses, resumes and removes a trigger', async () => {
     const { token, secret } = scene.publisher;
     const path = '/console/triggers/nightly';
