@@ -112,6 +112,7 @@ const GAUGES = {
     SUBSCRIBER,
   ),
   'subscriber.health_points': gauge('subscriber_health_points', 'Health: 0 to 100 (perfect).', SUBSCRIBER),
+  'subscriber.paused': gauge('subscriber_paused', '1 while the subscriber is paused.', SUBSCRIBER),
   'delayed.events': gauge('events_delayed', 'Events that wait for their time.', TOPIC),
   'subscribers.paused': gauge('subscribers_paused', 'Subscribers that are paused, by whom.', { by: 'by' }),
   'joins.open': gauge('joins_open', 'Open keys of a join.', SUBSCRIBER),

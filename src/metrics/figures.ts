@@ -116,7 +116,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
   const gauge = (name: GaugeName, value: number, tags: Tags = {}) =>
     figures.push({ kind: 'gauge', name, value, tags });
   for (const each of reading.subscribers) {
-    const { token, batches, events, oldestMs, deadLetters, healthPoints, openKeys } = each;
+    const { token, batches, events, oldestMs, deadLetters, healthPoints, openKeys, pausedBy } = each;
     const tags = { subscriber: publicName(token) };
     gauge('subscriber.queue.batches', batches, tags);
     gauge('subscriber.queue.events', events, tags);
@@ -125,6 +125,7 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
     if (openKeys !== undefined) gauge('joins.open', openKeys, tags);
     if (healthPoints !== undefined) gauge('subscriber.health_points', healthPoints, tags);
+    if (pausedBy !== null) gauge('subscriber.paused', 1, tags);
   }
   for (const by of PAUSERS) {
     const paused = reading.subscribers.filter(({ pausedBy }) => pausedBy === by);

@@ -21,6 +21,7 @@ export interface SubscriberLine {
    */
   health: number | null;
   dead_letters: number;
+  paused: boolean;
 }
 
 /**
@@ -101,6 +102,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   add('subscriber_queue_events', (line, value) => (line.queued = value));
   add('subscriber_queue_oldest_age_seconds', (line, value) => (line.oldest_seconds = value));
   add('subscriber_health_points', (line, value) => (line.health = value));
+  add('subscriber_paused', (line, value) => (line.paused = value > 0));
   add('subscriber_dead_letters_batches', (line, value) => (line.dead_letters = value));
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
@@ -113,7 +115,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
 
 function nothing(subscriber: string): SubscriberLine {
   const none = { queued: 0, oldest_seconds: 0, delivered: 0, failed: 0, dead_letters: 0 };
-  return { subscriber, ...none, health: null };
+  return { subscriber, ...none, paused: false, health: null };
 }
 
 type Urgency = Pick<SubscriberLine, 'health' | 'oldest_seconds' | 'delivered'>;

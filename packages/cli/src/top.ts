@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RoutemasterError } from '@routemaster/client';
-import { type BusReport, type Reading, reportOf } from './bus_report.ts';
+import { type BusReport, type Reading, reportOf, type SubscriberLine } from './bus_report.ts';
 import type { Call } from './command.ts';
 import { readFigures } from './figures.ts';
 import { number, table, textOf } from './tables.ts';
@@ -97,9 +97,11 @@ function linesOf(report: BusReport, call: Call): string[] {
   ];
 }
 
-function stateOf({ health, queued }: { health: number | null; queued: number }): string {
+/** Returns the state of a subscriber, in the words of the API and the console, or `left` if it has none any more. */
+function stateOf({ health, queued, paused }: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
   if (health === null) return 'left';
-  if (health === 100) return 'well';
+  if (paused) return 'paused';
+  if (health === 100) return 'healthy';
   return queued > 0 ? 'failing' : 'recovering';
 }
 

@@ -18,22 +18,22 @@ const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
 
 /** Makes two subscribers: one that takes an event, and one that refuses it. */
 async function scene(t: Owner) {
-  const well = await bus.scene(t);
+  const healthy = await bus.scene(t);
   const failing = await bus.scene(t);
   failing.receiver.usual = answer.status(500);
   const publish = async () => {
-    for (const { publisher, topic } of [well, failing]) {
+    for (const { publisher, topic } of [healthy, failing]) {
       const event = { type: 'noop', url: 'https://shop.example.com/1' };
       await publisher.call('POST', `/topics/${topic}`, event);
     }
   };
   await publish();
-  await until(() => well.receiver.events.length > 0 && failing.receiver.deliveries.length > 0);
-  return { well: well.subscriber.token, failing: failing.subscriber.token, publish };
+  await until(() => healthy.receiver.events.length > 0 && failing.receiver.deliveries.length > 0);
+  return { healthy: healthy.subscriber.token, failing: failing.subscriber.token, publish };
 }
 
 test('top shows the bus on a screen, those who fail first, and gives the screen back at Ctrl-C', async (t) => {
-  const { well, failing, publish } = await scene(t);
+  const { healthy, failing, publish } = await scene(t);
   const screen = terminal.rtmOnScreen(`top ${asRoot()}`);
   t.after(() => screen.kill('SIGKILL'));
   let text = '';
@@ -49,8 +49,23 @@ test('top shows the bus on a screen, those who fail first, and gives the screen 
   assert.equal(status, 0, text);
   assert.ok(text.startsWith(ENTER) && text.trimEnd().endsWith(LEAVE), text);
   const frame = frames().at(-1) ?? '';
-  assert.match(frame, new RegExp(`${failing} +failing +[12] [^]*${well} +well +0 `));
+  assert.match(frame, new RegExp(`${failing} +failing +[12] [^]*${healthy} +healthy +0 `));
   assert.match(frame, /workers [1-9]\d* +memory \d/);
+});
+
+test('top shows which subscribers are paused', async (t) => {
+  const { subscriber, publisher, topic } = await bus.scene(t);
+  await subscriber.call('POST', '/subscriber/pause');
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const line = new RegExp(`^${subscriber.token} +paused +1 `, 'm');
+  await until(async () => line.test((await terminal.rtm(`top ${asRoot()}`)).stdout));
+  const { stdout } = await terminal.rtm(`top --json --once ${asRoot()}`);
+  const { subscribers } = JSON.parse(stdout) as { subscribers: { subscriber: string; paused: boolean }[] };
+  assert.deepEqual(
+    subscribers.filter(({ paused }) => paused).map((each) => each.subscriber),
+    [subscriber.token],
+  );
+  await subscriber.call('POST', '/subscriber/resume');
 });
 
 test('top goes on when the bus is back', async (t) => {
