@@ -1,6 +1,6 @@
 import { type Routemaster, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import { type Call, collect, Failure } from './command.ts';
-import { callbackFindings } from './doctor_callbacks.ts';
+import { callbackFindings, type Role } from './doctor_callbacks.ts';
 import { certificateFinding, type Finding } from './doctor_connections.ts';
 import { readFigures, sumOf } from './figures.ts';
 import { textOf } from './tables.ts';
@@ -29,7 +29,7 @@ export async function examine(call: Call): Promise<void> {
 
 function linesOf({ check, isWell, detail, advice }: Finding): string[] {
   const first = `${isWell ? 'ok  ' : 'BAD '} ${check.padEnd(12)} ${textOf(detail)}`;
-  return advice === undefined ? [first] : [first, `     ${' '.repeat(12)} ${advice}`];
+  return advice === undefined ? [first] : [first, `     ${' '.repeat(12)} ${textOf(advice)}`];
 }
 
 async function* findingsOf(call: Call): AsyncGenerator<Finding> {
@@ -40,11 +40,11 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   if (!reached.date) return;
   yield clockFinding(reached);
   const bus = call.connect({ timeoutMs: TIMEOUT_MS });
-  const [credentials, isKnown] = await credentialsFinding(bus);
+  const [credentials, role] = await credentialsFinding(bus);
   yield credentials;
-  if (!isKnown) return;
+  if (role === undefined) return;
   yield await workersFinding(bus);
-  yield* callbackFindings(await collect(bus.subscriptions({ limit: 1000 })));
+  yield* callbackFindings(bus, await collect(bus.subscriptions({ limit: 1000 })), role);
 }
 
 interface Reached {
@@ -105,11 +105,14 @@ function clockFinding({ date }: Reached): Finding {
   return { check, isWell: false, detail, advice };
 }
 
-async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: boolean]> {
+/** Returns the finding and the role that the credentials have. The role is undefined if the bus refuses them. */
+async function credentialsFinding(bus: Routemaster): Promise<[Finding, role?: Role]> {
   const check = 'credentials';
   try {
     await bus.pulse();
-    return [{ check, isWell: true, detail: `the bus knows ${await whoIs(bus)}, and Redis answers it` }, true];
+    const role = await roleOf(bus);
+    const who = role === 'watcher' ? 'root or a viewer' : 'the client';
+    return [{ check, isWell: true, detail: `the bus knows ${who}, and Redis answers it` }, role];
   } catch (error) {
     // After a transient error, the client library repeats the call until its time limit, and then throws
     // TimeLimitError. The `cause` of the TimeLimitError is the last failure, which says what is wrong.
@@ -118,7 +121,7 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, isKnown: 
     const { code, message } = failure;
     const [isKnown, advice] = [code !== 'unauthenticated', ADVICE[code]];
     const finding = { check: isKnown ? 'pulse' : check, isWell: false, detail: `${code}: ${message}` };
-    return [{ ...finding, ...(advice !== undefined && { advice }) }, false];
+    return [{ ...finding, ...(advice !== undefined && { advice }) }];
   }
 }
 
@@ -132,15 +135,13 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns a text that says to whom the credentials belong. Only root and viewers may list jobs, so the bus refuses this
- * list to all others.
+ * Says to whom the credentials belong. Only root and viewers may list jobs, so the bus refuses this list to all others.
  */
-async function whoIs(bus: Routemaster): Promise<string> {
-  const isWatcher = await bus.call('GET /jobs', { query: { limit: 1 } }).then(
-    () => true,
-    () => false,
+async function roleOf(bus: Routemaster): Promise<Role> {
+  return bus.call('GET /jobs', { query: { limit: 1 } }).then(
+    () => 'watcher',
+    () => 'client',
   );
-  return isWatcher ? 'root or a viewer' : 'the client';
 }
 
 async function workersFinding(bus: Routemaster): Promise<Finding> {

@@ -47,7 +47,7 @@ test('doctor ends with 0 if all is well', async (t) => {
 
 test('doctor finds a callback that fails, that nobody serves, or that is paused', async (t) => {
   const failing = await bus.scene(t);
-  failing.receiver.usual = answer.status(500);
+  failing.receiver.usual = answer.text(500, 'out of paper');
   const event = { type: 'noop', url: 'https://shop.example.com/1' };
   await failing.publisher.call('POST', `/topics/${failing.topic}`, event);
   await until(() => failing.receiver.deliveries.length > 0);
@@ -56,7 +56,10 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   const bad = (stdout: string) => /^BAD {2}callback .*\n +(.*)$/m.exec(stdout)?.[1];
   await until(async () => bad((await examined()).stdout));
   const first = await examined();
-  assert.match(bad(first.stdout) ?? '', /^Deliveries fail, though something listens/);
+  const why =
+    /^Deliveries fail, though something listens: .*\. The last attempt failed with HTTP 500, "out of paper"\. Its log/;
+  assert.match(bad(first.stdout) ?? '', why);
+  assert.match(bad((await terminal.rtm(`doctor ${asRoot()}`)).stdout) ?? '', why);
   assert.deepEqual([first.stderr, first.status], ['not_well: 1 of 5 checks found something\n', 2]);
 
   const gone = await bus.receiver(t);
@@ -69,7 +72,12 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   );
   await failing.subscriber.call('POST', '/subscriber/pause');
   assert.match((await examined()).stdout, /paused by subscriber\n +Go on with rtm sub resume\./);
-  assert.match((await terminal.rtm(`doctor ${asRoot()}`)).stdout, /paused by subscriber/);
+  const { stdout } = await terminal.rtm(`doctor ${asRoot()}`);
+  const [, command = ''] = /paused by subscriber\n +Go on with rtm (.*)\./.exec(stdout) ?? [];
+  assert.equal(command, `sub resume ${failing.subscriber.token}`);
+  assert.equal((await terminal.rtm(`${command} ${asRoot()}`)).status, 0);
+  await bus.root.call('POST', `/subscribers/${failing.subscriber.token}/pause`);
+  assert.match((await examined()).stdout, /paused by operator\n +An operator paused it/);
   await failing.subscriber.call('DELETE', '/subscriber');
 });
 
