@@ -9,6 +9,9 @@ try {
   process.once('SIGINT', stop).once('SIGTERM', stop);
 } catch (error) {
   const { code, message } = error as NodeJS.ErrnoException;
-  console.error(`receive: ${code === 'EADDRINUSE' ? `port ${port} is taken: give another` : message}`);
+  const taken =
+    `port ${port} is taken, perhaps by another bin/receive, or by rtm listen: stop that, or give another port. ` +
+    `The bus must allow callbacks there: start it with ROUTEMASTER_CALLBACK_PORTS=PORT`;
+  console.error(`receive: ${code === 'EADDRINUSE' ? taken : message}`);
   process.exitCode = 1;
 }

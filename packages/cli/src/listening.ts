@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
@@ -33,8 +33,8 @@ export async function listen(call: Call): Promise<void> {
     on: { '*': (events) => take(call, events) },
     onError: (error) => call.note(`not taken, so the bus sends it again: ${(error as Error).message}`),
   });
-  const server = createServer(receiver.node()).listen(numberOption(call, 'port') ?? PORT, '127.0.0.1');
-  await once(server, 'listening');
+  const server = createServer(receiver.node());
+  await listenAt(numberOption(call, 'port') ?? PORT, server);
   try {
     const { port } = server.address() as AddressInfo;
     const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
@@ -46,6 +46,18 @@ export async function listen(call: Call): Promise<void> {
   } finally {
     server.close();
     server.closeAllConnections();
+  }
+}
+
+/** Resolves when the server listens. Throws Failure if another program has the port. */
+async function listenAt(port: number, server: Server): Promise<void> {
+  try {
+    await once(server.listen(port, '127.0.0.1'), 'listening');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    const who = port === PORT ? ', perhaps by bin/receive' : '';
+    const advice = 'stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS of the bus';
+    throw new Failure('port_taken', `port ${port} is in use${who}: ${advice}`);
   }
 }
 

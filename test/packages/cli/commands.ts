@@ -108,6 +108,16 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 
+test('listen says what to change if its port is taken', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { port } = new URL(callback);
+  const { options } = await client('late');
+  const { stderr, status } = await terminal.rtm(`listen heard --port ${port} ${options}`);
+  const advice = `port ${port} is in use: stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS`;
+  assert.ok(stderr.startsWith(`port_taken: ${advice}`), stderr);
+  assert.equal(status, 2);
+});
+
 test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
