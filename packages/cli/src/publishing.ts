@@ -3,27 +3,29 @@ import { text } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 
-/**
- * The event types of the API, each under the word that the command line has for it. The Ruby tool `rtm` has the same
- * words.
- */
+/** The event types of the API, each under the word that the Ruby tool `rtm` has for it. */
 const TYPES = {
   created: 'create',
   updated: 'update',
   deleted: 'delete',
   noop: 'noop',
 } as const;
+type EventType = (typeof TYPES)[keyof typeof TYPES];
+
+/** Returns the event type that a word of the command line means: one of the Ruby tool, or one of the API. */
+function typeOf(word: string): EventType {
+  for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
+  throw new UsageError(`EVENT is ${Object.keys(TYPES).join(', ')}, not ${word}`);
+}
 
 export async function publish(call: Call): Promise<void> {
   const file = textOption(call, 'ndjson');
   if (call.args.length !== (file === undefined ? 3 : 1)) throw new UsageError('Wrong number of arguments.');
   if (file !== undefined) return publishLines(call, file);
   const [word = '', topic = '', url = ''] = call.args;
-  if (!Object.hasOwn(TYPES, word)) {
-    throw new UsageError(`EVENT is ${Object.keys(TYPES).join(', ')}, not ${word}`);
-  }
+  const type = typeOf(word);
   const data = await dataOf(call);
-  await call.connect().publish(topic, { type: TYPES[word as keyof typeof TYPES], url, data });
+  await call.connect().publish(topic, { type, url, data });
 }
 
 /** Returns the data that the option `--data` gives: JSON, `@` and the name of a file, or `-` for stdin. */

@@ -4,6 +4,7 @@ import { type Call, type Command, type Streams, UsageError } from './command.ts'
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
 import { targetOf } from './target.ts';
+import { unknownCommand } from './unknown_command.ts';
 
 const USAGE = 1;
 const FAILED = 2;
@@ -24,8 +25,8 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
   const command = COMMANDS.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (!command) {
     const isAsked = /^(-h|--help|help)$/.test(argv[0] ?? '');
-    const isJson = isAsked && argv.includes('--json');
-    (isAsked ? stdout : stderr).write(isJson ? overviewJson() : overview());
+    if (isAsked) stdout.write(argv.includes('--json') ? overviewJson() : overview());
+    else stderr.write(argv.length === 0 ? overview() : `${unknownCommand(argv)}\n`);
     return isAsked ? 0 : USAGE;
   }
   let isVerbose = false;

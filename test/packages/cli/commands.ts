@@ -118,6 +118,21 @@ test('listen says what to change if its port is taken', async (t) => {
   assert.equal(status, 2);
 });
 
+test('pub takes the words of the API too', async (t) => {
+  const { topic, receiver } = await bus.scene(t);
+  const shop = await client('shop');
+  for (const word of ['create', 'update', 'delete'])
+    assert.deepEqual(
+      await terminal.rtm(`pub ${word} ${topic} https://shop.example.com/1 ${shop.options}`),
+      silent,
+    );
+  await until(() => receiver.events.length === 3);
+  assert.deepEqual(
+    receiver.events.map(({ type }) => type),
+    ['create', 'update', 'delete'],
+  );
+});
+
 test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });

@@ -112,11 +112,22 @@ test('--json prints what the bus answers', async () => {
 });
 
 test('wrong usage ends with 1, and says how it is right', async () => {
-  for (const line of ['', 'tokens', 'token']) {
-    const { stdout, stderr, status } = await terminal.rtm(line);
-    assert.deepEqual([stdout, status], ['', 1], line);
-    assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\]\n/);
-  }
+  const { stdout, stderr, status } = await terminal.rtm('');
+  assert.deepEqual([stdout, status], ['', 1]);
+  assert.match(stderr, /^Usage:\nrtm token add SERVICE \[TOKEN\]\n/);
+  const help = 'rtm help lists all commands.';
+  const unknown: [string, string][] = [
+    ['foo', `There is no command foo. ${help}`],
+    ['tokens', `There is no command tokens. Did you mean rtm token? ${help}`],
+    ['publish created orders', `There is no command publish. Did you mean rtm pub? ${help}`],
+    ['dead lst', `There is no command dead lst. Did you mean rtm dead list? ${help}`],
+    ['dead bury', `There is no command dead bury. ${help}`],
+    ['token', `After token comes one of these: add, limit, del, list. ${help}`],
+    ['sub -b localhost', `After sub comes one of these: add, del, list, show, pause, resume. ${help}`],
+    ['-b localhost top', `The command comes first, before -b. ${help}`],
+  ];
+  for (const [line, expected] of unknown)
+    assert.deepEqual(await terminal.rtm(line), { stdout: '', stderr: `${expected}\n`, status: 1 }, line);
   const usages: [string, RegExp][] = [
     ['token add', /^Wrong number of arguments\.\nUsage:\nrtm token add SERVICE \[TOKEN\] \[options\]\n/],
     ['token list more', /^Wrong number of arguments\./],

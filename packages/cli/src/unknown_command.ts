@@ -1,0 +1,56 @@
+import { COMMANDS } from './commands.ts';
+
+/** A name may be suggested for a word of this many characters or more if only one of them is wrong. */
+const LETTERS_PER_ERROR = 3;
+
+const HELP = 'rtm help lists all commands.';
+
+/** Returns a text that says why the arguments name no command, and which command may be meant. */
+export function unknownCommand([first = '', second = '']: readonly string[]): string {
+  if (first.startsWith('-')) return `The command comes first, before ${first}. ${HELP}`;
+  const names = COMMANDS.map(({ name }) => name);
+  const seconds = names.flatMap((name) => (name.startsWith(`${first} `) ? name.split(' ').slice(1) : []));
+  if (seconds.length === 0) return noSuch(first, [...names, ...names.map(firstWordOf)]);
+  if (second === '' || second.startsWith('-'))
+    return `After ${first} comes one of these: ${seconds.join(', ')}. ${HELP}`;
+  return noSuch(
+    `${first} ${second}`,
+    seconds.map((each) => `${first} ${each}`),
+  );
+}
+
+function firstWordOf(name: string): string {
+  return name.split(' ')[0] ?? name;
+}
+
+function noSuch(given: string, names: readonly string[]): string {
+  const near = nearest(given, names);
+  const meant = near === undefined ? '' : ` Did you mean rtm ${near}?`;
+  return `There is no command ${given}.${meant} ${HELP}`;
+}
+
+/** Returns the name that is most like `given`, or undefined if none is like it. */
+function nearest(given: string, names: readonly string[]): string | undefined {
+  const last = (text: string) => text.split(' ').at(-1) ?? '';
+  const close = names
+    .map((name) => ({ name, errors: distance(given, name) }))
+    .filter(({ name, errors }) => {
+      const isBeginning = last(name).length >= LETTERS_PER_ERROR && given.startsWith(name);
+      return isBeginning || errors <= last(given).length / LETTERS_PER_ERROR;
+    });
+  return close.sort((one, other) => one.errors - other.errors)[0]?.name;
+}
+
+/** Returns how many characters must be added, removed or replaced to get from one text to the other (Levenshtein). */
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, column) => column);
+  for (let line = 0; line < one.length; line++) {
+    const next = [line + 1];
+    for (let column = 0; column < other.length; column++) {
+      const replaced = (row[column] ?? 0) + Number(one[line] !== other[column]);
+      next.push(Math.min(replaced, (row[column + 1] ?? 0) + 1, (next[column] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}
