@@ -45,12 +45,12 @@ export async function certificateFinding(url: string): Promise<Finding> {
 
 /**
  * Connects to the server of a URL, with TLS if the URL is https, but sends nothing. Resolves with undefined if the
- * connection succeeds, and otherwise with a text that says what went wrong.
+ * connection succeeds within `timeoutMs`, and otherwise with a text that says what went wrong.
  */
-export async function reach(url: string): Promise<string | undefined> {
+export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
   const socket = open(new URL(url));
-  const problem = await connected(socket, 'encrypted' in socket ? 'secureConnect' : 'connect');
+  const problem = await connected(socket, 'encrypted' in socket ? 'secureConnect' : 'connect', timeoutMs);
   const isTrusted = !('authorized' in socket) || socket.authorized;
   const why = 'authorizationError' in socket ? String(socket.authorizationError) : '';
   socket.destroy();
@@ -70,12 +70,12 @@ function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
  * Waits for an event of a socket. Resolves with undefined when the event comes. Resolves with a text that says what
  * went wrong if the socket fails or the event does not come in time.
  */
-async function connected(socket: Socket, event: string): Promise<string | undefined> {
+async function connected(socket: Socket, event: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
   try {
-    await once(socket, event, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    await once(socket, event, { signal: AbortSignal.timeout(timeoutMs) });
     return undefined;
   } catch (error) {
     const { name, message, code } = error as NodeJS.ErrnoException;
-    return name === 'AbortError' ? `no connection within ${TIMEOUT_MS / 1000} s` : message || String(code);
+    return name === 'AbortError' ? `no connection within ${timeoutMs / 1000} s` : message || String(code);
   }
 }

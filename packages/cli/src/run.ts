@@ -3,6 +3,7 @@ import { Routemaster } from '@routemaster/client';
 import { type Call, type Command, type Streams, UsageError } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
+import { sayIfUnreached } from './patience.ts';
 import { targetOf } from './target.ts';
 import { unknownCommand } from './unknown_command.ts';
 
@@ -82,7 +83,11 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     interruption,
     streams: { stdin, stdout, stderr },
     target,
-    connect: ({ timeoutMs = TIMEOUT_MS } = {}) => new Routemaster({ ...target(), timeoutMs }),
+    connect({ timeoutMs = TIMEOUT_MS } = {}) {
+      const at = target();
+      sayIfUnreached(at.url, timeoutMs, stderr);
+      return new Routemaster({ ...at, timeoutMs });
+    },
     print(value, lines) {
       if (options.json) {
         if (value !== undefined) stdout.write(`${JSON.stringify(value)}\n`);

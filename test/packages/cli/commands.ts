@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
+import { freePort } from '../../../harness/processes/ports.ts';
 import { until } from '../../../harness/until.ts';
 import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
@@ -116,6 +117,21 @@ test('listen says what to change if its port is taken', async (t) => {
   const advice = `port ${port} is in use: stop what listens there, or give --port one of ROUTEMASTER_CALLBACK_PORTS`;
   assert.ok(stderr.startsWith(`port_taken: ${advice}`), stderr);
   assert.equal(status, 2);
+});
+
+test('a person is told that the bus cannot be reached, and a script only gets the error at the end', async (t) => {
+  const line = `topic list -b 127.0.0.1:${await freePort()} -t x`;
+  const script = terminal.rtm(line);
+  const screen = terminal.rtmOnScreen(line);
+  t.after(() => screen.kill('SIGKILL'));
+  let text = '';
+  screen.stdout.setEncoding('utf8').on('data', (piece) => (text += piece));
+  await until(() =>
+    /^http:\S+ cannot be reached \(.*ECONNREFUSED.*\); trying again, for 10 s in all\r\n/.test(text),
+  );
+  const { stdout, stderr, status } = await script;
+  assert.match(stderr, /^\w+: .*ECONNREFUSED.*\n$/);
+  assert.deepEqual([stdout, status], ['', 2]);
 });
 
 test('pub takes the words of the API too', async (t) => {

@@ -1,0 +1,16 @@
+import { reach } from './doctor_connections.ts';
+
+const SILENT_MS = 1000;
+
+/**
+ * If the bus cannot be reached after a second, says so on stderr, because calls are repeated for `timeoutMs` before they
+ * fail. Says it only on a terminal, where a person waits: scripts get the error at the end.
+ */
+export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
+  if (!stderr.isTTY) return;
+  setTimeout(async () => {
+    const problem = await reach(url, SILENT_MS);
+    if (problem !== undefined)
+      stderr.write(`${url} cannot be reached (${problem}); trying again, for ${timeoutMs / 1000} s in all\n`);
+  }, SILENT_MS).unref();
+}
