@@ -8,12 +8,12 @@ full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. A key here is an idempotency key or a nonce, which the bus remembers
--- for `window_ms`. Each client has a bucket of up to `max` keys that it may still use. `key_of` returns the Redis key
--- of a client's bucket.
+-- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. The client takes
+-- each new idempotency key (or nonce) from this bucket. A full bucket has `max` of them. An empty one is full again
+-- after `window_ms`, the time for which the bus remembers them.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time in which the bucket of a client gains one key.
+  -- Time (µs) in which the bucket of a client gains one idempotency key (or nonce).
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end

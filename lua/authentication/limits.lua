@@ -29,9 +29,9 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that have a source topic, or publish to a topic, that the client may no longer use.
--- `patterns_of` has the client's topic patterns for `publish` and for `subscribe`. Returns the tokens of the ended
--- joins.
+-- Ends the joins of a client that use a topic that the client may no longer use: as a source, if the client may no
+-- longer subscribe to it, or for their own events, if it may no longer publish to it. `patterns_of` has the client's
+-- topic patterns for `publish` and for `subscribe`. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

@@ -23,9 +23,10 @@ local MAX_COUNT = 65535
 -- many connections, a use overtakes at most one other use on each of them.
 local STEP = 512
 
--- Makes the bit set of a nonce's uses one step larger, and takes the step out of the client's quota. Returns nothing if
--- this worked, and otherwise why the use is refused: 'too_many_nonces' if the quota is used up, or 'old' if the nonce
--- was issued before the last such refusal.
+-- Makes the bit set of a nonce's uses one step larger. Each step uses up a part of the client's quota
+-- (client_quota.lua). Returns nothing if this worked. Otherwise the use is refused, and the function returns why:
+-- 'too_many_nonces' if the quota is used up, or 'old' if the nonce was issued before the client was last refused for
+-- that.
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))
@@ -48,7 +49,8 @@ local function consume(call, quota, use, kept_ms)
   return redis.call('SETBIT', uses, count, 1) == 0 and 'consumed' or 'repeated'
 end
 
--- Each nonce has a bit set of its uses, which Redis deletes `kept_ms` after the first use.
+-- Consumes nonce uses, and returns the outcome of each. The uses of a nonce are stored in a bit set, which Redis
+-- deletes `kept_ms` after the first use.
 return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)

@@ -61,8 +61,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns the number of workers that were not in the hash before. If there are any, all workers of this call are
-  -- added to the set of the queue's workers. The more workers the set for `main` has, the more of them may deliver to
+  -- HSET returns how many of these workers were not in the hash before. If there are any, all workers of this call are
+  -- added to the set of the queue's workers. The size of the set for `main` decides how many workers may deliver to
   -- slow subscribers, to failing ones, and for joins (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
@@ -103,9 +103,9 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- The finished deliveries may have made waiting jobs ready. Other workers are woken if the workers of this call did
-  -- not take all of these jobs. A quarantine worker takes none of them, because it gets only the jobs of suspects
-  -- (batches that may have killed workers).
+  -- The deliveries that have finished may have made waiting jobs instant. If the workers of this call did not take all
+  -- of these jobs, other workers are woken. A quarantine worker takes none of them, because it gets only the jobs of
+  -- suspects (batches that may have killed workers).
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -16,7 +16,8 @@ local DEATHS_OF_SUSPECT = 2
 function attempts.note(call, bid, attempt)
   local list = call.keys.attempts(bid)
   if redis.call('RPUSH', list, attempt) > MAX_KEPT then
-    -- The second oldest attempt is removed. The oldest one stays, because it shows when the first attempt was made.
+    -- The history is too long now, so the second oldest attempt is removed. The oldest one stays, because it shows when
+    -- the first attempt was made.
     redis.call('LSET', list, 1, '')
     redis.call('LREM', list, 1, '')
   end

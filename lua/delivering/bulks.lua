@@ -32,15 +32,15 @@ local function follows(one, other)
   return false
 end
 
--- Reads the dead letters that a bulk (the retry or purge of many dead letters) must look at next. `record` says which
--- one it has looked at last. Returns two values: a list of at most `args.max` dead letters, each with its UID and the
--- time of its death; and true if the queue has more dead letters than these.
+-- Reads the dead letters that a bulk (the retry or purge of many dead letters) must look at next. `record` is the hash
+-- of the bulk, which says at which dead letter it has looked last. Returns two values: a list of at most `args.max`
+-- dead letters, each with its UID and the time of its death; and true if the queue has more dead letters than these.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- This read needs no limit, because few letters of a queue died in the same millisecond: a script call makes one dead
-  -- letter after a failed delivery, and at most some 300 in a sweep.
+  -- The dead letters of the same millisecond as the last one looked at are read without a limit, because they are few:
+  -- a script call makes one dead letter after a failed delivery, and at most some 300 in a sweep.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end

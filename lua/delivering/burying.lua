@@ -9,8 +9,8 @@ local waiting = include('delivering/waiting')
 local burying = {}
 
 -- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, the batch
--- is deleted instead. Afterwards a waiting job of the subscriber becomes instant. The caller has already taken the job
--- from the worker.
+-- is deleted instead. The subscriber may then have another delivery in flight, so one of its waiting jobs becomes
+-- instant. The caller has already taken the job of the delivery from the worker.
 --
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if the history has it already), and the
 -- cost to the subscriber: `damage` (health points) and `throttle_ms`, the time without deliveries.

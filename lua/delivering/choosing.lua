@@ -21,10 +21,10 @@ choosing.START = batches.HEADER + 10
 -- need a job. The call pops that many instant jobs at a time (`popped`), and `put_back` returns the jobs that were not
 -- tried to the queue. `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
 --
--- `sharing` has, for each share, how many of its waiting jobs the call may still take: at first, all that wait for room
--- when the call begins. A share is the part of the workers that all slow subscribers, all failing ones, or all joins
--- may hold. Each job that the call takes reduces the number. So the call never takes a job that began to wait during
--- the call.
+-- A share is the part of the workers that all slow subscribers, all failing ones, or all joins may hold. `sharing` has,
+-- for each share, how many of the jobs that wait for room in it the call may still take. At first this is the number of
+-- jobs that wait when the call begins. Each job that the call takes reduces it, so the call never takes a job that
+-- began to wait during the call.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -74,8 +74,8 @@ end
 
 -- Returns three values: the next job that can run, the UID of its batch, and the first items of the batch's list (the
 -- last two are nil if the job delivers no batch). The job is then pending with the worker. Returns nothing if no job
--- can run, or if too many jobs were skipped. If `lane_entry.enter` throws, the job is in no state until a sweep finds
--- it. Only this job is affected.
+-- can run, or if too many jobs were skipped. If `lane_entry.enter` throws, the job is lost (neither instant, nor
+-- waiting, nor pending) until a sweep repairs this. No other job is affected.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)

@@ -88,8 +88,8 @@ local function settle_subscriber(call, token, sum, args)
   return recovered
 end
 
--- Removes the accepted batches of one subscriber from those that are tried again. Adds their failed attempts to their
--- records for the delivery log.
+-- Removes the accepted batches of one subscriber from the index of batches that are tried again. Adds the failed
+-- attempts at these batches to their records for the delivery log.
 local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
   for i = 1, #sum.records, 2 do
@@ -98,7 +98,7 @@ local function end_retries(call, token, sum)
 end
 
 -- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually no batch has a
--- history, which a single command shows.
+-- history, and a single command shows this.
 local function delete_lists(call, collected)
   local attempts, count = collected.attempts, #collected.attempts
   redis.call('UNLINK', unpack(collected.lists))
@@ -108,9 +108,10 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Makes waiting jobs of a subscriber instant after `ended` of its deliveries have ended. Two jobs become instant for
--- each ended delivery, so that the number in flight can double in each round, but never more than the lane has room
--- for. If the subscriber's trial has ended (`recovered`), enough jobs become instant to fill the lane.
+-- Moves waiting jobs of a subscriber to the instant jobs, because deliveries of the subscriber have ended (`ended` is
+-- their number). Two jobs become instant for each of these deliveries, so that the number in flight can double in each
+-- round, but never more than the lane has room for. If the subscriber's trial has ended (`recovered`), enough jobs
+-- become instant to fill the lane.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')

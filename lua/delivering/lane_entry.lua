@@ -61,8 +61,8 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- While a subscriber has a trial job, its other jobs wait. One of them may be the job of the oldest batch. That job
-  -- becomes instant now, because the subscriber has no trial job any more.
+  -- As long as this job was the trial job, all other jobs of the subscriber had to wait, even the job of its oldest
+  -- batch. Now the subscriber has no trial job, so `bring_back` makes the job of its oldest batch instant.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
@@ -123,8 +123,8 @@ function lane_entry.enter(call, reader, worker, job, token)
     set_trial_job(call, lane, job)
     return false
   end
-  -- A lane without a delivery in flight always has room for one. While it has one, an `ordered` subscriber or one on
-  -- trial may not begin another.
+  -- If the subscriber has no delivery in flight, its lane has room for one. Otherwise the job waits if the subscriber
+  -- is `ordered` or on trial, because it may then have only one delivery in flight, or if its lane is full.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

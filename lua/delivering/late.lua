@@ -8,9 +8,10 @@ local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local late = {}
 
--- Interval (µs) in which late deliveries are searched for. Each acquire call searches, until one of the interval has
--- assigned a job: the newest lease then shows later calls that a call of this interval has searched. A search reads all
--- leases, which takes Redis 20 µs for 64 deliveries in flight.
+-- Length (µs) of the intervals in which late deliveries are searched for. An acquire call searches, unless another call
+-- has given a lease in the same interval, because that call has then searched already. The number of the newest lease
+-- tells this, because it is the time at which the lease was given. A search reads all leases, which takes Redis 20 µs
+-- for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for longer than `slow_ms`), as a table that maps each worker to

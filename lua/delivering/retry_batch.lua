@@ -20,9 +20,9 @@ local function is_of(clients, token)
   return #clients == 0
 end
 
--- Lets a subscriber that is held back after failures be tried now, and makes this job its trial job: the single job by
--- which a failing subscriber is tried again. If the previous trial job is scheduled for later, this job replaces it,
--- and the previous one joins the waiting jobs. If the previous trial job is about to run, it stays the trial job.
+-- If a subscriber is held back after failures, lets it be tried now, and makes `job` its trial job: the single job by
+-- which a failing subscriber is tried again. If it has another trial job that is scheduled for later, that job becomes
+-- a waiting job. If the other trial job is about to run, it stays the trial job.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -25,7 +25,7 @@ function subscribers.fail(call, token, failure)
     change_health(subscriber, redis.call('HGET', subscriber, 'health_points'), -failure.damage)
   end
   if failure.throttle_ms > 0 then
-    -- Another delivery that failed at the same time may already have asked for a longer pause.
+    -- Another failed delivery may already have stored a later time, which must stay.
     local before = tonumber(redis.call('HGET', subscriber, 'throttled_until')) or 0
     redis.call('HSET', subscriber, 'throttled_until', math.max(before, call.now_ms + failure.throttle_ms))
   end
@@ -58,8 +58,9 @@ end
 -- instant.
 --
 -- A trial job may instead wait for room in a share (the part of the workers that all slow subscribers, all failing
--- ones, or all joins may hold). It stays there until the share has room. This happens only if the subscriber subscribes
--- again or is resumed: as long as the job waits, no delivery is in flight that could be accepted.
+-- ones, or all joins may hold). Such a job stays there until the share has room. The function meets one only if the
+-- subscriber subscribes again or is resumed. It meets none after an accepted delivery, because the subscriber has no
+-- delivery in flight while such a job waits.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

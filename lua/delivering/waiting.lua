@@ -22,10 +22,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes up to `max` waiting jobs of a subscriber instant, beginning with the one that has waited longest. They come
--- after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber `max` does not matter: only
--- the job of the oldest batch becomes instant. Does nothing while the subscriber is paused or has a trial job, because
--- its other jobs must then wait.
+-- Moves at most `max` waiting jobs of a subscriber to the instant jobs, beginning with the job that has waited longest.
+-- They come after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber `max` does not
+-- matter: only the job of the oldest batch becomes instant. Does nothing while the subscriber is paused, or has a trial
+-- job, for which its other jobs must wait.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

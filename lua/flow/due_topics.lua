@@ -31,9 +31,9 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a table for reading the delayed events of a topic, placed at the first of them. Its lists `taken`, `ids` and
--- `late_ms` get the entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of the
--- taken events. `held_bytes` is the memory that these events took while they were delayed.
+-- Returns a table for reading the delayed events of a topic, beginning with the first of them. Its lists `taken`, `ids`
+-- and `late_ms` get the entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of
+-- the taken events. `held_bytes` is the memory that these events took while they were delayed.
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),

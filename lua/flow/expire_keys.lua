@@ -13,9 +13,9 @@ the join was put again since, nothing changes and `changed` is set. A join that 
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
--- Pause after which a join is looked at again if a join key stays open although its time has passed. It stays open
--- while the join has not yet counted all events that the bus accepted in that time, because such an event may still
--- complete the join key.
+-- Time after which a join is looked at again, if a join key had to stay open at its time to expire. It stays open until
+-- the join has counted all events that the bus had accepted by then, because one of them may still complete the join
+-- key.
 local LOOK_AGAIN_MS = 250
 
 -- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.

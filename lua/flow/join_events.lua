@@ -31,8 +31,8 @@ local key_records = include('flow/key_records')
 local leases = include('delivering/leases')
 local open_keys = include('flow/open_keys')
 
--- One script call closes at most this many join keys early, before it counts events. It does so if the join has too
--- many open join keys, or if these take too many bytes.
+-- Maximum open join keys that one script call closes early, that is, before they are complete or expire. It does so
+-- before it counts events, if the join has too many open join keys, or if these take too many bytes.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)

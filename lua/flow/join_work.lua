@@ -21,9 +21,9 @@ local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
 -- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if the join may publish
--- there. The reason is 'replaced' if the topic no longer takes events from this join. If the topic was deleted, the
--- join's client can own it again. A topic that lives in another partition is not checked here: the other partition
--- checks it when it gets the events.
+-- there. The reason is 'replaced' if the topic no longer takes events from this join. A deleted topic is not refused,
+-- because the join's client becomes its publisher again, unless that would exceed a limit. A topic that lives in
+-- another partition is not checked here: the other partition checks it when it gets the events.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end
@@ -69,8 +69,8 @@ function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
 
--- Returns a text as a JSON string. cjson is used only if a character must be escaped, because it takes longer. It also
--- escapes slashes, which is undone.
+-- Returns a text as a JSON string. cjson is used only if a character must be escaped, because it takes longer. Slashes,
+-- which cjson escapes too, are written without a backslash.
 local function json(text)
   if not text:find('[%c"\\]') then return '"' .. text .. '"' end
   return (cjson.encode(text):gsub('\\/', '/'))
@@ -126,9 +126,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- Each topic of the join was checked for itself when the script call began. So the bus refuses one here only if both
-  -- topics were deleted, but the client may own, or the bus has room for, only one more topic. The other topic of the
-  -- join has then taken that room.
+  -- Both topics of the join were checked when the script call began, but each as if it were the only one. So a topic
+  -- can be refused here only if both were deleted, and if the limits of the client or of the bus leave room for only
+  -- one more topic. The join's other topic has then taken this room.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -67,14 +67,14 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Deducts the required count of each source topic from a complete record. Returns the ids of the deducted events. Some
--- ids may be missing, since a record keeps only the last ones.
+-- Takes the events that completed a join key out of its record: subtracts the required count of each source topic.
+-- Returns the ids of these events. Some ids may be missing, because the record keeps at most MAX_IDS ids.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- A record keeps only the last ids, so the ids of the first events can be missing. `unknown` is the number of
-    -- missing ids.
+    -- The record of a join key keeps at most MAX_IDS ids, so the ids of the first events can be missing. `unknown` is
+    -- the number of missing ids.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and taken or kept
@@ -87,7 +87,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids of the counted events that a record still has, one source topic after the other.
+-- Returns the ids of counted events that the record of a join key still has, one source topic after the other.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

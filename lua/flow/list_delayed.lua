@@ -13,8 +13,9 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local CHUNK = 20
 
--- Returns the rank, in a topic's sorted set of delayed events, of the first entry after the given due time and place
--- (the number by which events that are due at the same time are sorted).
+-- Returns the rank of the entry with which the list begins. It is the first entry, in a topic's sorted set of delayed
+-- events, after the event that is due at `after_ms` and has the number `after_place`. Events that are due at the same
+-- time are sorted by this number.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)

@@ -16,8 +16,8 @@ local SAMPLES = 20
 
 -- Creates the working state of one script call for the open keys of a join. It is called `state` in this file. `counts`
 -- has, for each source topic, how many of its events a join key needs. `touched` has the join keys whose record must be
--- written. `moved` has those whose entry in the sorted set must change, because they were opened or closed, or their
--- time to expire counts anew.
+-- written. `moved` has those whose entry in the sorted set must be written, because they were opened or closed, or
+-- because their time to expire begins anew.
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {
@@ -103,7 +103,7 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records that have changed, and deletes those of closed join keys.
+-- Writes the changed records of join keys, and deletes the records of those that were closed.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}

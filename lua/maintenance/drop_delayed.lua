@@ -18,8 +18,8 @@ local function note(call, drop)
     'dropped_to', string.format('%d', math.max(drop.to_ms, tonumber(to_ms) or 0)))
 end
 
--- Deletes the delayed events of a topic that are due last. Returns what was deleted, for the reply, or nothing if the
--- topic has no delayed events.
+-- Deletes at most `max_deleted` delayed events of a topic, those that are due last. Returns what was deleted, for the
+-- reply. Returns nothing if the topic has no publisher or no delayed events.
 local function cut_down(call, topic, max_deleted)
   local publisher = topics.publisher(call, topic)
   local last = redis.call('ZRANGE', call.keys.delayed_due(topic), 0, max_deleted - 1, 'REV', 'WITHSCORES')

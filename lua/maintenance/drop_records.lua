@@ -13,15 +13,16 @@ local drop_records = {}
 -- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
 -- The work is checked only between chunks, and a chunk of the largest events can add as much again.
 local MAX_WORK = 1900
--- The work of making a record, of counting an event, and of each byte of that event, in the units of MAX_WORK.
+-- The work, in the units of MAX_WORK, of beginning to sum up what is dropped of one subscriber (`record`), of counting
+-- an event, and of each byte of that event.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
--- Number of events in a chunk, which one LRANGE reads. Twenty of the largest events that the default settings allow
--- have 1.3 MB.
+-- Number of events in a chunk, which one LRANGE reads. It is small, because a script call never stops within a chunk,
+-- and twenty of the largest events that the default settings allow have 1.3 MB.
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the records of what one script call drops. `before` has the arguments of the script. They name the batch
--- whose events the previous call has counted only in part, if there is one.
+-- Creates the table that sums up what one script call drops of each subscriber. `before` has the arguments of the
+-- script. If the previous call has counted only a part of a batch's events, they name this batch.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end
@@ -131,9 +132,9 @@ local function as_list(counts)
   return list
 end
 
--- Adds the drops to the drop notices of their subscribers. Returns two values: a list of what was dropped, with a
--- record for each subscriber, and the batch whose events the next script call must continue to count. The `bid` of that
--- batch is nil if there is none.
+-- Adds the drops to the drop notices of their subscribers. Returns two values: a list that says what was dropped of
+-- each subscriber, and a table about the batch whose events the next script call must continue to count. The `bid` in
+-- this table is nil if there is no such batch.
 function drop_records.finish(call, records)
   for _, sum in ipairs(records.list) do
     notify(call, sum)

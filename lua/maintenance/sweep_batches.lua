@@ -25,8 +25,8 @@ local function exists(name)
   return redis.call('EXISTS', name) == 1
 end
 
--- Returns the subscriber's token, which is the first item of the list. Returns false if the list does not
--- exist, and an error table if the key has another type.
+-- Returns the first item of a batch's list, which is the subscriber's token. Returns false if the list does not exist,
+-- and an error table if the key has another type.
 local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
@@ -66,7 +66,8 @@ local function is_in_flight(call, bid)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 
--- The checks of this script. The argument `where` names the check that a script call makes.
+-- Each function of this table checks and repairs one kind of key or entry. A script call uses only the function that
+-- the script's argument `where` names.
 local check = {}
 
 function check.batch(call, bid, found)
@@ -146,7 +147,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- In a Redis of the Ruby Routemaster, open batches are not in `batches:current` (see opening.lua).
+  -- If the Ruby Routemaster used this Redis before, open batches are never in `batches:current` (see opening.lua), so
+  -- it does not matter that this one is missing there.
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)

@@ -27,7 +27,7 @@ local function delete_all(call, topic, found)
 end
 
 -- Checks up to MAX_AT_ONCE delayed events of a topic, from the rank `from` on. Returns how many were checked, how many
--- were removed, and the bytes of the others.
+-- were removed, and the bytes of those that stay.
 local function check_entries(call, topic, from, found)
   local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
   local entries = redis.call('ZRANGE', due, from, from + MAX_AT_ONCE - 1)

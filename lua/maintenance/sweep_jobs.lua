@@ -63,7 +63,8 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Another worker keeps the job. This worker loses the job and its lease, so it is refused when it acks or nacks.
+      -- An earlier worker of this loop keeps the job. The present worker loses the job and its lease, so the bus
+      -- refuses its ack or nack of the job.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -81,7 +82,8 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- Removes a job whose batch no longer exists from everywhere: the index, the scheduled jobs and the waiting jobs.
+-- Removes a job whose batch no longer exists from the index, the scheduled jobs and the waiting jobs. If the job is
+-- instant, it stays in that list, and acquire removes it when it finds no batch.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)

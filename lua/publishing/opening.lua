@@ -15,9 +15,9 @@ local uids = include('store/uids')
 local opening = {}
 
 -- Maximum batches that one script call opens for subscribers whose events fill several batches. Opening a batch takes
--- Redis 13 µs: without this maximum, 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. Beyond
--- the maximum, all further events of a subscriber go into one long batch, which costs no more than its events. Acquire
--- then delivers that batch in parts (cutting.lua).
+-- Redis 13 µs: without this maximum, 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. When
+-- the maximum is reached, all events of a subscriber go into one long batch instead, because adding an event to a batch
+-- takes far less time than opening one. Acquire then delivers that batch in parts (cutting.lua).
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. `uid_seed` is the text with which all UIDs of the call begin: 16

@@ -183,9 +183,9 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Reads the time (ms, with three decimals) with which a record or an entry of a trail begins. (A trail is the list that
--- tells which logs were written when.) It is the time at which the batch of the record ended, or at which the entry was
--- made.
+-- Reads the time (ms, with three decimals) with which `text` begins. If `text` is a record, this is the time at which
+-- its batch ended. If it is an entry of a trail (the list that tells which logs were written when), this is the time at
+-- which the entry was made.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end

@@ -56,9 +56,9 @@ local function read_calls(call, ending, place)
   end
 end
 
--- Returns a delivery log as far as the listing has read it. `read` is an iterator over the records that follow, and
--- `next` is the last record that it has returned, which is not listed yet. Both are nil if the log has no record within
--- the bounds of the listing.
+-- Returns how far the listing has read a delivery log: `next` is the record that was read last and is not listed yet,
+-- and `read` is an iterator over the records behind it. Both are nil if the log has no record within the bounds of the
+-- listing.
 local function log_of(reader, token)
   local log = reader.logs[token]
   if not log then

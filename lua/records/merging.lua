@@ -9,8 +9,8 @@ source then begins with an older batch.
 ]]
 local merging = {}
 
--- Compares two ids byte by byte, as Redis sorts the members of sorted sets. Lua's own comparison depends on the
--- locale of Redis.
+-- True if `id` is larger than `other`. The ids are compared byte by byte, as Redis sorts the members of sorted sets.
+-- Lua's own comparison is not used, because it depends on the locale of Redis.
 local function is_larger(id, other)
   for i = 1, #id do
     local byte, its = id:byte(i), other:byte(i)

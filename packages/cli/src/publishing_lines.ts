@@ -21,7 +21,7 @@ const TIMEOUT_MS = 120_000;
 
 interface Chunk {
   lines: string[];
-  /** The line number of each of the `lines` in the file, from 1, for error messages. */
+  /** The line number (from 1) that each of the `lines` has in the file. Error messages name it. */
   numbers: number[];
   bytes: number;
 }
@@ -106,8 +106,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // `underWay` is awaited only after the next chunk was read. If it rejects before that, Node would report the
-      // rejection as unhandled without this `catch`.
+      // The promise `underWay` is awaited only after the next chunk was read. If it rejected before that, Node would
+      // report the rejection as unhandled without this `catch`.
       underWay.catch(() => {});
     }
     await underWay;

@@ -6,7 +6,8 @@ export interface CallOptions {
    */
   signal?: AbortSignal | undefined;
   /**
-   * Time within which the call must succeed, including retries and pauses. By default it is the client's `timeoutMs`.
+   * Time within which the call must succeed, including retries and pauses. By default it is the `timeoutMs` with which
+   * the `Routemaster` object was made.
    */
   timeoutMs?: number | undefined;
 }

@@ -19,7 +19,9 @@ export class Group {
     this.#wanted = events.length;
   }
 
-  /** Sends the request until the events are stored. Throws an error if another attempt could not help. */
+  /**
+   * Sends the request again and again until the events are stored. Throws an error if another attempt could not help.
+   */
   async send(transport: Transport): Promise<void> {
     const path = `/topics/${encodeURIComponent(this.#events[0]?.topic ?? '')}`;
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;

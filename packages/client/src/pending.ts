@@ -20,7 +20,7 @@ export interface NewEvent<Data = unknown> {
   timestamp?: number | undefined;
   /**
    * The time at which to publish the event: `at` in ms since 1970, or `delay` in ms after the bus gets the event. It
-   * may be at most a year ahead.
+   * may be at most a year after the bus gets the event.
    */
   at?: number | undefined;
   delay?: number | undefined;
@@ -29,8 +29,8 @@ export interface NewEvent<Data = unknown> {
 }
 
 /**
- * What is known about an event when its caller gives it up: whether the bus may have stored it, and the last failure of
- * a request for its topic.
+ * What is known about an event when its caller gives it up: whether the bus may have stored it, and the last failed
+ * attempt at the request that is running for its topic. The event is in this request or waits for its end.
  */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 

@@ -13,8 +13,8 @@ export class RoutemasterError extends Error {
 }
 
 /**
- * A problem document (RFC 9457) of the bus. If an answer has no such document, the client makes one from the status and
- * text of the answer.
+ * A problem document (RFC 9457) of the bus. If an answer has no such document, this package makes one from the status
+ * and text of the answer.
  */
 export interface Problem {
   code: string;
@@ -86,7 +86,7 @@ export class TimeLimitError extends RoutemasterError {
   }
 }
 
-/** Thrown if the client was closed before the call. */
+/** Thrown by a call of a `Routemaster` object that was closed before. */
 export class ClosedError extends RoutemasterError {
   constructor() {
     super('closed', 'this client is closed');

@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. One request takes up to 1,000
- * of them. This is several times as many, so the next full request can be collected while one is running.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. It is four times the 1,000
+ * events that one request takes, so the next full request can be collected while one is running.
  */
 const MAX_UNDER_WAY = 4000;
 

@@ -18,9 +18,7 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /**
-   * Events that are not written as JSON yet. They wait here while as many events as MAX_BUFFERED allows are written.
-   */
+  /** Events that are not written as JSON yet. They wait here when as many events are written as MAX_BUFFERED allows. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
