@@ -71,8 +71,8 @@ export interface ApiParts {
   partitions: Partitions;
   /**
    * The same partitions as `partitions`, but on another connection, through which publications are stored. Set only
-   * with ROUTEMASTER_MIN_REPLICAS: a script on this connection resolves only when that many replicas have confirmed its
-   * writes. If undefined, publications are stored through `partitions`.
+   * with ROUTEMASTER_MIN_REPLICAS: a script call on this connection resolves only when that many replicas have
+   * confirmed its writes. If undefined, publications are stored through `partitions`.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -131,8 +131,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
   const guard = new StorageGuard(partitions, config, storageFull);
   const limits = {
     ...config,
-    // This is a getter, because the maximum depends on the memory limit of Redis, which may change while the process
-    // runs.
+    // This is a getter, because the maximum number of a client's idempotency keys depends on the memory limit of Redis,
+    // which may change while the process runs.
     get maxClientKeys() {
       return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
     },
@@ -212,8 +212,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
 }
 
 /**
- * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now, or will be due within
- * ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
+ * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now, and those whose time comes
+ * within ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

@@ -5,8 +5,9 @@ import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
 
 /**
- * Matches keys that people copied from an example. Examples such as `a-secret` are not matched, because one random
- * Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`. A random key must never be refused as a placeholder.
+ * Matches root and viewer keys that people copied from an example. Examples such as `a-secret` are not matched, because
+ * one random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`. A random key must never be refused as a
+ * placeholder.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;

@@ -206,8 +206,9 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
 }
 
 /**
- * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one.
- * ROUTEMASTER_CLIENTS is checked first, because its tokens may be malformed too.
+ * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one. A token
+ * of ROUTEMASTER_CLIENTS may be malformed too, and its error must say where to change it. So ROUTEMASTER_CLIENTS is
+ * checked first.
  */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))

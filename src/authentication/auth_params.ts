@@ -1,8 +1,8 @@
 import { BusError } from '../errors.ts';
 
 /**
- * Maximum parameters of an Authorization header. RFC 7616 defines 14 for Digest. It demands that other parameters are
- * ignored, so there may be more.
+ * Maximum parameters of an Authorization header. RFC 7616 defines 14 for Digest. A header may have others too, because
+ * the RFC demands that unknown parameters are ignored.
  */
 const MAX_PARAMETERS = 32;
 

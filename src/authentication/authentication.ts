@@ -59,8 +59,8 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whether or not the caller's role may make this call; `wrongRole` makes the
-   * error for a wrong role. An error for missing or wrong credentials names `roles`, the roles that may make the call.
+   * Resolves with the caller of a request, even if its role may not make this API call; `wrongRole` makes the error for
+   * that. `roles` are the roles that may make the API call. An error for missing or wrong credentials names them.
    * Throws unauthenticated (with the challenges), too_many_failures, too_many_nonces, bad_header, or
    * StorageUnavailable.
    */
@@ -73,8 +73,7 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the error for a caller whose role may not make the call. `roles` are the roles that may make the
-   * call.
+   * Resolves with the error for a caller whose role may not make the API call. `roles` are the roles that may make it.
    */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
     // In compatibility mode, `code` is `unauthenticated`, as in the Ruby Routemaster. A viewer gets `forbidden` even

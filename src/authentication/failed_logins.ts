@@ -34,9 +34,9 @@ export class FailedLogins {
   #isReported = false;
 
   /**
-   * The failures of an address are counted in Redis until this process knows of more than `max` in the minute. It then
-   * counts them only itself, because the address is over the limit already. `log` gets one warning if Redis does not
-   * permit counting.
+   * The failures of an address are counted in Redis until this process knows of more than `max` in the minute. After
+   * that the process counts them only in its own memory, because the address is over the limit already. `log` gets one
+   * warning if Redis does not permit counting.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
@@ -69,8 +69,8 @@ export class FailedLogins {
   }
 
   /**
-   * Counts a failure in Redis, for all processes. Resolves with 0 if Redis is away, is full, or does not permit the
-   * command.
+   * Counts a failure in Redis, for all processes. Resolves with the new count, or with 0 if Redis is away, is full, or
+   * does not permit the command.
    */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {

@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Within this time after storing when a client called, a process does not store another call of that client. */
+/** A process stores at most once in this time that a client has called, however often the client calls. */
 const STORED_EVERY_MS = 60_000;
 /** Time for which the tokens of calling clients are collected, so that one script call stores many of them. */
 const GATHERED_MS = 5000;

@@ -21,8 +21,8 @@ export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
   /**
-   * True once this process knows that Redis has replaced the key. A nonce signed with such a key is reported as old,
-   * not as unknown.
+   * True once this process knows that Redis has replaced the key, because Redis may have forgotten which nonces were
+   * used. A nonce signed with such a key is reported as old, not as unknown.
    */
   replaced: boolean;
 }
@@ -73,8 +73,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key that signed a nonce with this time of issue. The function `signed` tells whether a key is the right
-   * one. Returns undefined if no known key is the right one, or if the nonce is more than a day old.
+   * Returns the key that signed a nonce issued at `issuedMs`. `signed` returns true for the key that signed it. Returns
+   * undefined if no known key has signed it, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);

@@ -22,11 +22,14 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * Bytes of Redis that one unit of a client's quota for nonces stands for. A new nonce takes one unit, and another each
- * time the bit set that stores its uses grows.
+ * A client has a quota of units for its nonces. Each unit stands for this many bytes of Redis. A new nonce takes one
+ * unit, and it takes another one each time the bit set of its uses grows.
  */
 const NONCE_BYTES = 300;
-/** Maximum units, of NONCE_BYTES each, that a client may take in NONCE_USES_KEPT_MS. If Redis is small, it is less. */
+/**
+ * Maximum units that a client may take for its nonces in NONCE_USES_KEPT_MS. It is less if Redis is small, because each
+ * unit stands for NONCE_BYTES of Redis.
+ */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
@@ -37,8 +40,9 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
  * The result of consuming a nonce use. `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost. `old`: the
- * client was refused for using too many nonces after this nonce was issued, and this use needs more of its quota.
+ * `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost. `old`: this use
+ * would take more of the client's quota for nonces, but the nonce was issued before the last time that the client was
+ * refused because it had used up the quota.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

@@ -25,8 +25,8 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has gets the
-   * name `unknown.` and the digits of the HMAC: its client may have been removed, and may have had no secret. Throws
-   * StorageUnavailable.
+   * name `unknown.` and the digits of the HMAC. The token itself is not shown, because it may be that of a removed
+   * client without a secret. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -55,7 +55,7 @@ export class PublicNames {
   /**
    * Resolves with the token of the subscriber that a caller names. Viewers name the subscriber by its public name, root
    * and clients by its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the
-   * number of tokens among which the public name was searched.
+   * number of tokens among which the public name was searched, for which the caller's rate limit is charged.
    */
   async named(
     { role }: Caller,

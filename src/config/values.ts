@@ -82,8 +82,8 @@ function readCertificates(value: string): string {
 }
 
 /**
- * A prefix of all keys. It has only letters, digits and a few signs. Other characters have a meaning in the patterns of
- * `SCAN` and of ACLs, which would then match other keys.
+ * A prefix of all keys in Redis. It has only letters, digits and a few signs, because other characters have a meaning
+ * in the patterns of `SCAN` and of ACLs. With them, the patterns would match other keys too.
  */
 export const keyPrefix = z
   .string()

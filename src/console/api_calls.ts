@@ -19,8 +19,8 @@ interface ApiInput {
   /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
   keep?: (entry: never) => unknown;
   /**
-   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. Only answers with this
-   * option are cut off: those with events, which can have hundreds of megabytes.
+   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. An answer is cut off only
+   * if this option is given: it is for answers with events, which can have hundreds of megabytes.
    */
   ending?: string;
 }
@@ -28,13 +28,13 @@ interface ApiInput {
 /** Number of characters after which an answer of the API is cut off, if `ending` is given. */
 const MAX_READ = 1_048_576;
 
-/** Number of characters that count as one call in the visitor's rate limit, when a page reads them from the API. */
+/** When a page reads this many characters from the API, they count as one call in the visitor's rate limit. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns how many further calls a visit (a request for a page or form) costs in the visitor's rate limit. The cost
- * grows with the length of what the API has answered to the visit.
+ * Returns how many calls a visit (a request for a page or form) costs in the visitor's rate limit, in addition to the
+ * visit itself. The cost grows with the length of what the API has answered to the visit.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;

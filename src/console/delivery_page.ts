@@ -27,12 +27,15 @@ const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
 };
 
-/** States in which a batch waits for its deadline or its next attempt. A person can end this wait (see `retryForm`). */
+/**
+ * States in which a batch waits: until its deadline, for a worker, or until its next attempt. A person can end this
+ * wait (see `retryForm`).
+ */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
 /**
- * Returns the routes of the page of one batch, and of its button that makes the batch due at once. The page shows the
- * state of the batch, what has happened to it, and its events.
+ * Returns the routes of the page of one batch, and of its button by which the batch is delivered at once. The page
+ * shows the state of the batch, what has happened to it, and its events.
  */
 export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
   return [
@@ -99,8 +102,8 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
 }
 
 /**
- * Returns a form with a button that makes a waiting batch due at once. Returns nothing if the batch does not wait, or
- * if the visitor may not retry it.
+ * Returns a form with a button by which a waiting batch is delivered at once. Returns nothing if the batch does not
+ * wait, or if the visitor may not retry it.
  */
 export function retryForm(api: ApiCalls, call: PageCall, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;

@@ -20,11 +20,11 @@ export interface OverviewParts {
 }
 
 /**
- * Number of missing samples after which the overview says that no worker runs. Workers store a sample of the figures
- * every ten seconds.
+ * Number of successive samples that must be missing before the overview says that no worker runs. Workers store a
+ * sample of the figures every ten seconds.
  */
 const MISSED_SAMPLES = 3;
-/** Age of the oldest event (in seconds) above which the overview complains. */
+/** The overview complains if an event has waited for its subscriber for longer than this. */
 const LONG_SECONDS = 60;
 
 /**

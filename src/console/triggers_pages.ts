@@ -8,7 +8,7 @@ import { ANY_FIELDS, boxes, form } from './parts.ts';
 import { nameOf, pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** Number of future due times that the page of a trigger shows. */
+/** Number of dates that the page of a trigger shows: the next times at which the trigger will fire. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };
@@ -47,7 +47,7 @@ const RULED: Ruled<Listed, Trigger> = {
   warning: () => 'It fires no more. What it published stays.',
 };
 
-/** The pages of triggers: the listing, and a page for each trigger with its next due times. */
+/** The pages of triggers: the listing, and a page for each trigger with the next times at which it fires. */
 export function triggersPages({ api }: { api: ApiCalls }): Route[] {
   const params = nameOf(RULED);
   return [

@@ -77,8 +77,8 @@ function readSubscriber(fields: SubscriberFields): Subscriber {
 }
 
 /**
- * Reads an acquired job. The next of the `buffers` are the packed job and then each piece (one or several events) of
- * its batch.
+ * Reads an acquired job. The next items of `buffers` are the packed job and then the pieces (one or several events
+ * each) of its batch.
  */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,

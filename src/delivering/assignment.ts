@@ -8,8 +8,9 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * What happens to a job that failed because Redis failed: the job runs again after a second. The pause is short,
- * because the queue takes no second job with the same name and arguments until then.
+ * The settlement of a job that failed because Redis failed: it runs again after a second. Until then the job stays in
+ * its queue. The queue has each job only once, so adding the job again, as its ticker may do, would not make it run
+ * sooner. Therefore the pause is short.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -31,8 +32,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that failed, although Redis may have applied it. The reply that was lost may have given
-   * the worker its next job. So the worker must ask Redis for a job.
+   * True after a script call with the outcome has failed. Redis may have applied the call all the same, and the lost
+   * reply may have given the worker its next job. So the worker must ask Redis for a job.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -148,8 +149,8 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds no lease, the first ack is taken to have been applied. So all events of the batch are
-    // recorded as removed.
+    // If a repeated ack finds no lease, the first ack is taken to have been applied, although its reply was lost. So
+    // all events of the batch are counted as removed.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

@@ -73,8 +73,8 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // The dispatcher is dropped with its last connection, because undici keeps objects for connections that are
-      // closed.
+      // The dispatcher is dropped with its last connection. If it stayed, undici would keep objects for the connections
+      // that are closed.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);

@@ -204,8 +204,8 @@ export class DeadLetters {
 
   /**
    * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until no letter is left that died by
-   * `untilMs`. Returns the sum of the results. `process` must remove the ids from the index. If it returns undefined,
-   * the loop ends.
+   * `untilMs`. Returns the sum of the results. `process` must remove the ids from the subscriber's sorted set of dead
+   * letters, because the next ids are read from it. If `process` returns undefined, the loop ends.
    */
   async #bySlices(
     token: string,
@@ -225,9 +225,10 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token with which a client may ask a script for a dead letter: the token of the subscriber whose letter it
- * is, if this is the client itself or one of its joins. Otherwise returns the token of the client, for which the script
- * does not find the letter. Root gives no client and needs no token, so the result is undefined.
+ * Returns the token that a script must be given to find a dead letter for `client`. If the letter belongs to the client
+ * itself or to one of its joins, this is the token of that subscriber. Otherwise it is the token of the client, for
+ * which the script does not find the letter. Root gives no client and may reach every letter, so the result is
+ * undefined.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

@@ -83,7 +83,8 @@ export class Delivery {
     const known = this.#targets.get(token);
     if (known?.callback === callback && known.uuid === uuid) return known;
     const url = URL.parse(callback);
-    // The error of `new URL` would quote the callback, and callbacks from a Ruby Routemaster may contain credentials.
+    // The error that is thrown here is logged. It must not quote the callback, as the error of `new URL` would, because
+    // callbacks from a Ruby Routemaster may contain credentials.
     if (!url) throw new TypeError('the callback is not a URL');
     const target = {
       callback,

@@ -39,7 +39,7 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Runs the quarantines of all partitions one at a time, because each is a process of its own. */
+  /** Runs the quarantines of all partitions one at a time, so that a worker process has only one quarantine process. */
   turns: OneAtATime;
   log: Log;
 }

@@ -15,7 +15,10 @@ const MAX_TOPICS_LENGTH = 256;
 const BEFORE_ID = '{"id":"'.length;
 const BEFORE_TOPIC = '","topic":"'.length;
 const COMMA = ','.length;
-/** Maximum length of an event up to the end of its topic. The id and the topic have 64 characters at most. */
+/**
+ * Maximum length of an event up to the end of its topic: an id and a topic of at most 64 characters each, and the JSON
+ * around them.
+ */
 const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
@@ -28,9 +31,10 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log. The script puts the times at which the batch was
- * accepted and closed in front of this text (lua/records/delivery_log.lua). The record contains the size of the batch
- * in bytes. A legacy event (MessagePack) adds its size in Redis to it, not that of its JSON.
+ * Returns the record of an accepted batch for the delivery log. The script that stores the record puts two times in
+ * front of this text: when the batch was accepted and when it was closed (lua/records/delivery_log.lua). The record
+ * contains the size of the batch in bytes. A legacy event (MessagePack) counts with its size in Redis, not with that of
+ * its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -65,7 +69,10 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
 }
 
-/** Returns the position after the end of an event. `from` is a position in that event, between two of its members. */
+/**
+ * Returns the position in `piece` after the end of an event. `from` is a position inside the event, between two of its
+ * members.
+ */
 function endOfEvent(piece: Buffer, from: number): number {
   let [at, depth, isText] = [from, 1, false];
   for (; depth > 0 && at < piece.length; at++) {

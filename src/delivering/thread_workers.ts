@@ -72,7 +72,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Jobs may have become ready before this standstill. The spare workers were not woken for them, so they are woken
+      // Jobs may have become ready before this standstill. They have not woken the spare workers, so these are woken
       // now.
       this.#spare.wake();
     });
@@ -96,7 +96,10 @@ export class ThreadWorkers {
     this.#spare.start();
   }
 
-  /** Makes an idle worker ask for a job. If no worker of this thread may ask, other threads are woken. */
+  /**
+   * Makes an idle worker ask for a job: a regular one or, during a standstill, a spare one. If there is none, other
+   * threads are woken.
+   */
   wake(): void {
     const { regular, spare } = this.#idle;
     (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();

@@ -19,7 +19,10 @@ export interface RoutemasterOptions {
   url: string;
   /** The token of the client. For root it is the root key or, with Digest, `root`. */
   token: string;
-  /** The secret of the client. Clients without a secret leave it out, and so does root with Basic. */
+  /**
+   * The secret of the client. A client without a secret leaves it out. For root with Digest it is the root key. Root
+   * with Basic leaves it out, because the root key is the `token` there.
+   */
   secret?: string | undefined;
   /**
    * If true, Digest authentication (SHA-256) is used instead of Basic, so that the secret is not sent over the network.
@@ -38,9 +41,10 @@ export interface RoutemasterOptions {
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
- * Calls a bus with the credentials of one client, or of root. `Topics` gives the type of an event's `data` by topic, as
- * in `new Routemaster<{ orders: Order }>(…)`. Calls reject with a ProblemError (the subclass for the code of the
- * error), a ConnectionError, a TimeLimitError, a ClosedError, or the reason of their signal.
+ * Calls the API of a bus with the credentials of one client, or of root. `Topics` gives the type of an event's `data`
+ * by topic, as in `new Routemaster<{ orders: Order }>(…)`. The methods reject with a ProblemError (the subclass for the
+ * code of the error), a ConnectionError, a TimeLimitError, a ClosedError, or the reason of the `signal` that was
+ * passed.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;
@@ -73,9 +77,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`. Resolves with the number of events when all are stored. Reads no more events
-   * while 4,000 of them are neither stored nor refused yet. `timeoutMs` applies to each event. After a failure, reads
-   * no more events, waits until all events that were read are stored or refused, and rejects with a PublishAllError.
+   * Publishes each event of `events`. Resolves with the number of events when all are stored. Stops reading while 4,000
+   * events that it has read are neither stored nor refused yet. `timeoutMs` applies to each event. After a failure,
+   * reads no more events, waits until all events that were read are stored or refused, and rejects with a
+   * PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

@@ -8,7 +8,8 @@ import type { Transport } from './transport.ts';
 const MAX_EVENTS = 1000;
 /**
  * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with other
- * events. Otherwise a limit on delayed events could make the bus refuse the whole request, the other events included.
+ * events. Otherwise the bus could refuse the other events too, because the client has reached its limit on delayed
+ * events.
  */
 const MAX_TIMED_EVENTS = 500;
 /** Maximum characters of a request, unless a single event is longer. The bus accepts up to 5 MiB. */
@@ -115,8 +116,8 @@ export class TopicQueue {
    * Handles a refused request. If the error is not about one event, all events are refused. Otherwise only the event at
    * fault is refused, and the other events wait again. If the bus does not say which event is at fault, each next
    * request has half as many events, until the event at fault is found. After that the requests grow only slowly, by
-   * GROWTH, because more bad events may follow. In large requests, the good events between these would be sent again
-   * and again.
+   * GROWTH, because more bad events may follow. In a large request, each of these would make the bus refuse many good
+   * events, which would be sent again and again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

@@ -18,10 +18,14 @@ export interface Request {
  */
 const MAX_CHALLENGES = 2;
 
-/** Error codes of failures that happen before a request is sent. */
+/**
+ * Error codes of failures that happen before a request is sent. So the bus cannot have done what the request asks for.
+ */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
-/** Error codes about certificates that are not trusted, or that belong to another host. */
+/**
+ * Error codes about certificates that are not trusted, or that belong to another host. Another attempt would fail too.
+ */
 const CERTIFICATE = /CERT|^ERR_(TLS|SSL)/;
 
 /** Sends requests by `fetch`, which keeps connections alive. */
@@ -90,8 +94,8 @@ export class Transport {
     const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
     if (!cause) return error;
     const { code, message } = cause;
-    // An error without a code means that `fetch` itself refuses the request, for example because of the port. It would
-    // refuse another attempt too, so the error is not transient.
+    // An error without a code means that `fetch` itself refuses the request, for example because the URL has a port
+    // that `fetch` forbids. It would refuse another attempt too, so the error is not transient.
     const isTransient = code !== undefined && !CERTIFICATE.test(code);
     const mayBeDone = isTransient && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

@@ -24,8 +24,9 @@ export interface DeliveryStoreOptions {
 
 export interface ClaimOptions {
   /**
-   * Maximum duration of a claim, after which another caller may claim the delivery. The default is a minute. It must be
-   * longer than any handler takes.
+   * Maximum duration of a claim, which reserves a delivery for one caller. After this time another caller may claim the
+   * delivery. The default is a minute. It must be longer than any handler takes, because otherwise two callers could
+   * handle the delivery at the same time.
    */
   claimMs?: number;
 }
@@ -40,7 +41,8 @@ export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;
   /**
-   * For each delivery, the time at which it was confirmed, oldest first. Undefined while the delivery is only claimed.
+   * For each delivery, the time at which it was confirmed, oldest first. Undefined while a caller has only claimed the
+   * delivery, and still handles it.
    */
   readonly #deliveries = new Map<string, number | undefined>();
 
@@ -89,8 +91,8 @@ interface RedisOptions {
 const CLAIMED = 'claimed';
 const HANDLED = 'handled';
 /**
- * A Lua script that deletes the claim of a delivery. If the delivery was confirmed meanwhile, the script changes
- * nothing.
+ * A Lua script that deletes the claim of a delivery, so that another caller may claim it. If the delivery was confirmed
+ * (stored as handled) meanwhile, the script changes nothing.
  */
 const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
 

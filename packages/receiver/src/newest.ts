@@ -37,8 +37,8 @@ export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Ha
 }
 
 /**
- * A store in the memory of one process, for at most `max` URLs, by default 100,000. It forgets the URLs that were
- * stored longest ago.
+ * A store in the memory of one process, for at most `max` URLs, by default 100,000. When it is full, it forgets the
+ * URLs that were stored longest ago.
  */
 export class MemoryNewestStore implements NewestStore {
   readonly #times = new Map<string, number>();
