@@ -24,7 +24,7 @@ export interface OverviewParts {
  * sample of the figures every ten seconds.
  */
 const MISSED_SAMPLES = 3;
-/** The overview complains if an event has waited for its subscriber for longer than this. */
+/** The overview complains if an event has waited for its subscriber for more seconds than this. */
 const LONG_SECONDS = 60;
 
 /**

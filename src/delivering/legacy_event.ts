@@ -39,8 +39,9 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // Ruby packed some strings as binary. `decode` returns them as parts of its argument. Parts of a Uint8Array reach
-    // `asJson`, which makes them text. Parts of a Buffer would not, because Buffers have a method `toJSON`.
+    // Ruby packed some strings as binary, and `decode` returns such a string as a part of its argument. A part of a
+    // Uint8Array reaches `asJson`, which makes it text. A part of a Buffer would not, because JSON.stringify first
+    // calls the method `toJSON` of a Buffer.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });
