@@ -33,7 +33,8 @@ export class DeliveryParts {
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.log = log;
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // The partitions get no log, because the main thread already reports which commands Redis refuses.
+    // The partitions get no log, because it would only repeat which commands Redis refuses. The main thread reports
+    // that.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

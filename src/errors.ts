@@ -1,4 +1,4 @@
-/** All errors of the API, with HTTP status and title by code. A test compares them with docs/api.md. */
+/** All errors of the API: for each code, the HTTP status and the title. A test compares them with docs/api.md. */
 export const ERRORS = {
   bad_body: { status: 400, title: 'The body cannot be read' },
   bad_callback: { status: 400, title: 'The callback is not acceptable' },

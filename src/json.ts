@@ -160,7 +160,7 @@ export function parseOwnJson(text: string): unknown {
   return LONG_NUMBER.test(text) ? JSON.parse(text, keepingDigits) : JSON.parse(text);
 }
 
-// The third argument of a reviver is new, and TypeScript's library does not declare it yet.
+// The third argument of a reviver is new. TypeScript's library does not declare it yet, so its type is written here.
 function keepingDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
   const isLong = typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value);
   return isLong && /^-?\d+$/.test(source) ? JSON.rawJSON(source) : value;

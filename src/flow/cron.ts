@@ -28,11 +28,11 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 /**
  * The times of a cron expression in a time zone. Daylight saving is treated as croner documents it.
  *
- * A *fixed-time job* is an expression with one second, minute and hour. croner computes its times in the time zone. For
- * any other expression this would be too slow: croner would try each second of an hour that daylight saving skips, in
- * each year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s, because the clocks skip that hour every March. So for all
- * expressions but fixed-time jobs, croner computes local times, without a zone. This class converts them, from one
- * change of the zone's offset (local time minus UTC) to the next.
+ * A *fixed-time* expression has one second, minute and hour. Only for such expressions does croner compute in the time
+ * zone. For others this would be too slow: croner would try each second of an hour that daylight saving skips, in each
+ * year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s, because the clocks skip that hour every March. So for all other
+ * expressions croner computes local times, without a zone. This class converts them, from one change of the zone's
+ * offset (local time minus UTC) to the next.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -40,8 +40,9 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object for the years around `year`. It works in the time zone if the expression is a fixed-time job (one
-   * second, minute and hour). Otherwise it works on local time, without a zone.
+   * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
+   * times that are at most eight years from `year`. It computes in the time zone if the expression is fixed-time (one
+   * second, minute and hour), and otherwise in local time, without a zone.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -92,8 +93,8 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time job (one second, minute and hour) has at most one time a day. So its times are few enough to be
-    // counted one by one.
+    // A fixed-time expression (one second, minute and hour) has at most one time a day. So its times are few enough to
+    // be counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -123,12 +124,12 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`. croner has computed it as the next time from `fromMs` on, as if the zone's offset stayed `offsetMs`.
+   * Checks `atMs`, the next time from `fromMs` on. croner has computed it as if the zone's offset stayed `offsetMs`.
    * Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes again from
    * there.
    *
-   * The offset must be `offsetMs` at `atMs`, a day after `fromMs` and a day before `atMs`. If it changes and changes
-   * back between these times, no harm is done, because no local time between `fromMs` and `atMs` matches the
+   * The offset must be `offsetMs` at three times: at `atMs`, a day after `fromMs` and a day before `atMs`. A change
+   * that is undone between two of them does no harm, because no local time between `fromMs` and `atMs` matches the
    * expression. But a change close to `fromMs` or `atMs` can lead out of this range: clocks that are set back soon
    * after `fromMs` show local times from before `fromMs` again, and one of these may match.
    */

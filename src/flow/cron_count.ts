@@ -30,8 +30,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns the time after `fromMs` at which the zone's offset changes. `offsetMs` is the offset at `fromMs`. If it does
- * not change up to `upToMs`, returns `upToMs` + 1, where counting ends.
+ * Returns the time after `fromMs` at which the zone's offset changes from `offsetMs`, its value at `fromMs`. If the
+ * offset does not change up to `upToMs`, returns `upToMs` + 1, where counting ends.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

@@ -23,7 +23,7 @@ export class DelayedEvents {
 
   /**
    * Returns up to `limit` delayed events of a topic, sorted by due time. If `after` is given, the list begins behind
-   * that due time and place. If `client` is given, the client must own the topic.
+   * the delayed event at this position. If `client` is given, the client must own the topic.
    */
   list(topic: string, limit: number, after?: DelayedPlace, client?: string): Promise<Reply<'list_delayed'>> {
     return this.#partitions.ofTopic(topic).run('list_delayed', {

@@ -96,8 +96,8 @@ export class Delaying {
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
       // `events` is the number of events that were published at once. If it is 0, because all events are delayed or
-      // refused, the script has not counted the topic's subscribers. So `subscribers` is 0, which `Copies` would take
-      // for the real number.
+      // refused, the script has not counted the topic's subscribers, and `subscribers` is 0. `Copies` must not get this
+      // 0, because it would take it for the number of subscribers of the topic's next publication.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -16,13 +16,13 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const MAX_AT_ONCE = 100;
 /**
- * Number of planned due times at which planning stops. More would be useless, because one script call fires at most 200
- * due times.
+ * Planning means computing the due times for which triggers fire. It stops when there are this many. More would be
+ * useless, because one script call fires triggers for at most 200 due times.
  */
 const MAX_TIMES = 200;
 /**
- * Maximum time for planning, which means computing the due times that fire. When this time is over, the script call
- * fires the due times that are planned so far.
+ * Maximum time for planning (computing the due times for which triggers fire). When it is over, the script call fires
+ * the triggers for the due times that are planned so far.
  */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */

@@ -20,7 +20,7 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
   let value: unknown = event;
   for (const name of path) {
     if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return undefined;
-    // `length` is an own property of every array, but it is not part of the data.
+    // Every array has an own property `length`. It is not part of the data, so it cannot be the join key.
     if (!Object.hasOwn(value, name) || (Array.isArray(value) && name === 'length')) return undefined;
     value = (value as Record<string, unknown>)[name];
   }
@@ -30,6 +30,7 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
 function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);
-  // The bus parses a whole number that a double cannot hold into a raw JSON object, which keeps its digits.
+  // The bus parses a whole number that a double cannot hold into a raw JSON object, which keeps its digits. These
+  // digits are the join key.
   return JSON.isRawJSON(value) ? JSON.stringify(value) : undefined;
 }

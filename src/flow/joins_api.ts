@@ -108,9 +108,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
   };
   /**
    * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. No forbidden
-   * join can remain. The removal of a client first deletes the client and then its joins: so either it still finds the
-   * new join, or this check finds that the client is gone. Likewise, narrower scopes are stored before the client's
-   * joins beyond them are removed, or in the same step.
+   * join can remain. The removal of a client first deletes the client and then its joins: so either the removal finds
+   * the new join, or this function finds that the client is gone. Likewise, narrower scopes of a client are stored
+   * before its joins beyond them are removed, or in the same step.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

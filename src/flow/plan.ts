@@ -27,8 +27,8 @@ export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
   /**
-   * Number of due times for which the trigger never fires, because `catch_up` leaves them out, or because they are more
-   * than MAX_CAUGHT_UP.
+   * Number of due times for which the trigger never fires: those that `catch_up` leaves out, or the oldest ones if
+   * there are more than MAX_CAUGHT_UP.
    */
   missed: number;
   /**

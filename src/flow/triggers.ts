@@ -56,7 +56,7 @@ export class Triggers {
   /**
    * Creates or replaces a trigger. The function `decide` returns what to store. It gets the stored trigger, if there is
    * one, and the time by Redis's clock. It is called again if another request has replaced the trigger meanwhile.
-   * `isFixed` is true for a client of ROUTEMASTER_CLIENTS, of which Redis has no record.
+   * `isFixed` is true for a client of ROUTEMASTER_CLIENTS, which is not stored in Redis.
    */
   async put(
     { client, name }: TriggerName,

@@ -6,7 +6,7 @@ import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
 
-/** Errors about the query `client`, with which root changes a trigger on behalf of a client. */
+/** Errors about the query parameter `client`, with which root changes a trigger on behalf of a client. */
 const WHOSE_ERRORS = ['bad_query', 'client_not_found'] as const;
 
 /**

@@ -22,8 +22,8 @@ const PACE_BURST_MS = 250;
 const LOOK_EVERY_MS = 50;
 
 /**
- * The requests that one client has, or all clients together have: their number, and the bytes reserved for their
- * bodies.
+ * What requests with a body use of the limits: their number, and the bytes reserved for their bodies. There is one
+ * Holding for each client that has such requests, and one for all clients together.
  */
 interface Holding {
   requests: number;
@@ -32,8 +32,8 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses new requests at once. A client that has a request under way may hold only as much of the limit as
- * is still free. So, if no other client has requests, it may hold half of the limit.
+ * a process refuses new requests at once. A client that has a request under way may use at most as much of the limit as
+ * is still free. So, if no other client has requests, it may use half of the limit.
  */
 export class Admission {
   readonly #maxRequests: number;

@@ -76,7 +76,10 @@ const HTTPS_ONLY = 'max-age=31536000';
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
-/** Sets the headers for browsers on answers to GET and HEAD. Other answers, as to publishes, get none, to save CPU. */
+/**
+ * Sets the headers for browsers on answers to GET and HEAD. Answers to other requests, most of which are publishes, get
+ * no such headers, to save CPU.
+ */
 export function setBrowserHeaders(
   { method }: IncomingMessage,
   response: ServerResponse,

@@ -42,10 +42,10 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are not parsed yet. The parser gets this many bytes together. If
-   * the number is too low, the parser only gets fewer bytes together. It is too low if headers and the start of the
-   * body were parsed together, because the length of both is subtracted. The number must never be too high, because the
-   * parser would then also get the requests after the body.
+   * Number of bytes of the last request's body that are not parsed yet. Of these, the parser gets all that have arrived
+   * together. The number is too low if headers and the start of the body were parsed together, because the length of
+   * both is subtracted. This does no harm: the parser only gets the body in smaller parts. The number must never be too
+   * high, because the parser would then also get the requests after the body.
    */
   #bodyBytes = 0;
   #isWaiting = false;

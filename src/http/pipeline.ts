@@ -262,8 +262,8 @@ export class Pipeline {
   }
 
   /**
-   * Begins the audit record of a call that changes something. Calls above the rate limit were refused before, so a
-   * flood of calls is not recorded.
+   * Begins the audit entry of a call that changes something. Calls above the rate limit were refused before, so a flood
+   * of calls does not fill the audit.
    */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;

@@ -32,8 +32,9 @@ export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Maximum listeners of a socket before Node warns of a leak. CallLimits adds a listener for each call, and removes it
- * when the response is closed. A connection can have four calls under way, and some that were just answered.
+ * Node warns of a leak if a socket has more listeners than this. CallLimits adds a listener for each call, and removes
+ * it when the response is closed. A connection can have four calls under way, and some that were just answered, so it
+ * has fewer listeners unless there is a leak.
  */
 const MAX_LISTENERS = 32;
 
@@ -130,8 +131,8 @@ export class HttpServer {
 
   /**
    * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes the
-   * connections that are still open. Connections that have sent no request yet are closed at once, because routers may
-   * open some in advance, and Node does not count them as idle.
+   * connections that are still open. Connections that have sent no request yet are closed at once. Routers may open
+   * such connections in advance. Otherwise they would stay open for `graceMs`, because Node does not count them as idle.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));

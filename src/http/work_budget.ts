@@ -10,8 +10,8 @@ const BUDGET_MS = 2;
  */
 export class WorkBudget {
   /**
-   * For each owner (the client that the work is for), the steps that wait for their turn. The first owner in the map
-   * has the next turn.
+   * For each owner (the client that the work is for), the steps of its work that wait for their turn. The first owner
+   * in the map has the next turn.
    */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
@@ -44,8 +44,8 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // What `#next` returns only resolves the promise that a step of work awaits. The step itself runs during this
-      // `await`, before the loop checks the time again.
+      // The function that `#next` returns only resolves a promise. The step of work that awaits this promise runs
+      // during the `await` here, before the loop checks the time again.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());

@@ -99,7 +99,8 @@ export class Autodrop {
           delayed.set(topic, events + (delayed.get(topic) ?? 0));
           any = true;
         }
-        // The plan was made from estimates, so dropping may not have freed enough.
+        // The plan was made from estimates, so dropping may not have freed enough. Therefore the memory is measured
+        // again.
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
@@ -208,7 +209,7 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 
 /**
  * Returns what is left of the plan after a script call. The plan consists of cuts: requests to drop data of one
- * subscriber or of all. A cut leaves the plan when it has dropped its number, or when it can drop nothing more
+ * subscriber or of all. A cut leaves the plan when all that it requests is dropped, or when it can drop nothing more
  * (`isSpent`), for example because workers are delivering all batches that are left.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {

@@ -12,7 +12,7 @@ export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms. Undefined if there is no batch. */
   oldestMs: number | undefined;
-  /** Number of entries of `batches:index`, the set of all batches, whose batch no longer exists. */
+  /** Number of entries of `batches:index`, the set of all batches, that stand for batches that no longer exist. */
   lost: number;
 }
 

@@ -205,8 +205,8 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
 }
 
 /**
- * Adds a value to the figure `name` of several samples. A sample may be undefined, because not every counter has a
- * topic or a subscriber.
+ * Adds a value to the figure `name` of several samples. Skips a sample that is undefined, as that of a topic is for a
+ * counter that has no topic.
  */
 function add<Name extends string>(
   name: Name,

@@ -72,7 +72,9 @@ export class Counters {
     this.#log = log;
   }
 
-  /** Adds `by`, rounded, to a counter in memory. Numbers that are not above 0 are ignored. Never throws. */
+  /**
+   * Rounds `by` to a whole number, and adds it to a counter in memory. Adds nothing if it is not above 0. Never throws.
+   */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
     // Redis refuses a flush if one of its numbers is not an integer. So such numbers are not counted.

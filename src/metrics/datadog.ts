@@ -14,7 +14,7 @@ const MAX_TAG_LENGTH = 200;
 const MAX_AT_ONCE = 1000;
 
 /**
- * The growth of a counter that was sent to Datadog: the total that was sent before, and the total that was sent now.
+ * Says which growth of a counter was sent to Datadog: `from` is the total that was sent before, and `to` the total now.
  */
 export type Report = Arguments<'report'>['reports'][number];
 
@@ -31,8 +31,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores the totals that were sent to Datadog. Storing the same report again is harmless, even after later reports.
- * Throws StorageUnavailable if Redis cannot be reached.
+ * Stores the totals that were sent to Datadog. If a report is stored a second time, even after later reports, nothing
+ * changes. Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (let i = 0; i < reports.length; i += MAX_AT_ONCE)

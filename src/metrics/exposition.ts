@@ -73,7 +73,8 @@ export async function exposition(parts: FigureParts, own: Registry): Promise<str
     ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
     ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
   ];
-  // The types of a registry require a whole Metric, but the registry uses only `name` and `get`.
+  // The types of a registry require a whole Metric, but the registry uses only `name` and `get`. So these two are
+  // enough.
   for (const each of shown)
     bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
   return (await bus.metrics()) + (await own.metrics());

@@ -32,9 +32,9 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * All counters except those of histograms. Times are in ms. The tag `queue` is the token of a subscriber, except where
- * its values are main and aux. Counters that the Ruby Routemaster had too keep its names and tags, so they continue the
- * totals that it stored.
+ * All counters except those of histograms, each with the metric that Prometheus shows for it. Counters of times count
+ * ms. The tag `queue` is the token of a subscriber, except in `jobs.scrubbed`, where it is `main` or `aux`. Counters
+ * that the Ruby Routemaster had too keep its names and tags, so they continue the totals that it stored.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
@@ -82,8 +82,9 @@ const COUNTERS = {
 };
 
 /**
- * The counters of histograms. Those of `delivery.duration` have the tag `status`. Those of buckets have the tag `le`,
- * the upper bound of the bucket in seconds. A bucket counts only values above the upper bound of the bucket before it.
+ * The counters of histograms. Those of `delivery.duration` have the tag `status`. Those whose names end in `bucket`
+ * have the tag `le`, the upper bound of a bucket in seconds. A value is counted only in the smallest bucket that it
+ * fits into.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

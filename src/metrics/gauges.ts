@@ -134,8 +134,8 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
 }
 
 /**
- * Turns an object into a map. A map is needed because a token may be `constructor` or `__proto__`, which every object
- * has by itself.
+ * Turns an object into a map. In an object, a search for the token `constructor` or `__proto__` would find something
+ * even if the token is not there, because every object has these names.
  */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
@@ -196,9 +196,10 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
     // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting for one of these:
-    // the end of another delivery to its subscriber, the end of the subscriber's pause, fewer deliveries to subscribers
-    // of the same kind (slow or failing ones, or joins; all of a kind hold only a share of the workers), or the
-    // quarantine process, which delivers batches that may have killed a worker.
+    // - the end of another delivery to its subscriber;
+    // - the end of the subscriber's pause;
+    // - a worker, while subscribers of its kind (slow or new ones, failing ones, or joins) hold their whole share;
+    // - the quarantine process, which delivers batches that may have killed a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -173,15 +173,18 @@ export function metricsOf(kind: SubjectKind): MetricName[] {
 interface Change {
   now: AnyFigures;
   before: AnyFigures;
-  /** Number of steps of time (the interval of a history's entries) from the entry `before` to the entry `now`. */
+  /**
+   * Number of steps of time (ten seconds or five minutes, see STEPS) from the sample `before` to the sample `now`. It
+   * is more than 1 if no sample was taken in between, for example because no worker ran.
+   */
   slots: number;
 }
 
 /**
  * Returns how the figures of a subject (the bus, a topic or a subscriber) changed from each sample of the bus to the
- * next. A slot is the number of a step of time. `sampled` has the slots of the samples, and the result has each change
- * under the slot of the later sample. A subject without an entry in a slot is taken as unchanged. This can be wrong,
- * because a sample writes entries only for the busiest subjects.
+ * next. A slot is the number of a step of time (see STEPS). `sampled` has the slots of the samples, and the result has
+ * each change under the slot of the later sample. If the subject has no entry for a slot, its figures are taken as
+ * unchanged. They may have changed, because a sample writes entries only for the busiest subjects.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

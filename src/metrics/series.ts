@@ -15,7 +15,7 @@ const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
  * The values that the tags `status` and `reason` of a counter can have. With them, all counters of a removed topic or
- * subscriber can be listed without reading the hash `counters`. A sweep finds counters with other values.
+ * subscriber can be listed without reading the hash `counters`. If a counter has another value, only a sweep finds it.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],

@@ -12,7 +12,7 @@ const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
 /**
  * Time for which a process keeps showing the standings (the figures of all subscribers at the last sample) before it
- * reads them again. Reading those of 10,000 subscribers takes 30 ms or more.
+ * reads them again. Reading the standings of 10,000 subscribers takes 30 ms or more.
  */
 const KEPT_MS = 10_000;
 

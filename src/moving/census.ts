@@ -16,10 +16,10 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * The data that a move counts in the source and in the target, to check that both numbers are equal. A row has the
- * words for the report, the name of the counted keys in the layout, and what is counted: the keys, their elements, or
- * the events in them. Data that expires by itself is not counted, because it may expire during the move, and then the
- * numbers would differ.
+ * The data that a move counts in the source (the bus to be moved) and in the target, to check that both numbers are
+ * equal. Each row has the words that tell the operator what was counted, the name of the counted keys in the layout,
+ * and the unit: the keys, their elements, or the events in them. Data that expires by itself is not counted, because it
+ * may expire during the move, and then the numbers would differ.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -87,8 +87,8 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns, for each row of COUNTED, its words for the report and its number. The first HEADER_LENGTH elements of a
- * batch or dead letter are not events, so they are not counted as events.
+ * Returns, for each row of COUNTED, the number that was counted, under the words that tell the operator what it is. The
+ * first HEADER_LENGTH elements of a batch or dead letter are not events, so they are not counted as events.
  */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(

@@ -10,8 +10,8 @@ import type { Mark } from './mark.ts';
 import type { Side } from './side.ts';
 
 /**
- * Throws BootError unless the source has a bus with one partition and the layout of this release, and this bus is
- * stopped.
+ * Throws BootError unless the source of the move has a bus with one partition and the layout of this release, and this
+ * bus is stopped.
  */
 export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
   const { control: source } = partitions;
@@ -90,8 +90,8 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
 }
 
 /**
- * True if the target has a bus with a single partition. The keys of such a bus have no hash tags, but those of
- * `partitions` have some, so the key is named here by the prefix alone.
+ * True if the target has a bus with a single partition. The keys of such a bus have no hash tag. `partitions` would add
+ * a hash tag to the key, so the key is made from the prefix alone.
  */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();

@@ -52,7 +52,10 @@ export function isFindingKind(kind: string): kind is FindingKind {
   return kind in FINDING_KINDS;
 }
 
-/** An inconsistency that a sweep repaired. Unreadable data is only reported, for a person to look at. */
+/**
+ * An inconsistency that a sweep found and repaired. Unreadable data is not repaired, but reported for a person to look
+ * at.
+ */
 export interface Finding {
   kind: FindingKind;
   /**

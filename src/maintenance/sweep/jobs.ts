@@ -20,9 +20,9 @@ interface JobClues {
 }
 
 /**
- * Repairs the jobs of one queue. Each job of the index must be in exactly one place, which is a list or a sorted set of
- * jobs. INTERNALS.md ("Jobs in no state") explains the check. A job that is in a place, but not in the index, is called
- * a stranger, and a script decides what to do with it.
+ * Repairs the jobs of one queue. The index is the set of all jobs of the queue. Each of these must be in exactly one
+ * place, which is a list or a sorted set of jobs. INTERNALS.md ("Jobs in no state") explains how a sweep checks this. A
+ * job that is in a place, but not in the index, is called a stranger, and a script decides what to do with it.
  */
 export class JobSweep {
   readonly #walk: Walk;
@@ -56,8 +56,9 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs of the index that this sweep checks. Each is mapped to 0, the number of places in which it has
-   * been found so far. Jobs whose batch is gone are repaired at once.
+   * Reads the index (the set of all jobs of the queue), and returns the jobs in it that this sweep checks. Maps each
+   * job to 0, because it has not been found in any place (list or sorted set of jobs) yet. Jobs whose batch is gone are
+   * repaired at once.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -75,9 +76,9 @@ export class JobSweep {
   }
 
   /**
-   * Counts the places (lists or sorted sets of jobs) that contain each of the `known` jobs, and notes for which
-   * subscriber a job waits. If `strangers` is given, adds to it the jobs that are in a place but not in `known`, as far
-   * as this sweep checks them. Leaves out jobs of dropped batches if the script `acquire` will remove them.
+   * Counts, for each of the `known` jobs, the places (lists or sorted sets of jobs) that contain it. Notes for which
+   * subscriber a job waits. If `strangers` is given, adds the jobs that are in a place, but not in `known`. Leaves out
+   * jobs that this sweep does not check, and jobs of dropped batches that the script `acquire` will remove.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
