@@ -3,7 +3,10 @@ import { clock } from '../clock.ts';
 
 const MAX_REMEMBERED = 10_000;
 
-/** Token buckets that limit the rate of each caller in this process. A rate of 0 means no limit. */
+/**
+ * Limits the rate of each caller in this process. Each caller has a bucket (known as a token bucket), which fills up at
+ * the rate of the limit and from which its calls take. A rate of 0 means no limit.
+ */
 export class Buckets {
   readonly perSecond: number;
   readonly #burstMs: number;

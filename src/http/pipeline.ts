@@ -276,8 +276,8 @@ export class Pipeline {
 }
 
 /**
- * Returns the name that stands for a caller in Admission, which limits the requests and bytes of each caller, and in
- * the work budget, in which callers take turns. Root and viewers share the empty name.
+ * Returns the name of a caller for Admission, which limits the requests and bytes of each caller, and for the work
+ * budget, which lets callers take turns. Root and viewers share the empty name.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   // The sender of a login form has no name yet, so all senders of login forms share one name.

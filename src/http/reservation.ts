@@ -112,8 +112,8 @@ export class Reservation {
   }
 
   /**
-   * Gives back the bytes that are reserved for a slow body and have not arrived. Bytes are reserved again as they
-   * arrive. Otherwise 25 clients could announce 5 MiB each, send 64 KiB a second, and hold all the memory for bodies.
+   * Gives back the bytes that are reserved for a slow body and have not arrived. Otherwise 25 clients could announce 5
+   * MiB each, send 64 KiB a second, and hold all the memory for bodies. Bytes that arrive later are reserved again.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;

@@ -132,7 +132,8 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes the
    * connections that are still open. Connections that have sent no request yet are closed at once. Routers may open
-   * such connections in advance. Otherwise they would stay open for `graceMs`, because Node does not count them as idle.
+   * such connections in advance. Otherwise they would stay open for `graceMs`, because Node does not count them as
+   * idle.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));

@@ -75,8 +75,8 @@ export async function collectFigures({
 }
 
 /**
- * Returns undefined if the control partition cannot be reached: only this partition has the key with which public names
- * are made. Figures about subscribers are then left out, because their tokens may be credentials.
+ * Returns undefined if the control partition cannot be reached: only this partition has the cryptographic key with
+ * which public names are made. Figures about subscribers are then left out, because their tokens may be credentials.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;

@@ -126,7 +126,10 @@ async function readCount({
   return (await partitions.control.master.forKey(key).call((redis) => redis.get(key))) ?? undefined;
 }
 
-/** Returns the `run_id` of the Redis of these partitions. A scan cursor is valid only in the run that returned it. */
+/**
+ * Returns the `run_id` of the Redis of these partitions, which changes when this Redis restarts. A scan cursor is not
+ * valid after that.
+ */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';
 }

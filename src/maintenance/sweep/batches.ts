@@ -4,7 +4,7 @@ import { slices, type Walk } from './walk.ts';
 
 /**
  * Names of subscribers, topics, jobs and so on that a sweep collects while it scans all keys. The later parts of the
- * sweep check the data with these names.
+ * sweep check the data of these subscribers, topics and so on.
  */
 export interface Seen {
   /** Subscribers with queued batches. */
