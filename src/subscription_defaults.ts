@@ -1,4 +1,5 @@
-// Defaults for subscribers whose hash in Redis lacks a field. Scripts get these constants as the module `defaults`.
+// Defaults for subscribers whose hash in Redis lacks a field. Scripts get these constants as the module
+// `store/defaults`, which src/store/script_source.ts makes.
 
 /** Time that a batch waits for more events. */
 export const DEFAULT_TIMEOUT_MS = 500;

@@ -29,8 +29,7 @@ values:
   left         the number of jobs that are still ready
   now_ms       the time by Redis's clock
   acks         held (1 or 0), number of events removed; for each finished job
-  subscribers  token, list of callback, uuid, subscribed_at, health_points, max_attempts, max_age, signing;
-               for each subscriber
+  subscribers  token, list of the values of DELIVERY_FIELDS (lane_entry.lua); for each subscriber
   grants       lists of worker, lease, batch, drop notice; the last two only for deliveries. The batch is a list
                of subscriber, time of creation, attempts, number of events, number of pieces. The notice is a
                list of field, value, …

@@ -7,13 +7,20 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash. The first DELIVERY_FIELDS of them are what a delivery needs, and acquire returns
--- them in this order. The other fields decide whether a delivery may begin, and how large it may be.
-local FIELDS = {
+-- Fields of a subscriber's hash that a delivery needs. acquire returns them in this order, which is that of
+-- SubscriberFields in src/delivering/acquired.ts.
+local DELIVERY_FIELDS = {
   'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
+}
+-- Fields of a subscriber's hash that decide whether a delivery may begin, and how large it may be.
+local ENTRY_FIELDS = {
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
 }
-local DELIVERY_FIELDS = 7
+-- All of these fields, first those that a delivery needs. The loops use no function of Lua, because FUNCTION LOAD runs
+-- this code without unpack and ipairs.
+local FIELDS = {}
+for i = 1, #DELIVERY_FIELDS do FIELDS[i] = DELIVERY_FIELDS[i] end
+for i = 1, #ENTRY_FIELDS do FIELDS[#FIELDS + 1] = ENTRY_FIELDS[i] end
 
 -- Creates the working state of a script call that begins deliveries: `lanes` has the lanes that were read so far, and
 -- `entered` is the number of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args`
@@ -31,7 +38,7 @@ function lane_entry.read(call, reader, token)
   lane = { token = token }
   local values = redis.call('HMGET', call.keys.subscriber(token), unpack(FIELDS))
   for i, name in ipairs(FIELDS) do lane[name] = values[i] end
-  lane.delivery_fields = { unpack(values, 1, DELIVERY_FIELDS) }
+  lane.delivery_fields = { unpack(values, 1, #DELIVERY_FIELDS) }
   lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
   reader.lanes[token] = lane
   return lane

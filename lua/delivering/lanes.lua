@@ -17,7 +17,8 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 ]]
 local lanes = {}
 
-lanes.SHARES = { 'slow', 'failing', 'joins' }
+-- The names of the shares, in the order in which acquire serves them. They stand in src/store/job.ts.
+lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4

@@ -7,7 +7,8 @@ export type QueueName = (typeof QUEUES)[number];
 
 /**
  * The names of the shares. A share is the part of the workers that one kind of subscriber may hold at the same time:
- * all slow subscribers, all failing ones, or all joins.
+ * all slow subscribers, all failing ones, or all joins. acquire serves the shares in this order, and jobs that wait for
+ * room in them are listed in this order. Scripts get the names as the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

@@ -9,6 +9,7 @@ import {
 import type { Contract } from './contract.ts';
 import { luaArguments, luaReply } from './contract_lua.ts';
 import { contracts } from './contracts.ts';
+import { SHARES } from './job.ts';
 import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
@@ -19,16 +20,19 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
  */
 const CALLS = 'store/calls';
 
-/** A module without a file: it is made here from subscription_defaults.ts. */
-const DEFAULTS = {
-  name: 'store/defaults',
-  text: [
-    'return {',
-    `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
-    `perfect_health = ${PERFECT_HEALTH},`,
-    '}\n',
-  ].join('\n'),
-};
+/** Modules without a file. They are made here from subscription_defaults.ts and job.ts. */
+const MADE = [
+  {
+    name: 'store/defaults',
+    text: [
+      'return {',
+      `timeout_ms = ${DEFAULT_TIMEOUT_MS}, max_events = ${DEFAULT_MAX_EVENTS}, max_bytes = ${DEFAULT_MAX_BYTES},`,
+      `perfect_health = ${PERFECT_HEALTH},`,
+      '}\n',
+    ].join('\n'),
+  },
+  { name: 'store/shares', text: `return { ${SHARES.map((share) => `'${share}'`).join(', ')} }\n` },
+];
 
 /** The first line of a script, with its flags. A module has no such line. */
 const SCRIPT_LINE = /^#!lua(?: flags=(\S+))?\n/;
@@ -88,7 +92,7 @@ interface FileText {
 function modulesIn(files: readonly FileText[]): Map<string, Module> {
   const named = files.map(({ path, text }) => ({ name: path.slice(0, -'.lua'.length), text }));
   return new Map(
-    [...named, DEFAULTS].map(({ name, text }) => [
+    [...named, ...MADE].map(({ name, text }) => [
       name,
       { name, path: `lua/${name}.lua`, text, includes: includesOf(text) },
     ]),
