@@ -14,8 +14,6 @@ const NAME = /^[a-z0-9_]{1,50}$/;
 const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
 const MIN_PERIOD_MS = 1000;
 const YEAR_MS = 31_536_000_000;
-/** The fields of an event that a client sets in a trigger. The bus sets the other fields. */
-const EVENT_FIELDS = new Set(['type', 'url', 'data']);
 const SCHEDULE_RULE =
   'must be {"cron": "0 9 * * MON-FRI", "timezone": "Europe/London"}, {"every": 60000} or {"at": 1795000000000}';
 
@@ -28,6 +26,8 @@ const EVENT_SHAPE = {
   },
   required: ['type', 'url'],
 } as const;
+/** The fields of an event that a client sets in a trigger. The bus sets the other fields. */
+const EVENT_FIELDS: ReadonlySet<string> = new Set(Object.keys(EVENT_SHAPE.properties));
 
 const whole = (min: number, max: number) => {
   const rule = `must be a whole number from ${min} to ${max}`;

@@ -7,7 +7,8 @@ import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, ti
 /** Maximum characters of the name of an unknown field that an error message repeats. */
 const MAX_NAME_SHOWN = 100;
 export const MAX_DATA_DEPTH = 64;
-const FIELDS = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
+/** The fields of an event that a publisher may send. */
+export const FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
 /** Maximum time from now until an event is due: a year. */
 export const MAX_DELAY_MS = 31_536_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
