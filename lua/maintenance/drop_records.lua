@@ -69,8 +69,8 @@ local function count_events(records, items, first, counts)
 end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + CHUNK items of the list. Returns the counts
--- and the length of the list. Returns nothing if the script call has done its maximum of work, so that another call
--- must continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
+-- and the length of the list. Returns nothing if the script call has done its maximum of work. Then another call must
+-- continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
   if bid == records.before.begun_bid then

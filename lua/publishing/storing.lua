@@ -10,7 +10,7 @@ local outboxes = include('publishing/outboxes')
 local storing = {}
 
 -- Appends as many events to an open batch as fit. Returns two values: the number of appended events, and the new length
--- of the batch's list. A length of 0 means that the list no longer exists, so that nothing was appended.
+-- of the batch's list. A length of 0 means that nothing was appended, because the list no longer exists.
 local function fill(batch, max, list, first, last)
   -- An open batch always has room for one more event, because it is closed when it is full. So its length need not be
   -- read first.

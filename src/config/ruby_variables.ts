@@ -58,7 +58,7 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   return warnings;
 }
 
-/** True if `rubyWarnings` warns of this variable, so that no warning about an unknown variable is needed. */
+/** True if `rubyWarnings` warns of this variable. Then no warning about an unknown variable is needed. */
 export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }

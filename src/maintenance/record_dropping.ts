@@ -12,8 +12,8 @@ const LOGS_SLICE = 10;
 const FREEING_MS = 5;
 
 /**
- * Deletes delivery logs, the longest first, until Redis stores no more than the target. Returns the memory that is in
- * use after that. Throws the errors of Partition (StorageUnavailable or StorageFull).
+ * Deletes delivery logs, the longest first, until Redis uses at most `target` bytes of memory. Returns the memory that
+ * is in use after that. Throws the errors of Partition (StorageUnavailable or StorageFull).
  */
 export async function dropRecords(
   partition: Partition,

@@ -45,8 +45,8 @@ export class RateLimit {
   });
 
   /**
-   * Returns a limit on the rates of publishing. Returns undefined if publishing has no rate limit, so that nothing
-   * needs to be checked.
+   * Returns a limit on the rates of publishing. Returns undefined if publishing has no rate limit. Then nothing needs
+   * to be checked.
    */
   static of(control: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
