@@ -53,8 +53,9 @@ end
 -- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field `probe`, which has its
 -- trial job (the single job by which a failing subscriber is tried again).
 --
--- Normally, a waiting job becomes instant when a delivery of the subscriber ends. A dropped job never runs, so a
--- waiting job becomes instant here for each dropped job that was not waiting itself.
+-- Normally, a waiting job becomes instant when a delivery of the subscriber ends. A dropped job that was not waiting
+-- itself (it was instant or scheduled, for example) never runs, so it never lets a waiting job go on. Therefore one
+-- waiting job becomes instant here for each of these dropped jobs. Otherwise the waiting jobs might wait for ever.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end

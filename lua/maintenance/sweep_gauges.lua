@@ -21,9 +21,9 @@ local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted at a time. Batches with the same score are in the
 -- same slice, so a slice can have more.
 local MAX_AT_ONCE = 200
--- This value stands in place of the number of batches of a slice (some 200 batches, counted together) that contains an
--- open batch. It differs from every real number, so the next script call counts the slice again. By then the open batch
--- may have more events.
+-- Batches are counted in slices of some 200. If a slice contains an open batch, this value is stored instead of the
+-- slice's number of batches. No actual number equals it, so the next script call counts the slice again. By then the
+-- open batch may have more events.
 local UNSETTLED = -1
 
 -- Describes what is counted: either the batches or the dead letters of a subscriber. `index` is the key of their sorted

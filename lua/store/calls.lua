@@ -18,7 +18,7 @@ local function announce(channel)
 end
 
 -- Runs a script and returns its result. Announcements, which wake other processes, are published at the end: each once,
--- however often the script made it. If `try` caught errors, the first of them is thrown at the end.
+-- however often the script made it. If `calls.try` caught errors, the first of them is thrown at the end.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }

@@ -53,8 +53,8 @@ local function end_elsewhere(call, topic, marks)
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. If joins count the events of the topic, or if
--- other partitions have subscribers of it, its name stays, but without a publisher. Returns two values: the number of
--- its delayed events, and the numbers of those other partitions.
+-- other partitions have subscribers of it, its name stays, but without a publisher. Returns two values: how many
+-- delayed events were deleted, and the indexes of the other partitions that have subscribers of the topic.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))

@@ -21,8 +21,8 @@ export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
   /**
-   * True once this process knows that Redis has replaced the key, because Redis may have forgotten which nonces were
-   * used. A nonce signed with such a key is reported as old, not as unknown.
+   * True once this process knows that another signing key has taken the place of this one. That happens when Redis may
+   * have forgotten which nonces were used. A nonce signed with a replaced key is reported as old, not as unknown.
    */
   replaced: boolean;
 }

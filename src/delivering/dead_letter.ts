@@ -116,7 +116,7 @@ export async function following(
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
     // All letters that died in the same millisecond as the given one are read. They are few, because a script call
-    // makes at most one dead letter.
+    // makes at most one dead letter. Only a call of `sweep_batches` can make more, but hardly more than 300.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -133,8 +133,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange, and settles the promise `this.outcome` if it is open. If the status of a refusal has arrived,
-   * the promise resolves with this refusal. Otherwise it resolves with the parameter `outcome`.
+   * Ends the exchange, and settles the promise `this.outcome` if it is not settled yet. If the status of a refusal has
+   * arrived, the promise resolves with this refusal. Otherwise it resolves with the parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

@@ -77,7 +77,7 @@ export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['
   }
 }
 
-/** Returns a text for the owner of a join that says why the join may not publish to a topic. */
+/** Says, for the owner of a join, why the join may not publish to a topic. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
   if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
   if (reason === 'replaced') return `another join publishes to ${topic} now`;

@@ -1,8 +1,9 @@
 import type { Times } from './times.ts';
 
 /**
- * A trigger always fires for a due time that is at most this late, whatever `catch_up` says. `catch_up` is for outages,
- * and a short restart of the workers is not an outage.
+ * If the stored due time of a trigger was missed by at most this long, the trigger still fires for it and for all due
+ * times since then, whatever `catch_up` says. `catch_up` is for outages, and a short restart of the workers is not an
+ * outage.
  */
 export const PROMPT_MS = 10_000;
 /**

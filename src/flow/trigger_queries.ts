@@ -36,8 +36,8 @@ export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
 export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
 
 /**
- * Finds the client whose triggers a call is about. A call of a client is about its own triggers. Root names a client by
- * its token, and viewers by its public name.
+ * Finds the client whose triggers a call is about. A call of a client is about its own triggers. Root gives the
+ * client's token, and a viewer gives the client's public name.
  */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;

@@ -100,8 +100,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = route.isFrequent ? undefined : countedAs(caller);
       if (counted !== undefined) {
-        // The work budget spreads calls over several turns of the event loop. It comes before `begin`, which may refuse
-        // the call, because even refusing sixteen calls in one turn takes 8 ms.
+        // The work budget spreads calls over several turns of the event loop. It comes before `begin`, so that it also
+        // spreads the calls that `begin` refuses. This matters because a refusal takes about 0.5 ms.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);

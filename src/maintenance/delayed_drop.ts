@@ -64,8 +64,8 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
 }
 
 /**
- * Drops the delayed events that a plan names, but stops as soon as Redis uses no more than the target. Yields what was
- * dropped.
+ * Drops the delayed events that a plan names, but stops as soon as Redis uses at most `target` bytes of memory. Yields
+ * what was dropped.
  */
 export async function* dropDelayed(
   partition: Partition,

@@ -54,9 +54,9 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // While a partition cannot be reached, the counters with the totals of removed topics and subscribers are left out.
-  // Each partition has its own part of such a total. Without one of the parts the sum would be too low, and Prometheus
-  // would conclude that the counter had begun again.
+  // Topics and subscribers that were removed leave their counts behind, summed up in each partition. While a partition
+  // cannot be reached, its sums are missing. The totals of the whole bus would then be too low, and Prometheus would
+  // conclude that these counters had begun again. So they are left out.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = [

@@ -93,7 +93,8 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
  * that, or is older than the list of deliveries.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
-  // A batch that is tried again and again is nearly always `retrying`, and `in_flight` for the rest.
+  // A batch that keeps failing is `retrying` most of the time, and `in_flight` during each attempt. So the batches in
+  // both states are looked at.
   for (const state of ['retrying', 'in_flight'] as const) {
     const query = { state, limit: 100, ...(role === 'watcher' && { subscriber }) };
     const deliveries = await bus.call('GET /deliveries', { query }).catch((error) => {

@@ -12,7 +12,10 @@ const TYPES = {
 } as const;
 type EventType = (typeof TYPES)[keyof typeof TYPES];
 
-/** Returns the event type that a word of the command line means: one of the Ruby tool, or one of the API. */
+/**
+ * Returns the event type for a word of the command line. The word may be a name that the Ruby tool uses, or the name of
+ * the type in the API.
+ */
 function typeOf(word: string): EventType {
   for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
   throw new UsageError(`EVENT is ${Object.keys(TYPES).join(', ')}, not ${word}`);

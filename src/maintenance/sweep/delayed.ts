@@ -40,8 +40,8 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
 }
 
 /**
- * Finds delayed events of a topic that have a text, but are not in the sorted set of due times, and enters them
- * there.
+ * Finds delayed events whose text is in the topic's hash `delayed:events:{topic}`, but which are missing from its
+ * sorted set of due times, `delayed:due:{topic}`. Enters them there.
  */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))
