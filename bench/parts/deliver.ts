@@ -1,7 +1,7 @@
 import { cpuSince } from '../../harness/measuring/cpu.ts';
 import type { Helper } from '../../harness/measuring/helper.ts';
 import { type Bus, FAR_MS, startBuses } from '../bus.ts';
-import { eventsBetween, fill } from '../filling.ts';
+import { eventsBetween, fill, perPostFor } from '../filling.ts';
 import { type Case, measureInTurn, type Part, type Plan } from '../part.ts';
 import type { SenderCalls } from '../processes/floor_sender.ts';
 import type { LoadCalls } from '../processes/load.ts';
@@ -138,12 +138,13 @@ async function measureBus(
   const toEach = Math.ceil(batches / audience) * max;
   const warmUp = Math.ceil(toEach / 10 / max) * max;
   const topic = topicFor(audience, max);
-  await fill(parts.load, bus, warmUp, topic);
+  const perPost = perPostFor(audience, max);
+  await fill(parts.load, bus, warmUp, topic, perPost);
   await sink.call('reach', warmUp * audience);
   await bus.drained();
   await sink.call('reset');
   await sink.call('hold');
-  await fill(parts.load, bus, toEach, topic);
+  await fill(parts.load, bus, toEach, topic, perPost);
   const pids = { worker: workerPid, redis: bus.redis.pid };
   const figures = await measureFrom(await sink.call('release'), parts, max, toEach * audience, pids);
   await bus.drained();
