@@ -42,10 +42,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The delivery of the dead worker no longer counts for its subscriber (`lane`), so the subscriber may have another
-  -- delivery. Usually the returned job becomes this delivery, so no other job need be made instant: the maximum is 0.
-  -- An `ordered` subscriber must get its oldest batch first. If the job of that batch waits, `bring_back` makes it
-  -- instant even with 0.
+  -- The dead worker's delivery has left its subscriber's lane, so another one may begin. Normally that is the job that
+  -- was given back above, so no waiting job becomes instant: the maximum is 0. But an `ordered` subscriber must get its
+  -- oldest batch first. If the job of that batch waits, `bring_back` makes it instant, whatever the maximum is.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -9,7 +9,7 @@ that has ended is searched in the delivery logs; `looked` is the number of recor
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
--- Maximum failed attempts in the reply. The bus keeps no more of a batch (attempts.lua), so the reply has all of them.
+-- Maximum failed attempts in the reply. The bus stores no more for a batch (attempts.lua), so none is left out.
 local MAX_ATTEMPTS = 20
 
 -- Searches a delivery log for the record of a batch. Returns the entry for the reply and the number of records in the

@@ -133,8 +133,9 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange, and settles the promise `this.outcome` if it is not settled yet. If the status of a refusal has
-   * arrived, the promise resolves with this refusal. Otherwise it resolves with the parameter `outcome`.
+   * Ends the exchange, and settles the promise `this.outcome` if it is not settled yet. If the subscriber has answered
+   * with a status that refuses the batch, the promise resolves with that refusal. Otherwise it resolves with the
+   * parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;

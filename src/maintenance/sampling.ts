@@ -205,8 +205,8 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
 }
 
 /**
- * Adds a value to the figure `name` of several samples. Skips a sample that is undefined, as that of a topic is for a
- * counter that has no topic.
+ * Adds a value to the figure `name` of several samples. A sample may be undefined, and is then skipped: a counter that
+ * has no topic, for example, belongs to no topic's sample.
  */
 function add<Name extends string>(
   name: Name,
