@@ -147,7 +147,7 @@ export class Quarantine {
   /**
    * Makes a dead letter of the batch that a quarantine process held when the quarantine died. `worker` is the id of the
    * worker inside the dead quarantine. Returns whether the caller may go on. The result is false if Redis did not
-   * answer: then the call must be repeated. While this process stops it is always true, so that nothing waits for Redis.
+   * answer: then the call must be repeated. While this process stops it is always true, so nothing waits for Redis.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;

@@ -77,9 +77,9 @@ export class JobSweep {
 
   /**
    * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is, because each must be in one.
-   * For a job that waits, also stores the subscriber in `#lanes`. If `strangers` is given, jobs that are in a place, but
-   * not in `known`, are added to `strangers`. Jobs that this sweep does not check are not added, nor are jobs of dropped
-   * batches, because the script `acquire` removes these later.
+   * For a job that waits, also stores the subscriber in `#lanes`. If `strangers` is given, jobs that are in a place,
+   * but not in `known`, are added to `strangers`. Jobs that this sweep does not check are not added, nor are jobs of
+   * dropped batches, because the script `acquire` removes these later.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
