@@ -2,24 +2,24 @@
 Client quota: limits how many keys (idempotency keys, or nonces) the bus remembers for a client, and so limits the
 memory that they take.
 
-A client has a bucket of `max` keys. An empty bucket becomes full within the time for which a key is remembered. So
-at most twice `max` keys of a client are remembered at a time. A bucket is stored as the time at which it will be
-full again.
+Each client has a bucket of permissions, and a new key costs one of them. A full bucket has `max` permissions. An empty
+one is full again after the time for which a key is remembered. So at most twice `max` keys of a client are remembered
+at a time. A bucket is stored as the time at which it will be full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. The client takes
--- each new idempotency key (or nonce) from this bucket. A full bucket has `max` of them. An empty one is full again
--- after `window_ms`, the time for which the bus remembers them.
+-- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. A full bucket has
+-- `max` permissions, each for one new key (an idempotency key or a nonce). An empty bucket is full again after
+-- `window_ms`, the time for which the bus remembers a key.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time (µs) in which the bucket of a client gains one idempotency key (or nonce).
+  -- Time (µs) in which a client gets one permission back.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- Returns true if a client may not use a new idempotency key (or nonce) now, because its bucket is empty: it has used
--- too many new ones recently.
+-- Returns true if a client may not use a new key (an idempotency key or a nonce) now, because no permission is left in
+-- its bucket.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
@@ -30,8 +30,8 @@ function client_quota.is_empty(quota, client)
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Takes a key (an idempotency key or a nonce) from the client's bucket, because the client uses a new one. The caller
--- must have called `is_empty` for the client before.
+-- Takes one permission from the client's bucket, for a new key (an idempotency key or a nonce). The caller must have
+-- called `is_empty` for the client before.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end

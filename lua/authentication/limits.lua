@@ -29,9 +29,10 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that use a topic that the client may no longer use: as a source, if the client may no
--- longer subscribe to it, or for their own events, if it may no longer publish to it. `patterns_of` has the client's
--- topic patterns for `publish` and for `subscribe`. Returns the tokens of the ended joins.
+-- Ends those joins of a client that its limits do not permit. A join counts the events of its source topics, and
+-- publishes its own events to other topics. It ends if the client may no longer subscribe to one of the source topics,
+-- or may no longer publish to one of the other topics. `patterns_of` has the client's topic patterns for `publish` and
+-- for `subscribe`. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

@@ -18,15 +18,17 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, so it has at most 8 KiB.
 -- It takes up to 20 KB of Redis, because Redis reserves more room for a text that grows.
 local MAX_COUNT = 65535
--- The bit set of a nonce's uses grows by this number of bits at a time. A use is refused if one such step would not
--- make room for its count (`nc`). One step is enough for uses that arrive out of order: if a client sends one nonce on
--- many connections, a use overtakes at most one other use on each of them.
+-- The bit set of a nonce's uses has one bit for each count (`nc`), and grows by this number of bits at a time. A use is
+-- refused if its count lies beyond the next step: while the set has 512 bits, counts up to 1023 are accepted. That is
+-- enough for uses that arrive out of order. A use overtakes only requests that are still under way or lost, so a client
+-- would need some 500 of those to be refused for this.
 local STEP = 512
 
--- Makes the bit set of a nonce's uses one step larger. Each step uses up a part of the client's quota
--- (client_quota.lua). Returns nothing if this worked. Otherwise the use is refused, and the function returns why:
--- 'too_many_nonces' if the quota is used up, or 'old' if the nonce was issued before the client was last refused for
--- that.
+-- Makes the bit set of a nonce's uses one step larger, and takes the step out of the client's quota (client_quota.lua).
+-- Returns nothing if this worked. Otherwise the use is refused, and the function returns why:
+--   too_many_nonces  the quota is used up
+--   old              the nonce was issued before the client was last refused with `too_many_nonces`. A request that was
+--                    refused then may have been recorded, and must not be accepted later, when there is quota again
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))

@@ -8,9 +8,10 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes its job, and makes its batch a dead letter. If the subscriber has left, the batch
--- is deleted instead. The subscriber may then have another delivery in flight, so one of its waiting jobs becomes
--- instant. The caller has already taken the job of the delivery from the worker.
+-- Ends a delivery for good: deletes its job, and makes its batch a dead letter (a batch that is kept, but not tried any
+-- more). If the subscriber has left, the batch is deleted instead. The end of the delivery makes room for another one,
+-- so `bring_back` makes a waiting job of the subscriber instant (ready for a worker). The caller has already taken the
+-- job of the delivery from the worker.
 --
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if the history has it already), and the
 -- cost to the subscriber: `damage` (health points) and `throttle_ms`, the time without deliveries.

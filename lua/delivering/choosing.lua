@@ -18,13 +18,13 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. The call pops that many instant jobs at a time (`popped`), and `put_back` returns the jobs that were not
--- tried to the queue. `kind` is the kind of the workers: 'regular', 'spare' or 'quarantine' (acquire.lua).
+-- need a job, and `kind` is their kind: 'regular', 'spare' or 'quarantine' (acquire.lua). The call pops `workers`
+-- instant jobs (jobs that are ready for a worker) at a time into `popped`. `put_back` returns those that were not
+-- tried.
 --
--- A share is the part of the workers that all slow subscribers, all failing ones, or all joins may hold. `sharing` has,
--- for each share, how many of the jobs that wait for room in it the call may still take. At first this is the number of
--- jobs that wait when the call begins. Each job that the call takes reduces it, so the call never takes a job that
--- began to wait during the call.
+-- Other jobs wait for room in a share, the part of the workers that all slow subscribers, all failing ones, or all
+-- joins may hold. `sharing` has, for each share, how many of these jobs the call may still take. At first that is the
+-- number of jobs that wait for the share now. So the call never takes a job that it has itself made wait for the share.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -36,8 +36,10 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Adopts a batch that a Ruby process has stored since the bus took over the Redis of a Ruby Routemaster. Returns the
--- first items of the adopted batch.
+-- Adopts the batch `bid` if it is a stray: a batch that a process of the Ruby Routemaster stored after this bus had
+-- taken over its Redis. Such a batch has a Redis key that this bus does not read. Adopting renames the key, and enters
+-- the batch in the indexes of this bus. Returns the first items of the batch's list, or nothing if there is no such
+-- stray.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())

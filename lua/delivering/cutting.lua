@@ -23,15 +23,17 @@ local CHUNK = 100
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
--- first items: start[3] is the number of attempts. A batch that was attempted before has no limit on its events.
+-- first items: start[3] is the number of attempts. If the batch was attempted before, the number of events is not
+-- limited, so that the next attempt normally has the same events.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch until it has too many events or bytes for one delivery. Returns two values: the items that
--- were read, and true if these are known to be too many. If the second value is false, the caller must still check the
--- bytes, because the bytes of the last items are not counted here.
+-- Reads the list of a batch to its end, or until more events or bytes are read than one delivery may have. Returns two
+-- values: the items that were read, and true if these are known to be too many. If the second value is false, the items
+-- can still have too many bytes, because the items that were read last are not measured here. The caller measures all
+-- events while it adds them to the reply.
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -83,11 +85,13 @@ end
 
 -- Returns the score, in the subscriber's index, of a new batch that takes the first events of the batch `bid`. The new
 -- batch must come before `bid`, but after batches that were split off `bid` before. So its score is that of `bid` minus
--- `events_left`, the number of events that stay in `bid`: this number shrinks with each split.
+-- `events_left`, the number of events that stay in `bid`. For example, `bid` has the score 9000 and 250 events, and
+-- each new batch takes 100 of them. First 150 events stay, so the first new batch gets the score 8850. Then 50 stay, so
+-- the second one gets 8950.
 --
--- If the next older batch has this score or a higher one, the new batch gets a score between the older batch and `bid`.
--- If no number is left between them, it gets the score of the older batch. This cannot happen to an `ordered`
--- subscriber: only its oldest batch is delivered, so there is no older one.
+-- Scores are whole numbers. If the next older batch has this score or a higher one, the new batch gets the next number
+-- above the score of the older batch. If that is the score of `bid`, the new batch gets the same score as the older
+-- batch. This cannot happen to an `ordered` subscriber: only its oldest batch is delivered, so there is no older one.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]

@@ -64,7 +64,8 @@ function drop_notices.give(call, token, bid)
   return redis.call('HGETALL', carried)
 end
 
--- Returns the drop notice (field, value, …) if this batch already carries one, and nothing otherwise.
+-- Returns the drop notice (field, value, …) that is sent with each attempt at this batch. Returns nothing if the batch
+-- carries no notice. The field `teller` of a notice has the UID of the batch that carries it.
 function drop_notices.carried_by(call, token, bid)
   local carried = call.keys.drop_notice_carried(token)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end

@@ -108,10 +108,10 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Moves waiting jobs of a subscriber to the instant jobs, because deliveries of the subscriber have ended (`ended` is
--- their number). Two jobs become instant for each of these deliveries, so that the number in flight can double in each
--- round, but never more than the lane has room for. If the subscriber's trial has ended (`recovered`), enough jobs
--- become instant to fill the lane.
+-- Makes waiting jobs of a subscriber instant (ready for a worker), because `ended` of its deliveries have ended. Each
+-- ended delivery brings back two jobs, so the number in flight can grow from 4 to 8, then to 16, up to the subscriber's
+-- limit (lanes.width). Even if that limit is reached, one job becomes instant. If the subscriber was on trial until now
+-- (`recovered`), it could have only one delivery in flight. Then enough jobs become instant to reach the limit at once.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
@@ -121,7 +121,8 @@ local function go_on(call, lane, ended, recovered, args)
 end
 
 -- Writes the collected changes for all finished jobs to Redis: ends the leases, deletes the jobs and batches, and
--- updates each subscriber and lane. An error at one subscriber does not stop the others.
+-- updates each subscriber and its lane (the deliveries of the subscriber that are in flight). An error at one
+-- subscriber does not stop the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))

@@ -25,13 +25,13 @@ local MAX_BYTES = 1000000
 --   choice       the working state of choosing.lua
 --   reader       the working state of lane_entry.lua
 --   list         the grants
---   pieces       the items of acquire's reply. The first item describes the grants, and acquire fills it in at the end.
---                Then each grant has one item for its packed job and some with the texts of its events.
+--   pieces       the items of acquire's reply. The first one describes the grants, and acquire writes it at the end.
+--                Then follow, for each grant, its packed job and, if it delivers a batch, the events of the batch
 --   events       the number of events in the reply
 --   bytes        the size of the events in the reply
---   unleased     the grants that `settle` gives a new lease
+--   unleased     the grants without a lease (a worker's numbered right to its job). `settle` gives all of them a lease
 --   holders      the workers that got a new job
---   lane_of      for each worker that entered a lane: the subscriber whose lane it is
+--   lane_of      for each worker that begins a delivery: the token of the subscriber
 --   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets
 --                the same job once more
 --   open_of      for each subscriber that was looked up: the UID of its open batch, or false if it has none
@@ -47,7 +47,7 @@ local function is_full(given)
 end
 
 -- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
--- number of reply items that have these events.
+-- `piece_count`, the number of reply items that have these events. One item can have several events (pieces.lua).
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
@@ -142,8 +142,9 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the leases that the script call gives, the workers that got a job, and the lanes that they entered. Returns a
--- flat list of the subscribers of the granted batches: each token, then the list of its fields.
+-- Stores the leases that the script call gives, the workers that got a job, and their lanes (to which subscriber each
+-- worker delivers). Returns a flat list of the subscribers of the granted batches: each token, then the list of its
+-- fields.
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

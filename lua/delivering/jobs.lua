@@ -24,14 +24,14 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Makes jobs instant. They come after all other instant jobs: jobs are pushed at the left end of the list and popped
--- at the right.
+-- Makes jobs instant, that is, ready for a worker. They come after all other instant jobs: jobs are pushed at the left
+-- end of the list and popped at the right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant again, because its worker gives it back. The job goes before all other instant jobs.
+-- Makes a job that a worker has held instant (ready for a worker) again. The job goes before all other instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

@@ -68,18 +68,20 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- As long as this job was the trial job, all other jobs of the subscriber had to wait, even the job of its oldest
-  -- batch. Now the subscriber has no trial job, so `bring_back` makes the job of its oldest batch instant.
+  -- While a subscriber has a trial job (the single job by which it is tried again), all its other jobs wait. Here even
+  -- the job of the oldest batch had to wait, although this subscriber must get that batch first. The trial job is
+  -- removed now, so `bring_back` makes the job of the oldest batch instant (ready for a worker).
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- Enters a worker into a share, which is the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. Returns true if the share has room. If it has no room, returns false and makes the job wait.
+-- Counts a worker in a share, which is the part of the workers that all slow subscribers, all failing ones, or all
+-- joins may hold. Returns true if the share has room; it always has room for a quarantine (a process with one worker).
+-- If it has no room, returns false and makes the job wait.
 --
 -- If the subscriber has deliveries in flight, the job waits in its lane: the end of such a delivery brings the job
--- back. Otherwise the job waits for room in the share, and becomes the trial job, so that the subscriber's other jobs
--- wait until it begins.
+-- back. Otherwise the job waits in the list of the share, and becomes the subscriber's trial job. A trial job makes all
+-- other jobs of its subscriber wait, so each subscriber has at most one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -93,9 +95,12 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if the lane of a subscriber that is not on trial has room for another delivery. There is always room for
--- a quarantine, a process with one worker that delivers only suspects (batches that may have killed workers). Otherwise
--- a suspect would wait in the lane, and a quarantine would have to take it a second time.
+-- Returns true if a subscriber with deliveries in flight may have another one, that is, if its lane has room. The
+-- caller has checked that the subscriber is not on trial: it does not fail, and has accepted a batch before.
+--
+-- There is always room for a quarantine, a process with one worker that delivers only suspects (batches that may have
+-- killed workers). If a suspect waited in the lane, it would come back as a job for any worker, and a regular worker
+-- would have to pass it to the quarantine once more.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end

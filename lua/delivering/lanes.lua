@@ -17,7 +17,9 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 ]]
 local lanes = {}
 
--- The names of the shares, in the order in which acquire serves them. They stand in src/store/job.ts.
+-- The names of the shares, in the order in which acquire serves them. A share is the part of the workers that all slow
+-- subscribers, all failing ones, or all joins may hold. The loader of the scripts makes the module `store/shares` from
+-- SHARES in src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
@@ -32,11 +34,12 @@ local function of_all(key)
 end
 
 -- Returns the number of lanes (subscribers) that hold exactly one worker of the slow share, which is the part of the
--- workers that all slow subscribers may hold together. The number is counted once in a script call and kept in
--- `call.single_workers`. After that, lane_entry adds 1 for each lane that enters the share.
+-- workers that all slow subscribers may hold together. `share_room` keeps some room for such lanes. The number is
+-- counted once in a script call and kept in `call.single_workers`. After that, lane_entry adds 1 for each lane that
+-- enters the share with its only delivery.
 --
--- `lanes_held` has the lane of each worker, but a worker that enters a lane in this script call is stored there only at
--- the end of the call. Such a worker of the share is therefore counted here as a lane of its own.
+-- A worker that begins a delivery in this script call is in the share at once, but in `lanes_held` only at the end of
+-- the call. Until then its lane is unknown here, and it counts as one more lane.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -55,12 +58,13 @@ local function single_workers(call)
 end
 
 -- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers that all slow
--- subscribers, all failing ones, or all joins may hold.
+-- subscribers, all failing ones, or all joins may hold. `holds_some` is true if the subscriber of the next delivery has
+-- deliveries in flight already.
 --
--- A quarter of the slow share (`kept`) is only for lanes (subscribers) without deliveries in flight. A lane that has
--- some (`holds_some`) therefore finds less room. Late deliveries enter the slow share even if it is full, so they can
--- use up this quarter. Even then a lane without deliveries in flight may enter, unless `kept` or more lanes already
--- hold exactly one worker of the share.
+-- A quarter of the slow share (`kept`) is only for subscribers without deliveries in flight. So a subscriber that has
+-- some finds less room. Late deliveries (those in flight for longer than a second) enter the slow share even if it is
+-- full, so they can use up this quarter. A subscriber without deliveries may then exceed the limit of the share, as
+-- long as fewer than `kept` subscribers have exactly one delivery in the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -79,18 +83,19 @@ end
 -- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial (a failing
 -- subscriber on trial may have one). `own_limit` is the number that the subscriber has set, or false. `args` are
 -- arguments of the script: `lane_limit` applies if the subscriber has set none, and `lane_limit_max` is the highest
--- number that a subscriber may set.
+-- number that a subscriber may set. A quarter of the living workers is the limit in any case, but at least 1.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries that a lane may have in flight if a spare worker begins the last of them. It
--- is a quarter of the workers that no other lane holds, but at least 1. Spare workers deliver only while all other
--- workers of their thread hang.
+-- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them now, this one
+-- included. Spare workers deliver only while all other workers of their thread hang. The number is a quarter of the
+-- workers that no other subscriber holds, but at least 1. So each subscriber leaves three quarters of the workers that
+-- it finds free, and many can hang at once before no worker is left.
 --
--- `in_flight` is the number of deliveries that the lane has in flight now. `entered` is the number of deliveries, in
--- all lanes, that this script call has begun but not yet stored in `lanes_held`.
+-- `in_flight` is the number of deliveries that the subscriber has in flight now. `entered` is the number of deliveries,
+-- of all subscribers, that this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -180,7 +185,8 @@ function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end
 
--- Enters workers into lanes. `token_of` maps each worker to its lane, which is the subscriber's token.
+-- Stores which workers deliver to which subscribers. `token_of` has the subscriber's token for each worker. The workers
+-- of one subscriber are its lane.
 function lanes.join(call, token_of)
   local held, joined = {}, {}
   for worker, token in pairs(token_of) do

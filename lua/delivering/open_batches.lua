@@ -22,8 +22,9 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Maximum bytes of a small event. Bytes of small events need not be counted: with the default settings, a batch full
--- of them takes an eighth of the bytes that a delivery may have.
+-- Maximum bytes of a small event. Batches are limited to `max_bytes`, but small events are not counted for subscribers
+-- with the default limits (`counts_bytes`). A full batch of 100 small events then has at most 131 KB, an eighth of the
+-- default `max_bytes`. For subscribers with limits of their own, all bytes are counted.
 local SMALL_EVENT_BYTES = 1310
 
 -- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no
@@ -79,8 +80,9 @@ function open_batches.take_room(call, tokens, bids, bytes)
   return rooms
 end
 
--- Returns the entry that the hash `batches:open` has for an open batch: the UID, followed by `max_events` unless both
--- limits are the defaults. `max_bytes` is the subscriber's own setting, or false.
+-- Returns the entry that the hash `batches:open` has for an open batch: the UID, followed by `max_events` unless the
+-- subscriber has the default limits. `max_bytes` is the subscriber's own setting, or false. It is not in the entry, but
+-- if it is set, the entry is longer than a UID. By this length `counts_bytes` knows that bytes must be counted.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
@@ -148,8 +150,9 @@ function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch, and makes its job instant, so that a worker delivers the batch at once. If the deadline of the
--- batch has passed, its job is no longer scheduled, and does not change.
+-- Closes a full batch. Its job is normally scheduled for the deadline of the batch. It becomes instant (ready for a
+-- worker) here, so that the batch is delivered at once. If the deadline has passed, the job is instant already, or
+-- waits until its subscriber may get another delivery. Such a job does not change.
 function open_batches.close_full(call, token, bid)
   open_batches.close(call, token, bid)
   open_batches.note_closed(call, bid)

@@ -31,12 +31,13 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all and gain it
--- `heal` health points, and the last delivery took `took_ms`. If it took longer than `slow_ms`, the subscriber counts
--- as slow. Otherwise it no longer counts as slow, unless another of its deliveries is late.
+-- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all, and raise its
+-- health points (a score from 0 to 100) by `heal`. The last delivery took `took_ms`. If it took longer than `slow_ms`,
+-- the subscriber counts as slow. Otherwise it no longer counts as slow, unless another of its deliveries has been in
+-- flight for longer than `slow_ms`.
 --
--- Returns two values: whether the subscriber still exists, and a true value if the accepted batches ended its trial, so
--- that it may have more than one delivery in flight from now on.
+-- Returns two values: whether the subscriber still exists, and a true value if the accepted batches ended its trial. A
+-- subscriber that fails, or has never accepted a batch, is on trial: it may have only one delivery in flight.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -54,13 +55,13 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Ends the trial of a subscriber, so that all its jobs can run. A trial job that is scheduled for later becomes
--- instant.
+-- Removes the trial job of a subscriber: the single job by which a failing subscriber is tried again, while its other
+-- jobs wait. The job itself stays. If it is scheduled for later, it becomes instant (ready for a worker) now.
 --
--- A trial job may instead wait for room in a share (the part of the workers that all slow subscribers, all failing
--- ones, or all joins may hold). Such a job stays there until the share has room. The function meets one only if the
--- subscriber subscribes again or is resumed. It meets none after an accepted delivery, because the subscriber has no
--- delivery in flight while such a job waits.
+-- A trial job that waits for room in a share goes on waiting there. (A share is the part of the workers that all slow
+-- subscribers, all failing ones, or all joins may hold.) Such a trial job is possible only if the subscriber has no
+-- delivery in flight. So it can occur when a subscriber subscribes again or is resumed, but not after an accepted
+-- delivery.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1
