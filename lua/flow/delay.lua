@@ -91,8 +91,9 @@ end
 -- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
 -- for the refusal, with the index of the event if one event is the reason.
 --
--- If there is no room for the events, only the one that is due last is looked up among the delayed events. This is a
--- cheap way to recognize a repeated publication: as long as any of its events waits, the last one does.
+-- If there is no room, only the event that is due last is looked up among the delayed events. This is a cheap way to
+-- notice that the publication is stored already and was sent once more: the event that is due last is published last,
+-- so it waits as long as any of the others. The refusal is then `already_delayed`.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

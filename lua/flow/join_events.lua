@@ -41,8 +41,10 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open keys of a join while it has more than `max_keys`, or while its open keys take too many bytes.
--- All joins of a client together may take `max_bytes`, and each join an equal part of them.
+-- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes. A
+-- join key is what events have in common, such as an order number. It is open while some of the events that the join
+-- needs for it are missing. A join key that is closed here counts as expired. All joins of a client together may take
+-- `max_bytes`, and each join an equal part of them.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))

@@ -21,9 +21,10 @@ local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
 -- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if the join may publish
--- there. The reason is 'replaced' if the topic no longer takes events from this join. A deleted topic is not refused,
--- because the join's client becomes its publisher again, unless that would exceed a limit. A topic that lives in
--- another partition is not checked here: the other partition checks it when it gets the events.
+-- there. The reason is 'replaced' if the topic no longer takes events from this join. If the topic has no publisher
+-- because it was deleted, the client of the join becomes its publisher again. The topic is then refused only if it
+-- would exceed a limit on topics. `home` is the number of another partition if the topic lives there. That partition
+-- checks the topic when it gets the events.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end
@@ -31,8 +32,9 @@ local function refusal(call, taken, args, topic, home)
 end
 
 -- Creates the table for a topic to which the join publishes. `texts` collects the events for the topic. `copies` is
--- what one event adds to the copies of the script call: 1, and 1 more for each subscriber of the topic. `refusal` is
--- set if the join may not publish there.
+-- what one event counts towards MAX_COPIES: 1 for each subscriber of the topic, and 1 more, so that an event without
+-- subscribers counts too. `home` is the number of another partition if the topic lives there. `refusal` is set if the
+-- join may not publish to the topic.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -126,9 +128,10 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- Both topics of the join were checked when the script call began, but each as if it were the only one. So a topic
-  -- can be refused here only if both were deleted, and if the limits of the client or of the bus leave room for only
-  -- one more topic. The join's other topic has then taken this room.
+  -- A join can publish to two topics: one for complete join keys, and one for expired ones. Both were checked when the
+  -- script call began, each without regard to the other. If both have no publisher, because they were deleted, the
+  -- client becomes the publisher of both. If the limits on topics leave room for only one of them, the second one is
+  -- refused here.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

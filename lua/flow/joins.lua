@@ -26,8 +26,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Removes the topics to which a join publishes from `joins:into`, which has the join of each such topic. A topic that
--- now belongs to another join stays.
+-- Removes the entries of a join from the hash `joins:into`. An entry is a topic to which a join publishes, with the
+-- token of the join. If such a topic now belongs to another join, its entry stays.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do

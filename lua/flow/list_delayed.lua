@@ -13,8 +13,8 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local CHUNK = 20
 
--- Returns the rank of the entry with which the list begins. It is the first entry, in a topic's sorted set of delayed
--- events, after the event that is due at `after_ms` and has the number `after_place`. Events that are due at the same
+-- Returns the rank (position) in a topic's sorted set of delayed events at which the next page begins. The page before
+-- ended with the event that was due at `after_ms` and has the number `after_place`. Events that are due at the same
 -- time are sorted by this number.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)

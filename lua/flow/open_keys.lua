@@ -59,8 +59,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Deducts from a complete join key the events that completed it. If the join key has further events, it stays open, and
--- its time to expire counts from now. Otherwise it is closed. Returns the ids of the deducted events.
+-- Subtracts the events that have completed a join key from the counts of its record. If the record has further events,
+-- they count for the next completion: the join key stays open, and its time to expire counts from now. Otherwise the
+-- join key is closed. Returns the ids of the subtracted events.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then
@@ -71,8 +72,9 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open join keys: adds those that were opened in this script call, changes the times of those
--- that stayed open after they were complete, and removes those that were closed.
+-- Updates the sorted set of open join keys: adds those that were opened in this script call, and removes those that
+-- were closed. A join key that was completed, but has further events, stays open: its time in the set becomes that of
+-- its completion.
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -51,11 +51,12 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- When a script call first takes events of a topic, counts the work (µs of Redis, estimated) that the topic and its
--- subscribers cause, and returns true. Returns false if the script call would exceed its maximum of work.
+-- Must be called before events of a topic are taken. The first time, adds to the work of the script call (an estimate
+-- in µs of Redis) what the topic and its subscribers cost without any event. Returns false, and adds nothing, if the
+-- call would then exceed its maximum of work. Otherwise returns true.
 --
--- The first topic of a call is always accepted, even if it has very many subscribers. The maximum is then raised to
--- twice the work of that topic if necessary, so that the call publishes more than one event.
+-- The first topic of a call is always accepted, even if it has very many subscribers. If necessary, the maximum is
+-- raised to twice the work that is added here, so that half of the maximum is left for events.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -92,9 +93,11 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client whose next event is due first, and the time (ms) until which its events come before those of all
--- other clients. Skips clients that have used their part of the work. If all clients have used their parts, each gets
--- another part. Returns nothing if no event is due.
+-- Returns the client whose next event is due first, and a time (ms). Events of that client's topic `first` that are due
+-- by this time come before all other events, so `take` takes them together. Returns nothing if no event is due.
+--
+-- A script call has a maximum of work (µs of Redis), and each client may use an equal part of it. A client that has
+-- used its part is skipped. If all clients have used their parts, each may use another part.
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

@@ -59,7 +59,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- The topics that the join published to before this change are ignored, because the new topics replace them.
+      -- If `join` is the join itself, `topic` is an outlet (a topic to which a join publishes) from before this change.
+      -- The new outlets replace it, so the search does not go on from this topic.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -73,8 +74,9 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- A join of another client does not matter. The topic was deleted after the other join had claimed it, so the other
-    -- join can no longer publish to the topic.
+    -- A join of another client does not matter here. If the topic still belongs to that client, the caller or
+    -- `judge_all` below refuses it. Otherwise the topic was deleted since, and the other join can no longer publish to
+    -- it.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)
