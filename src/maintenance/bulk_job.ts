@@ -55,9 +55,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // The progress of the bulk is read again for one of two reasons. Either all dead letters of one subscriber are
-        // done, and the next subscriber's turn has come; or another worker or the owner has changed the stored bulk
-        // meanwhile.
+        // In the state `next`, another subscriber's dead letters follow. In the state `lost`, the call has changed
+        // nothing, because another worker has made this step, or the bulk was cancelled or replaced by a new one. In
+        // both states, the stored progress is read again.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -80,8 +80,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns a bulk as it is stored in this partition. `queue` is the position, in the list `queues` of the bulk, of the
- * subscriber whose dead letters come next. Returns undefined if the bulk is neither counting nor running.
+ * Returns what this partition stores of a bulk (a retry or purge of many dead letters). The list `queues` has the
+ * subscribers of the bulk, and `queue` is the index of the one whose dead letters come next. Returns undefined if the
+ * bulk is neither counting nor running, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

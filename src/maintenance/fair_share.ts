@@ -54,8 +54,8 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 }
 
 /**
- * Returns a single cut (a request to drop data) for the oldest batches of all subscribers. It drops as many batches as
- * free `freeBytes` by estimate.
+ * Returns a single cut: a request to drop the oldest dead letters and batches of all subscribers. By estimate, dropping
+ * them frees `freeBytes`.
  */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));

@@ -25,10 +25,13 @@ const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
  * jobs start immediately.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
-/** Number of workers of `aux`. There are two, because the sweep of a big bus occupies one of them for minutes. */
+/**
+ * Number of workers that run the jobs of the queue `aux` (all jobs that deliver no batch). There are two, because the
+ * sweep, a check of all data, can occupy one of them for minutes.
+ */
 const WORKERS = 2;
 /**
- * Number of workers of `aux` in each partition if the bus has several partitions. Under load, the job `outbox`, which
+ * Number of these workers in each partition if the bus has several partitions. Under load, the job `outbox`, which
  * moves work to other partitions, occupies one worker, and another worker may wait for a partition that does not
  * answer. The third worker runs the other jobs meanwhile.
  */

@@ -20,8 +20,8 @@ interface RehearsalParts {
 }
 
 /**
- * The findings of a rehearsal, which is a dry run of the takeover of a Ruby Routemaster's Redis. Subscribers and
- * clients are shown by their names, not by their tokens.
+ * The findings of a rehearsal: a dry run of the takeover, by which this bus continues with the data of a Ruby
+ * Routemaster. Subscribers and clients are shown by their names, not by their tokens.
  */
 export interface Rehearsal extends FoundBatches {
   /** Why this bus cannot use this Redis. Undefined if it can. */
@@ -38,8 +38,9 @@ export interface Rehearsal extends FoundBatches {
 }
 
 /**
- * Reads what the takeover of this Redis would find. Sends only commands that change nothing. Throws the errors of
- * Partition (StorageUnavailable or StorageFull).
+ * Reads what the takeover would find in this Redis. By a takeover, this bus continues with the data of a Ruby
+ * Routemaster. Sends only commands that change nothing. Throws the errors of Partition (StorageUnavailable or
+ * StorageFull).
  */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;

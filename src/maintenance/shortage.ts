@@ -87,13 +87,16 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size to which autodrop should reduce the stored data: usually the low mark. If data that cannot be
- * dropped exceeds the low mark, the size is halfway between the size of that data and the high mark. If it exceeds the
- * high mark, autodrop cannot help, and the result is undefined.
+ * Returns the size to which autodrop should reduce the stored data. Autodrop starts when the size exceeds the high mark
+ * (a size below the memory limit `max`), and usually stops at the low mark (a smaller size). But some data cannot be
+ * dropped. The result depends on how much that is:
  *
- * There is one exception. Entries in outboxes cannot be dropped, but become batches as soon as they are moved, and
- * moving them needs free memory. So if the data that cannot be dropped exceeds the high mark only because of outboxes
- * between partitions of this Redis, the size is halfway between the high mark and the memory limit.
+ * - up to the low mark: the low mark;
+ * - up to the high mark: halfway between the size of that data and the high mark;
+ * - above the high mark: undefined, because autodrop cannot help;
+ * - above the high mark, but only because of outboxes (work that partitions have for each other): halfway between the
+ *   high mark and `max`. This makes room to move the entries of the outboxes. Then they become batches, which can be
+ *   dropped.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

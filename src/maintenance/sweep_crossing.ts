@@ -26,8 +26,9 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks of the topics that are stored in this partition, their home. A mark names another partition that
- * has subscribers of the topic. To check a mark, the subscribers in the partition that it names are counted.
+ * Corrects the marks of topics that live in this partition. For example, a mark says that partition 3 has subscribers
+ * of the topic, so that publishing passes events on to partition 3. To check the mark, the subscribers in partition 3
+ * are counted. If there are none, the mark is removed.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -48,8 +49,8 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
 }
 
 /**
- * Sets missing marks of topics that have subscribers in this partition, but are stored in another partition, their
- * home. A mark is stored in the home of a topic, and names another partition that has subscribers of the topic.
+ * Sets missing marks that name this partition. Such a mark is stored in another partition, where a topic lives. It says
+ * that this partition has subscribers of the topic, so that publishing passes events on to this partition.
  */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);

@@ -37,9 +37,12 @@ export interface Seen {
   jobless: Set<string>;
 }
 
-/** Names, in the table LAYOUT, of the keys that belong to one batch each. */
+/** The Redis keys that belong to one batch each, by their names in LAYOUT (the table of all Redis keys). */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
-/** Names, in the table LAYOUT, of the indexes of a subscriber's batches or dead letters, with their types. */
+/**
+ * The Redis keys that list a subscriber's batches or dead letters, by their names in LAYOUT (the table of all Redis
+ * keys), with the type of each.
+ */
 const INDEXES = {
   batches_queued: 'zset',
   batches_retrying: 'zset',

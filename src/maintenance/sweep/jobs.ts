@@ -76,10 +76,12 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is, because each must be in one.
-   * For a job that waits, also stores the subscriber in `#lanes`. If `strangers` is given, jobs that are in a place,
-   * but not in `known`, are added to `strangers`. Jobs that this sweep does not check are not added, nor are jobs of
-   * dropped batches, because the script `acquire` removes these later.
+   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. A correct job is in one
+   * place. For a job that waits, also stores the subscriber in `#lanes`.
+   *
+   * If `strangers` is given, jobs that are in a place, but not in `known`, are added to it. Two kinds of jobs are left
+   * out. If a queue has very many jobs, a sweep checks only a part of them, so the others are left out. Jobs of dropped
+   * batches are left out too, because the script `acquire` removes them later.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {

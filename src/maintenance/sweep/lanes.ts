@@ -30,8 +30,10 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Finds subscribers whose waiting jobs would never become instant. For each of these subscribers, one waiting job
- * becomes an instant job.
+ * Restarts the deliveries to subscribers whose jobs all wait. A job waits while its subscriber has enough deliveries in
+ * flight. It becomes instant (ready for a worker) when another job of the subscriber ends. If all jobs wait, none ever
+ * ends. So the script makes one of them instant, unless the subscriber is paused. It does the same if the jobs wait for
+ * a trial job (the only job that is tried while a subscriber fails) that no longer exists.
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });

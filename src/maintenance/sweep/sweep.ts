@@ -27,8 +27,8 @@ interface SweepOptions {
    */
   maxJobs?: number;
   /**
-   * Number of living workers of the Ruby Routemaster. If there are any, repaired jobs are stored where only workers of
-   * this bus take them.
+   * Number of living workers of the Ruby Routemaster. If there are any, the repair stores delivery jobs where only
+   * workers of this bus take them. A Ruby worker would not find the batch of such a job, and would delete the job.
    */
   rubyWorkers?: number;
 }
@@ -49,8 +49,9 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // While a Ruby process lives, the gauges (stored numbers of batches and of events) are left to the next sweep. A Ruby
-  // process counts an event in them before the batch of the event is converted, so they would seem wrong.
+  // The gauges (stored numbers of batches and of events) are not checked if a Ruby Routemaster still uses this Redis. A
+  // Ruby process adds an event to the gauges when it stores the event in a batch of its own kind. Only later does this
+  // bus convert the batch and see its events. Until then the gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);

@@ -17,7 +17,7 @@ const MAX_AT_ONCE = 300;
  */
 const MIN_REST_MS = 5;
 
-/** The Redis keys that exist once in a partition, and not once for each subscriber, topic, batch or the like. */
+/** The Redis keys that exist once in a partition (such as `topics`), not once for each topic, batch or the like. */
 const SINGLE_KEYS: ReadonlySet<string> = new Set(
   Object.values(LAYOUT).flatMap(({ pattern }) => (pattern.includes('{') ? [] : [pattern])),
 );
@@ -47,7 +47,10 @@ export class Walk {
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
   #restDueMs = 0;
-  /** The keys of SINGLE_KEYS that the scan of all keys has found. Undefined before that scan. */
+  /**
+   * The keys of SINGLE_KEYS (such as `topics`) that exist, as the scan of all keys has found. The others are not read.
+   * Undefined before that scan.
+   */
   #present: ReadonlySet<string> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
