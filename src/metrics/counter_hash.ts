@@ -45,8 +45,8 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
 }
 
 /**
- * Returns a string as it is, and decodes bytes to a string. Ruby packs a string of unknown encoding as bytes. Throws
- * TypeError for other values.
+ * Returns a string as it is, and decodes bytes to a string. The Ruby Routemaster, whose counters this bus continues,
+ * packed a string of unknown encoding as bytes. Throws TypeError for other values.
  */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
@@ -92,8 +92,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // A counter can have several fields, whose counts are added up: Ruby packs the same name or tag as text or as bytes,
-  // depending on its encoding.
+  // One counter can have several fields, whose counts are added up. A Ruby Routemaster may have counted in this hash
+  // before. It packed the same name or tag as MessagePack text or as bytes, depending on the encoding of the string.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   for (const [packed, value] of await readPacked(partition, 'counters')) {

@@ -163,9 +163,9 @@ export class Counters {
   }
 
   /**
-   * Makes flushes of the counts in memory, and adds them to the lists of unsent flushes. Returns the lists to which
-   * flushes were added. If a partition has not accepted its last flush yet, new counts for this partition stay in
-   * memory.
+   * Divides the counts in memory into flushes (a flush has the counts of one script call). Adds each flush to the
+   * unsent ones of its partition. Returns the partitions that got flushes. If a partition still has an unsent flush,
+   * new counts for this partition stay in memory.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];

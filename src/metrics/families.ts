@@ -1,4 +1,7 @@
-/** A metric of Prometheus, which shows all figures that have the same name. Their tags become labels. */
+/**
+ * A metric as Prometheus shows it. It has all counters or gauges of the bus that have the same name. Their tags become
+ * labels.
+ */
 export interface Family {
   name: string;
   help: string;

@@ -91,10 +91,10 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes of outbox entries wait until other partitions apply them. The item `any` has the bytes in the
- * outboxes. Each other item is named by the index of a partition. It has the bytes of the entries that were moved to a
- * separate list, because this partition did not apply them in time. If the bus has only one partition, the result is
- * empty.
+ * Returns how many bytes of outbox entries (work that partitions have for each other) wait. The item `any` has the
+ * bytes in all outboxes, whichever partitions they are for. The item `3` has the bytes that were set aside for
+ * partition 3, because partition 3 did not apply them in time. There is such an item for each partition. If the bus has
+ * only one partition, the result is empty.
  */
 function outboxesOf(
   { all }: Partitions,

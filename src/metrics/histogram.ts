@@ -21,8 +21,8 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 
 /**
  * Returns the cumulative buckets that Prometheus expects: each counts all values up to its bound. In `counted`, each
- * value is counted in one bucket only, the smallest that fits. Another release may have counted some of them with other
- * bounds. Values under a bound that `bounds` does not have are added to all buckets with larger bounds.
+ * value is counted in one bucket only, the smallest that fits. Another release may have had other bounds. For example,
+ * if it counted a value in a bucket with the bound 3, the value is added to all buckets with a bound of 3 or more.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -182,9 +182,11 @@ interface Change {
 
 /**
  * Returns how the figures of a subject (the bus, a topic or a subscriber) changed from each sample of the bus to the
- * next. A slot is the number of a step of time (see STEPS). `sampled` has the slots of the samples, and the result has
- * each change under the slot of the later sample. If the subject has no entry for a slot, its figures are taken as
- * unchanged. They may have changed, because a sample writes entries only for the busiest subjects.
+ * next. `sampled` has the slots of the samples; a slot is the number of a step of time (see STEPS). The key of each
+ * change is the slot of the later sample.
+ *
+ * If the subject has no entry for a slot, the result says that its figures have not changed. That can be wrong, because
+ * a sample writes entries only for the busiest topics and subscribers. The change then shows at the next entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

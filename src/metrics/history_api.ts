@@ -74,9 +74,10 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Resolves with the token of a subscriber, given by its token or its public name. A public name is searched among all
-   * tokens, which costs the caller additional calls of the rate limit: `calls` is their number. Throws if there is no
-   * such subscriber.
+   * Resolves with the token of a subscriber (as `name`). A viewer may give a public name instead of the token. Then the
+   * tokens of all subscribers are searched for it, which counts as additional calls in the viewer's rate limit. `calls`
+   * in the result is the number of these calls. Throws if there is no such subscriber, or if a client asks for that of
+   * another client.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

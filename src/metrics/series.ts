@@ -10,7 +10,10 @@ const REMOVED = '(removed)';
 /** The topic or the subscriber that a counter counts for. */
 type Subject = { topic: string } | { subscriber: string };
 
-/** The names of the tags by which a counter names its topic or its subscriber. */
+/**
+ * The names of the tags by which a counter names its topic or its subscriber. A subscriber's tag is called `queue`, as
+ * in the Ruby Routemaster, whose counters this bus continues.
+ */
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**

@@ -64,8 +64,8 @@ export class Mover {
   }
 
   /**
-   * Returns, for each key, the partitions that get the whole key. Undefined means that its elements go to different
-   * partitions.
+   * Returns, for each key, the partitions to which the whole key is copied. Undefined means that its elements are
+   * copied to different partitions.
    */
   async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
     const owners = readings.map(({ found: { name, parts } }) => {
@@ -90,8 +90,8 @@ export class Mover {
   }
 
   /**
-   * Returns, for each partition, which of these elements of a key it gets. `whole` has the partitions that get the
-   * whole key. It is undefined if the elements of the key go to different partitions.
+   * Returns, for each partition, which of these elements of a key are copied to it. All elements are copied to each
+   * partition in `whole`. If `whole` is undefined, the owner of an element (such as a subscriber) decides.
    */
   async #shares(
     { found }: Reading,

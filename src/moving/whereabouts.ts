@@ -7,8 +7,9 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the new partitions of the source's keys and elements by their owners. A batch goes with its subscriber, and a
- * trigger with its topic.
+ * Finds the partitions to which the data of a bus with one partition (the source) are copied. The owner of a Redis key,
+ * or of an element of the key, decides. For example, what a batch owns goes to the partition of the batch's subscriber,
+ * and what a trigger owns goes to the partition of the trigger's topic.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -20,9 +21,10 @@ export class Whereabouts {
   }
 
   /**
-   * Returns, for each of these owners, its new partitions: none if the owner is `nobody`, or a worker that holds no
-   * job. If a batch or a trigger no longer exists, what remains of the batch or trigger goes to the control partition,
-   * where a sweep removes it.
+   * Returns the new partitions of each owner. An owner is what a Redis key (or an element of it) belongs to: a
+   * subscriber, a topic, a batch, a worker or a trigger. The list is empty for `nobody`, and for a worker that holds no
+   * job. If a batch or a trigger no longer exists, what remains of it goes to the control partition, where a sweep
+   * removes it.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;

@@ -3,7 +3,8 @@ import { NAMED } from '../named_schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * The member of a JSON Schema that has the schema's name, until the schema is moved to the components of the document.
+ * A temporary member of a JSON Schema, which holds the name of the schema, such as `"x-name": "Delivery"`. It is
+ * removed when the schema is moved to `components`.
  */
 const MARK = 'x-name';
 

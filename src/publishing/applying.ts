@@ -42,9 +42,9 @@ interface Applied {
   /** The number of the last entry that the partition has applied. */
   last: number;
   /**
-   * Resolves when needless marks of topics are removed. A mark, stored in the partition where a topic lives, says that
-   * the topic has subscribers in the applying partition, so its events are passed on to that partition. If the topic
-   * has no subscriber there when such an event arrives, the mark is needless.
+   * Resolves when needless marks are removed. A mark of a topic says that another partition has subscribers of the
+   * topic, so that publishing passes events on to that partition. If the partition finds no subscriber for such an
+   * event, the mark is needless.
    */
   refreshed: Promise<void>;
 }
@@ -74,11 +74,12 @@ export class Applying {
    * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
    * `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the entries are sent in a script call of their own, so that an entry that cannot be applied does not
-   *   affect other outboxes.
-   * - `inTime`: throws StorageUnavailable if `to` does not answer within PATIENCE_MS. From then on, calls with `inTime`
-   *   throw at once, until `to` answers. Without `inTime`, this method waits for the answer as long as it takes, and
-   *   also until needless marks of topics are removed (see `refreshed` in Applied).
+   * - `alone`: the script call has no entries of other partitions. Otherwise it may have some, and if one entry cannot
+   *   be applied, the call fails for all.
+   * - `inTime`: throws StorageUnavailable if `to` does not answer within PATIENCE_MS (500 ms). Until `to` has answered,
+   *   further calls with `inTime` throw at once.
+   * - without `inTime`: waits for the answer as long as it takes, and then until needless marks are removed (see
+   *   `refreshed` in Applied).
    */
   async apply(
     home: Partition,
@@ -124,17 +125,18 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // Removing the marks of topics without subscribers is not awaited here. The marks are in the partitions where these
-    // topics live (their homes). A home that hangs would hold up the entries that other homes have in the same call.
+    // `unused` has topics without subscribers in this partition. Their marks, which say that there are some, are stored
+    // in the partitions where the topics live. Removing the marks is not awaited here: if one of those partitions
+    // hangs, entries of others in the same script call would be held up.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));
   }
 
   /**
-   * Logs that marks (which make publishing pass events on to a partition without subscribers) could not be removed,
-   * unless Redis was away or full. The removal is tried again when the partition applies the next entry for such a
-   * topic.
+   * Logs that outdated marks could not be removed, unless Redis was away or full. A mark says that a partition has
+   * subscribers of a topic; it is outdated if the partition has none any more. The removal is tried again when the
+   * partition applies the next entry for such a topic.
    */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;

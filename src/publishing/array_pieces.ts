@@ -19,6 +19,7 @@ interface Piece {
   isTooLong: boolean;
   /**
    * True if the text is only the beginning of an element (`isTooLong`), and is nested more deeply than an event may be.
+   * The depth of a complete element is checked later, when the event is read.
    */
   isTooDeep: boolean;
   isLast: boolean;
@@ -54,9 +55,11 @@ export class ArrayPieces {
   }
 
   /**
-   * Guesses the next piece: the text up to the end of what looks like an object. Guessing is faster than `next`, which
-   * takes a tenth of the time of parsing. The caller must put the guess in brackets and parse it. If it is valid JSON,
-   * it is a piece, and the caller must call `take` with it. Returns undefined if there is no guess.
+   * Guesses the next piece: after 16,384 characters (CHARACTERS), it is cut at the first comma directly after a `}`.
+   * The caller must put the guess in brackets and parse it. If the result is valid JSON, the guess was cut between two
+   * elements. It is then a piece, and the caller must call `take` with it. Otherwise, or if there is no guess
+   * (undefined), the caller must call `next`. A right guess saves the search of `next`, which looks at each character
+   * and takes a tenth of the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;
@@ -64,7 +67,7 @@ export class ArrayPieces {
     return end < 0 ? undefined : this.#text.slice(this.#at, from + end + 1);
   }
 
-  /** Moves to the text after a piece that was guessed by `likely`. */
+  /** Moves past a piece, and the comma after it. `likely` has guessed the piece, and parsing has proved the guess. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }

@@ -18,8 +18,9 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events of a publication that is stored before this process has counted the subscribers of its topic. A larger
- * publication waits until they are counted.
+ * Maximum events of a publication that is stored before this process has counted the subscribers of its topic. Before
+ * that, the process does not know how many copies the publication makes (see MAX_COPIES). But with 10 events, even
+ * 10,000 subscribers (the default maximum) make only 100,000.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -77,8 +78,9 @@ export class Copies {
   }
 
   /**
-   * Throws body_too_large unless the idempotency key was used before. A publication with a used key is a repeat, and
-   * makes no copies.
+   * Throws body_too_large for a publication that would make too many copies (events multiplied by the subscribers of
+   * the topic). Does nothing if its idempotency key was used before: such a publication is not stored, so it makes no
+   * copies.
    */
   async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
     const home = this.#partitions.ofTopic(topic);

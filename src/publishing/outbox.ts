@@ -82,9 +82,10 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions for which entries are set aside in lists of their own. `to` had none a moment ago.
-      // If `behind` has `to`, another call has set entries aside for it since. These are older than the entries in the
-      // outbox, so the loop begins again and moves them first.
+      // `behind` has the partitions with entries set aside: entries that a partition did not apply in time, in a list
+      // for this partition alone. The line before the read has emptied the list of `to`. If `behind` has `to` all the
+      // same, another call has just set entries aside for `to`. They are older than those in the outbox, so the loop
+      // begins again and moves them first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);

@@ -26,9 +26,9 @@ import type { StorageGuard } from './storage_guard.ts';
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
- * Maximum short publishes of a client that are parsed and stored at a time. Without this limit, a client had four
- * publishes under way on each of 100 connections. A publish of another client then waited until all 400 were parsed and
- * answered.
+ * Maximum short publishes of a client that are parsed and stored at a time. A process handles four requests of each
+ * connection at a time. So, without this limit, a client with 100 connections had 400 publishes under way. A publish of
+ * another client then waited until all 400 were parsed and answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 

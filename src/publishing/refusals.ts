@@ -7,7 +7,10 @@ export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs'
   maxClientBytes: number;
 }
 
-/** Throws the error for a refused publication. Does nothing if the publication was accepted, now or before. */
+/**
+ * Throws the error for a refused publication. Does nothing if the publication was accepted, or if it repeats one that
+ * was accepted before under the same idempotency key.
+ */
 export function refuseUnlessStored(
   { outcome, index }: TimedOutcome,
   topic: string,

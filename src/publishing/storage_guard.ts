@@ -21,9 +21,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition whose Redis stores more than the high mark (a limit of bytes): the time, in ms, of the first of
-   * the measurements that have found this without a break. The partition is named by its index. Once a measurement
-   * finds less, the item is removed.
+   * For each partition (by its index) whose Redis stores more than the high mark (a limit of bytes): since when, in ms,
+   * each measurement has found this. When a measurement does not find it, the item is removed.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;

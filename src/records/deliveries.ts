@@ -17,7 +17,10 @@ export interface DeliveryPlace {
 }
 
 interface Wanted {
-  /** The subscribers whose batches are listed. Undefined stands for all subscribers. */
+  /**
+   * The tokens of the subscribers whose batches are listed. A subscriber is a client, or a join of a client. Undefined
+   * stands for all subscribers.
+   */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
   /**
@@ -39,7 +42,7 @@ interface DeliveryPage {
 
 /**
  * Lists, finds and retries batches. A batch that has ended (accepted or dropped) is found by its record in the delivery
- * log. With `clients`, a method sees only the batches of these subscribers.
+ * log. If a method gets `clients` (tokens of subscribers), it sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -111,7 +114,10 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /** Makes a waiting batch due at once. With `clients`, finds only batches of these subscribers. */
+  /**
+   * Makes a waiting batch due at once. If `clients` (tokens of subscribers) is given, the batch must be for one of
+   * these subscribers.
+   */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, its] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: its, bid: id });

@@ -51,8 +51,9 @@ type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
 /**
  * The fields that every record in the delivery log has (lua/records/delivery_log.lua). A record describes a batch that
- * has ended. `Taken` and `Dropped` add the fields of accepted and of dropped batches. If `closedAtMs` is 0, the batch
- * was closed when it was opened.
+ * has ended. `Taken` and `Dropped` add the fields of accepted and of dropped batches. `closedAtMs` is the time from
+ * which the batch took no further events. It is 0 if the batch was never open to any, for example because its first
+ * events filled it. The batch was then closed at `openedAtMs`.
  */
 type Record = [
   endedAtUs: number,
@@ -76,8 +77,9 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // Redis lists an attempt when it ends. While the first attempt is running, its beginning is the time when the worker
-  // got the job (`heldMs`). If more attempts have begun, but none is listed, the beginning of the first is unknown.
+  // Redis lists an attempt when it has failed. While the first attempt is running, it began when the worker got the job
+  // (`heldMs`). If more attempts have begun, but none is listed, it is unknown when the first began. For example,
+  // attempts by a Ruby Routemaster are counted, but not listed.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

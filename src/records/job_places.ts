@@ -36,7 +36,7 @@ export type Position = readonly string[];
 export interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers or subscribers whose jobs were looked for. */
+  /** Number of workers (for held jobs) or of subscribers (for waiting jobs) whose jobs were looked for. */
   looked?: number;
 }
 
@@ -117,8 +117,8 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Returns a function that reads the jobs that workers hold, one worker after the other. In a position, it stores how
- * far the set of workers was read: the SSCAN cursor and the last worker (see `step`).
+ * Returns a function that reads the jobs that workers hold, one worker after the other. A position (where the next call
+ * continues) has two parts: the SSCAN cursor in the set of workers, and the last worker that was read (see `step`).
  */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {

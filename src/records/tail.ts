@@ -87,9 +87,10 @@ export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The first events of this interval, for each watched topic. The entry ALL_TOPICS has the first events of any topic,
-   * even if nobody watches. If somebody begins to watch a topic in this interval, the events of that topic are picked
-   * from this entry.
+   * The accepted events that this process has not sent to Redis yet, for each watched topic. An interval (a second)
+   * passes from the first event until they are sent, and only the first MAX_NOTED events in it are held. The entry
+   * ALL_TOPICS has the first events of any topic, even if nobody watches. If somebody has just begun to watch a topic,
+   * its events are picked from ALL_TOPICS.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;

@@ -25,8 +25,9 @@ export async function* wholeJson(
 }
 
 /**
- * Adds up the events of a batch by topic, and the bytes of a delivery with these events. The method `of` gets the
- * number of events that the batch should have, and returns both sums. If another number was added, both are null.
+ * Adds up the events of a batch by topic, and the bytes of a delivery with these events. The method `of` returns both
+ * sums. Both are null unless exactly `expected` events were added: if the batch is deleted while it is read, some
+ * events are missing.
  */
 class EventSum {
   #events = 0;
@@ -41,8 +42,8 @@ class EventSum {
     else this.#topics?.set(topic, (this.#topics.get(topic) ?? 0) + 1);
   }
 
-  of(events: number): Pick<Delivery, 'bytes' | 'topics'> {
-    if (this.#events !== events) return { bytes: null, topics: null };
+  of(expected: number): Pick<Delivery, 'bytes' | 'topics'> {
+    if (this.#events !== expected) return { bytes: null, topics: null };
     return { bytes: this.#bytes, topics: this.#topics ? Object.fromEntries(this.#topics) : null };
   }
 }
