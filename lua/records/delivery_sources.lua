@@ -19,8 +19,8 @@ local delivery_sources = {}
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
 -- If a listing stops just before an entry, it returns the entry's id with this suffix, and the next page begins after
--- that text. The suffix makes the id larger, and of entries with the same time a listing has the larger id first. So
--- the next page begins with that entry.
+-- that text. A listing is sorted by descending time and id. The id with the suffix comes directly before the id itself,
+-- so the next page begins with that entry.
 local JUST_BEFORE = '-'
 
 -- Creates the working state of one listing. Many batches may not be in the wanted state, so a listing looks at no more
@@ -40,9 +40,9 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the bounds of a listing as scores of an index: the highest and the lowest. The scores of an index are times,
--- and `scale` is their number per millisecond: 1 if they are in ms, 1000 if in µs. The scores are formatted once for
--- all indexes with the same scale.
+-- Returns the bounds of a listing as scores of an index (a sorted set of batches): the highest and the lowest. The
+-- scores of an index are times, in ms if `scale` is 1 and in µs if it is 1000. The scores are formatted once for all
+-- indexes with the same scale.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -88,9 +88,10 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source of a listing (an index or a log in which it finds batches): the index `index`. Returns nothing if
--- the index has no entry within the bounds of the listing. A listing may have a source for each subscriber, so all
--- sources share the function `open_index` instead of having a closure each.
+-- Returns a source from which a listing takes batches: the entries of the sorted set `index` that are within the bounds
+-- of the listing. Returns nothing if there are none. The scores of `index` are times, in ms if `scale` is 1 and in µs
+-- if it is 1000. A listing may have a source for each subscriber. So all sources share the function `open_index`,
+-- instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -110,8 +111,8 @@ local function batch_reader(call, listing, state)
   return listing.readers[name]
 end
 
--- Returns a source of a listing (an index or a log in which it finds batches): the index `index`. If `state` is given,
--- only batches in that state are listed.
+-- Returns a source from which a listing takes batches: those in the sorted set `index`. The scores of `index` are
+-- times, in ms if `scale` is 1 and in µs if it is 1000. If `state` is given, only batches in that state are listed.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
@@ -205,10 +206,10 @@ local function read_log(source)
   end
 end
 
--- Returns a source of a listing: the records of a delivery log that are within the bounds of the listing and, if
--- `newest` (ms) is given, not newer than that. Returns nothing if there are none. Looks up only the time of the first
--- record. The records themselves are read when the listing comes to that time, because a bus can have thousands of
--- logs, and a listing never reaches most of them.
+-- Returns a source from which a listing takes batches: the records of a delivery log that are within the bounds of the
+-- listing. If `newest` (ms) is given, newer records are left out. Returns nothing if there are no such records. Looks
+-- up only the time of the first record. The records themselves are read when the listing comes to that time, because a
+-- bus can have thousands of logs, and a listing never reaches most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

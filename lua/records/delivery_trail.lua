@@ -16,9 +16,9 @@ local delivery_trail = {}
 -- A trail is the list that tells which delivery logs were written when. The first command reads MIN_CHUNK entries of a
 -- trail. Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- If a listing stops between two records, it returns a time, and this text instead of an id. The next page begins after
--- this time and text: with a smaller id of the same time, or else with an older record. No id is smaller than this
--- text, so the next page begins with the next older record.
+-- If a listing stops between two records, it returns a time and this text, and the next page begins after them. A
+-- listing is sorted by descending time and id. No id is smaller than this text, so no record with the same time
+-- follows: the next page begins with an older record.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
@@ -38,10 +38,11 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Returns an iterator over the script calls that have written delivery logs, the newest first. The entries of a trail
--- that have the same time come from one script call. The iterator returns this time (`place`, ms) and the subscribers
--- whose logs the call has written (`tokens`). It leaves out the oldest script call of the trail, because the trail may
--- have lost some entries of that call.
+-- Returns an iterator over the script calls that have written delivery logs, the newest first. It finds them in a
+-- trail, the list that tells which logs were written when: entries with the same time come from one script call. For
+-- each script call, the iterator returns this time (`place`, ms) and the subscribers whose logs the call has written
+-- (`tokens`). It leaves out the oldest script call of the trail, because the trail may have lost some entries of that
+-- call.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()
@@ -126,10 +127,10 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source of a listing: the records of all batches that ended in one way (`ending` is 'taken' or 'dropped'). A
--- listing opens the source with the latest `place` first. In other sources, `place` is the time of their first record.
--- Here this time is not known before the logs are read. So `place` is infinity, and the listing opens this source
--- first.
+-- Returns a source from which a listing takes batches: the records of all batches that ended in one way (`ending` is
+-- 'taken' or 'dropped'). A listing goes back in time, and opens a source when it comes to the time `place` of the
+-- source's first record. The first record of this source is not known before the source is opened. So `place` is
+-- infinity, and the listing opens this source at once.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

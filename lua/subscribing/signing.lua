@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber, the newest included. Without this limit, a client that gets no answer when it
--- asks for a new signing key would add one each time it asks again.
+-- Maximum signing keys of a subscriber, the newest included. A client that gets no answer when it asks for a new
+-- signing key asks again. Without this limit, each such request would add a key.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber after it got the key `newest`: first this key, then the older keys, which

@@ -143,9 +143,9 @@ function topics.unsubscribe_from(call, token, names)
   end
 end
 
--- Ends one subscription. If it was the last subscription of a topic of this partition that has no publisher, deletes
--- the topic. If such a topic stayed, its name would stay taken, and only root could delete the topic. Returns false if
--- there is no such subscription.
+-- Ends one subscription. Deletes a topic of this partition if it then has neither a publisher nor a subscription.
+-- Otherwise a client could use up the maximum number of topics by subscribing to new topics and unsubscribing again.
+-- Returns false if there is no such subscription.
 function topics.unsubscribe(call, token, topic)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   redis.call('SREM', call.keys.topic_subscribers(topic), token)

@@ -15,8 +15,8 @@ export type Role = 'client' | 'watcher';
 const MAX_SHOWN = 100;
 
 /**
- * Maximum number of subscribers to examine, if the bus shows several, as it does to root. Then only paused and failing
- * ones are examined.
+ * Maximum number of subscribers to examine, if the bus shows several, as it does to root. Of several subscribers, only
+ * paused and failing ones are examined.
  */
 const MAX_EXAMINED = 20;
 
@@ -89,8 +89,8 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence that says how the last failed delivery to a subscriber ended. It is empty if the bus does not know
- * that, or is older than the list of deliveries.
+ * Returns a sentence that says how the last failed delivery to a subscriber ended. The sentence is empty if the bus
+ * lists no such delivery, or if the call fails, for example because an old bus has no `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
   // A batch that keeps failing is `retrying` most of the time, and `in_flight` during each attempt. So the batches in

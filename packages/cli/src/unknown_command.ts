@@ -1,6 +1,6 @@
 import { COMMANDS } from './commands.ts';
 
-/** A name may be suggested for a word of this many characters or more if only one of them is wrong. */
+/** A name is suggested for a word with one wrong character in this many: one in 3 to 5 characters, two in 6 to 8. */
 const LETTERS_PER_ERROR = 3;
 
 const HELP = 'rtm help lists all commands.';

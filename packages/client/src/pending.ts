@@ -29,8 +29,9 @@ export interface NewEvent<Data = unknown> {
 }
 
 /**
- * What is known about an event when its caller gives it up: whether the bus may have stored it, and the last failed
- * attempt at the request that is running for its topic. The event is in this request or waits for its end.
+ * What is known about an event when its caller gives it up. `mayBeDone` is true if the bus may have stored the event.
+ * `lastFailure` is the last failed attempt at the request that is running for the topic of the event, if there is one.
+ * A topic has only one request at a time, so the event is in this request or waits for its end.
  */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 

@@ -18,7 +18,7 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not written as JSON yet. They wait here when as many events are written as MAX_BUFFERED allows. */
+  /** Events that are not converted to JSON yet. They wait here while the JSON of other events fills MAX_BUFFERED. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */

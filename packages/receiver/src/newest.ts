@@ -37,8 +37,8 @@ export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Ha
 }
 
 /**
- * A store in the memory of one process, for at most `max` URLs, by default 100,000. When it is full, it forgets the
- * URLs that were stored longest ago.
+ * Stores in the memory of one process, for each URL, the time of the newest event that was handled. It has room for
+ * `max` URLs, by default 100,000. When it is full, it forgets the URLs that were stored longest ago.
  */
 export class MemoryNewestStore implements NewestStore {
   readonly #times = new Map<string, number>();
@@ -74,8 +74,8 @@ end`;
 const MONTH_MS = 30 * 86_400_000;
 
 /**
- * A store in Redis, which all processes of a service share. A URL is forgotten `rememberMs` after its last event, by
- * default after 30 days.
+ * Stores in Redis, for each URL, the time of the newest event that was handled. All processes of a service share these
+ * times. A time is forgotten `rememberMs` after it was last saved, by default after 30 days.
  */
 export class RedisNewestStore implements NewestStore {
   readonly #send: SendCommand;
