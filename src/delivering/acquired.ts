@@ -17,9 +17,10 @@ export interface Acquired {
 }
 
 /**
- * The first item of the script's reply, decoded from MessagePack. `atMs` is the time by Redis's clock. `acks` is a flat
- * list with two numbers for each finished job: 1 if the worker still held the job, else 0, and how many events were
- * removed. `subscribers` is a flat list with a token and its fields for each subscriber.
+ * The first item of the script's reply, decoded from MessagePack. `left` is the number of jobs that are still ready.
+ * `atMs` is the time by Redis's clock. `acks` is a flat list with two numbers for each finished job: 1 if the worker
+ * still held the job, else 0, and how many events were removed. `subscribers` is a flat list with a token and its
+ * fields for each subscriber.
  */
 type Head = [
   left: number,

@@ -8,9 +8,9 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: it runs again after a second. Until then the job stays in
- * its queue. The queue has each job only once, so adding the job again, as its ticker may do, would not make it run
- * sooner. Therefore the pause is short.
+ * The settlement of a job that failed because Redis failed: the job runs again after a second. Until then it stays in
+ * its queue, which has each job only once. So a ticker, which adds a periodic job at an interval, cannot make the job
+ * run sooner. Therefore the pause is short.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 

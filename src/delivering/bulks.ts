@@ -44,9 +44,9 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and all who have the root key are
- * together one owner. In each partition, a job works on the dead letters of this partition, and a hash in Redis stores
- * its progress.
+ * The bulks of all owners. A bulk is a retry or purge of many dead letters. An owner has one bulk at a time. Each
+ * client is an owner, and all who have the root key are together one owner. In each partition, a job works on the dead
+ * letters of this partition, and a hash in Redis stores its progress.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -79,7 +79,10 @@ export class Bulks {
     return (await Promise.all(begun)).every(Boolean);
   }
 
-  /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
+  /**
+   * Returns the newest bulk (a retry or purge of many dead letters) of an owner, if there is one. A bulk is forgotten a
+   * day after its last change.
+   */
   async find(owner: string): Promise<Bulk | undefined> {
     const records = this.#partitions.all.map((partition) =>
       partition.command((redis, keys) => redis.hgetall(keys.bulk(owner))),

@@ -115,8 +115,9 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // All letters that died in the same millisecond as the given one are read. They are few, because a script call
-    // makes at most one dead letter. Only a call of `sweep_batches` can make more, but hardly more than 300.
+    // All letters that died in the same millisecond as the given one are read, because this command takes times as
+    // bounds, but no ids. They are few: a script call makes at most one dead letter, except a call of `sweep_batches`,
+    // which checks about 300 batches.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

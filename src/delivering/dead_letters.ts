@@ -22,8 +22,9 @@ import type { DeathReason } from './settlement.ts';
 const MAX_AT_ONCE = 100;
 
 /**
- * Maximum dead letters that one pipeline reads, so that the process serves other requests between two pipelines.
- * Pipelines are used, because the three commands for each letter otherwise took a web process a quarter of its time.
+ * Maximum dead letters that one pipeline reads, so that the process serves other requests between two pipelines. A
+ * pipeline sends all its commands in one write. Without pipelines, the three commands for each letter were three
+ * writes, which took a quarter of a web process's time while a client read long lists.
  */
 const READ_SLICE = 20;
 
@@ -225,10 +226,10 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token that a script must be given to find a dead letter for `client`. If the letter belongs to the client
- * itself or to one of its joins, this is the token of that subscriber. Otherwise it is the token of the client, for
- * which the script does not find the letter. Root gives no client and may reach every letter, so the result is
- * undefined.
+ * Returns the token with which a script finds a dead letter only if `client` may reach the letter. If the letter
+ * belongs to the client itself or to one of its joins, this is the token of that subscriber. Otherwise it is the token
+ * of the client: the script sees that the letter is not the client's, and answers as if there were no such letter. Root
+ * gives no client and may reach every letter, so the result is undefined.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

@@ -25,7 +25,10 @@ export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' |
 
 interface BatchParts {
   delivery: Delivery;
-  /** Counts the events in the batches of joins. A join has no callback, so its batches are not delivered. */
+  /**
+   * Counts the events in the batches of joins. A join is a subscriber without a callback: the bus counts its events
+   * instead of delivering them, and publishes an event when the rules of the join are met.
+   */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;

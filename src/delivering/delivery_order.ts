@@ -23,6 +23,6 @@ export interface QuarantineData {
   takenOverAtMs: number | undefined;
   /** The id of the worker. A quarantine has only this worker. */
   worker: string;
-  /** The quarantine ends when its worker has had no batch to deliver for this time. */
+  /** The quarantine process ends when its worker has had no batch to deliver for this time. */
   idleMs: number;
 }

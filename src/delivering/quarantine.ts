@@ -26,8 +26,9 @@ const LOOK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * The same as IDLE_MS, but for a bus with several partitions. It is shorter, because only one partition's quarantine
- * runs at a time, and the other partitions may also have suspects.
+ * Time without a suspect after which a quarantine ends, if the bus has several partitions. It is shorter than IDLE_MS,
+ * because only one partition's quarantine runs at a time, and the other partitions may also have suspects (batches that
+ * may have killed their workers).
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -145,9 +146,9 @@ export class Quarantine {
   }
 
   /**
-   * Makes a dead letter of the batch that a quarantine process held when the quarantine died. `worker` is the id of the
-   * worker inside the dead quarantine. Returns whether the caller may go on. The result is false if Redis did not
-   * answer: then the call must be repeated. While this process stops it is always true, so nothing waits for Redis.
+   * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the worker
+   * inside that process. Returns false if the call failed and must be repeated. While this process stops, a failed call
+   * is not repeated: the result is always true, so that nothing waits for Redis.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;

@@ -151,7 +151,7 @@ export function autodrops(
   };
 }
 
-/** Maximum scheduled jobs that one script call makes instant. 500 take Redis a few milliseconds. */
+/** Maximum scheduled jobs that one script call makes instant (ready to run now). 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
 /**
@@ -170,8 +170,8 @@ interface Promoted {
    */
   nextDueMs: number | undefined;
   /**
-   * For each kind of agenda entry, the time until the first entry is due: 0 if it is due now, undefined if there is
-   * none.
+   * For each kind of agenda entry (delayed events, triggers, keys of joins), the time until the first entry is due: 0
+   * if it is due now, undefined if there is none.
    */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }

@@ -16,12 +16,14 @@ interface RetryInput {
 }
 
 /**
- * Decides when a failed delivery is tried again, and what the failure costs the subscriber. The rule:
+ * Decides when a failed delivery is tried again, and how many health points (`damage`) the failure costs the
+ * subscriber. The attempt back-off doubles with each attempt at the batch, and the health back-off grows with the
+ * health points that the subscriber has lost. The rule:
  *
  * - The batch waits for the longest of the attempt back-off, the health back-off and `Retry-After`.
  * - The subscriber's other batches wait for the longer of the health back-off and `Retry-After`.
  *
- * `random` is at least 0 and less than 1.
+ * `random`, at least 0 and less than 1, shortens the attempt back-off by up to half.
  */
 export function retryAfterFailure(
   { healthPoints, attempts, retryAfterMs = 0 }: RetryInput,

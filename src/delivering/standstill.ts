@@ -23,7 +23,10 @@ export class Standstill {
     this.#begins = begins;
   }
 
-  /** True while the workers stand still. A standstill ends when one of the workers ends its job. */
+  /**
+   * True while the workers stand still: all are busy, and none has begun or ended a job for 10 ms. A standstill ends
+   * when one of the workers ends its job.
+   */
   get holds(): boolean {
     return this.#holds;
   }

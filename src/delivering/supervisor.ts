@@ -74,7 +74,8 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // The other threads are woken, because this one may have died after it was woken and before it acquired the job.
+    // When a job is ready, only one thread is woken. The thread that ended may have been woken, and have died before it
+    // acquired the job. So another thread is woken now, for each partition.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -72,8 +72,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Jobs may have become ready before this standstill. They have not woken the spare workers, so these are woken
-      // now.
+      // During a standstill, all regular workers are busy, and none ends its job. Spare workers work only then, so a
+      // job that became ready before the standstill has not woken them. They are woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -97,8 +97,8 @@ export class ThreadWorkers {
   }
 
   /**
-   * Makes an idle worker ask for a job: a regular one or, during a standstill, a spare one. If there is none, other
-   * threads are woken.
+   * Makes an idle worker ask for a job. It is a regular worker or, during a standstill (all regular workers are busy,
+   * and none ends its job), a spare worker. If no such worker is idle, other threads are woken.
    */
   wake(): void {
     const { regular, spare } = this.#idle;

@@ -141,14 +141,15 @@ export class Workers {
     }
   }
 
+  /** True if the workers may ask for jobs now: the option `mayAsk` permits it, or they must ask (`#allAsk`). */
   #mayAsk(): boolean {
     return this.#allAsk || (this.#parts.mayAsk?.() ?? true);
   }
 
   /**
-   * Returns the workers for which the next script call asks for a job. These are the workers of the finished jobs, and
-   * some idle workers: one for each job that is probably ready, or all of them if `#allAsk` is true. Returns none while
-   * the workers stop. Also returns none if `mayAsk` forbids it, unless `#allAsk` is true.
+   * Returns the workers that get a job from the next script call, if there are jobs. These are the workers of the
+   * finished jobs, and some idle workers: one for each job that is probably ready, or all of them if `#allAsk` is true.
+   * Returns none while the workers stop, or while they may not ask (`#mayAsk`).
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];

@@ -28,11 +28,13 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 /**
  * The times of a cron expression in a time zone. Daylight saving is treated as croner documents it.
  *
- * A *fixed-time* expression has one second, minute and hour. Only for such expressions does croner compute in the time
- * zone. For others this would be too slow: croner would try each second of an hour that daylight saving skips, in each
- * year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s, because the clocks skip that hour every March. So for all other
- * expressions croner computes local times, without a zone. This class converts them, from one change of the zone's
- * offset (local time minus UTC) to the next.
+ * In a *fixed-time* expression, second, minute and hour have one value each: `30 2 * * *` means 2:30:00. croner
+ * computes the times of such an expression in the time zone. For other expressions this would be too slow: croner would
+ * try each second of an hour that daylight saving skips, in each year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s,
+ * because the clocks skip that hour every March.
+ *
+ * So for all other expressions croner computes local times, without a zone. This class converts them with the zone's
+ * offset (local time minus UTC). Where the offset changes, it computes again from there.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -41,8 +43,9 @@ export class CronTimes implements Times {
   readonly #isFixedTime: boolean;
   /**
    * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
-   * times that are at most eight years from `year`. It computes in the time zone if the expression is fixed-time (one
-   * second, minute and hour), and otherwise in local time, without a zone.
+   * times that are at most eight years from `year`. For a fixed-time expression (second, minute and hour have one value
+   * each), it computes in the time zone. For others that would be too slow, so it computes in local time, without a
+   * zone.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -93,8 +96,8 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time expression (one second, minute and hour) has at most one time a day. So its times are few enough to
-    // be counted one by one.
+    // A fixed-time expression (second, minute and hour have one value each) has at most one time a day. So its times
+    // are few enough to be counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -128,10 +131,13 @@ export class CronTimes implements Times {
    * Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes again from
    * there.
    *
-   * The offset must be `offsetMs` at three times: at `atMs`, a day after `fromMs` and a day before `atMs`. A change
-   * that is undone between two of them does no harm, because no local time between `fromMs` and `atMs` matches the
-   * expression. But a change close to `fromMs` or `atMs` can lead out of this range: clocks that are set back soon
-   * after `fromMs` show local times from before `fromMs` again, and one of these may match.
+   * The offset must be `offsetMs` at three times: at `atMs`, a day after `fromMs` and a day before `atMs`. Comparing
+   * only the offset at `atMs` is not enough. Example: for `0,30 2 25 10 *` in Berlin, from 2:45 on 25 October 2026,
+   * croner returns 25 October 2027, with the same offset. But the clocks go back at 3:00, so 2:00 comes again in a
+   * quarter of an hour.
+   *
+   * A change in between that is undone, as summer time is, does no harm: the local time stays in the range from
+   * `fromMs` to `atMs`, in which no local time matches.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])

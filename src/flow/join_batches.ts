@@ -63,7 +63,11 @@ const NOTHING_COUNTED = {
   ...{ published: [], expiryRefusal: undefined },
 } as const satisfies Partial<Counted>;
 
-/** Counts the events in the batches of joins. A join has no callback, so its batches are not sent anywhere. */
+/**
+ * Counts the events in the batches of joins. A join is a subscriber without a callback, so its batches are not sent
+ * anywhere. The bus counts the events that have the same key, such as an order, and publishes an event when they are
+ * complete.
+ */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
   readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });

@@ -107,10 +107,10 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
   };
   /**
-   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. No forbidden
-   * join can remain. The removal of a client first deletes the client and then its joins: so either the removal finds
-   * the new join, or this function finds that the client is gone. Likewise, narrower scopes of a client are stored
-   * before its joins beyond them are removed, or in the same step.
+   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. Such a
+   * change is stored first, and then, or in the same step, the forbidden joins of the client are removed. So no
+   * forbidden join can remain: either this function sees the change, or the removal of joins comes later and finds the
+   * new join.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

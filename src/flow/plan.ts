@@ -11,9 +11,9 @@ export const PROMPT_MS = 10_000;
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least eleven: a trigger fires at most once
- * a second, so up to eleven due times are within PROMPT_MS. If one of them were left for a later script call, it might
- * be too late by then.
+ * Maximum due times for which one script call fires a trigger. It must be at least eleven, because a trigger is due at
+ * most once a second, so up to eleven due times are at most PROMPT_MS (10 s) old. If one of them were left for a later
+ * script call, it might be older by then, and `catch_up` might leave it out.
  */
 const MAX_AT_ONCE = 100;
 
@@ -21,8 +21,8 @@ export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
- * Says for which due times a trigger fires, among those from the stored due time up to now. The stored due time is the
- * first that the trigger has neither fired for nor missed.
+ * What becomes of the due times of a trigger, from the stored due time up to now. The stored due time is the first one
+ * that is not decided yet. The trigger fires for a due time, or misses it, which means that it never fires for it.
  */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
@@ -42,7 +42,7 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time: the first that the trigger has neither fired for nor missed. */
+  /** The stored due time: the oldest that is not decided yet. For older ones the trigger has fired, or never will. */
   dueMs: number;
   nowMs: number;
 }
@@ -61,9 +61,8 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   }
   if (due <= MAX_CAUGHT_UP) return firing(times, dueMs, nowMs, 0);
   const missed = due - MAX_CAUGHT_UP;
-  // Finds the first due time for which the trigger fires. Either counts the missed due times forward from the stored
-  // one, or counts MAX_CAUGHT_UP due times backward from now, whichever takes fewer steps. Forward may take few steps
-  // when earlier script calls have fired some of the due times already.
+  // The trigger fires for the newest MAX_CAUGHT_UP due times. The oldest of them is found by stepping forward from the
+  // stored due time, or backward from now, whichever takes fewer steps.
   const firstMs =
     missed < MAX_CAUGHT_UP ? nthAfter(times, missed, dueMs) : nthLatest(times, MAX_CAUGHT_UP, nowMs);
   return firing(times, firstMs, nowMs, missed);

@@ -32,9 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) after `fromMs`, up to `toMs`, at which the zone's offset changes from its value at `fromMs` to
-   * another value. The offsets at `fromMs` and `toMs` must differ. If there are several such changes, the result may be
-   * any of them.
+   * Returns when the zone's offset changes from the value that it has at `fromMs`: a time (ms) after `fromMs`, up to
+   * `toMs`. Example: in Berlin from January to July, this is when summer time begins in March. The offsets at `fromMs`
+   * and `toMs` must differ. If there are several such changes, the result may be any of them.
    */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -42,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) after `fromMs`, up to `toMs`, at which the zone's offset changes from another value to its
-   * value at `toMs`. The offsets at `fromMs` and `toMs` must differ. If there are several such changes, the result may
-   * be any of them.
+   * Returns when the zone's offset changes to the value that it has at `toMs`: a time (ms) after `fromMs`, up to
+   * `toMs`. Example: in Berlin from January to July, this is when summer time begins in March. The offsets at `fromMs`
+   * and `toMs` must differ. If there are several such changes, the result may be any of them.
    */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
