@@ -24,9 +24,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * The total number of items that wait in several Batchers, such as the Batchers of publishes to each partition. While
-   * the total is high, a Batcher with few items of its own also waits for one more turn of the event loop. By default a
-   * Batcher counts only its own items.
+   * The total number of items that wait in several Batchers, such as those of publishes to each partition. If the total
+   * is FEW or more, each of these Batchers waits for one more turn of the event loop, even if it has fewer items
+   * itself. By default a Batcher counts only its own items.
    */
   totalWaiting?: TotalWaiting;
 }
@@ -140,8 +140,8 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner whose next item does not fit gets no more turns in this call. Its last turn is then longest ago, so it
-      // comes first in the next call.
+      // An owner whose next item does not fit gets no more turns in this call. In the next call, this owner comes
+      // before all owners that got a turn after that.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

@@ -10,10 +10,10 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 }
 
 /**
- * Returns the maximum number of keys (idempotency keys or nonces) that a client may store within the lifetime of a key.
- * It is `max`, or less if Redis has little memory. A client regains its whole quota within this lifetime, so up to
- * twice this number of its keys exist at a time. Together they may take MAX_PART of Redis's memory. `redisMaxBytes` is
- * the memory limit of Redis, or 0 if it has none.
+ * Returns the quota of one client: how many keys (idempotency keys or nonces) it may store at once. The quota is `max`,
+ * or less if Redis has little memory. After a client has used up its quota, the quota becomes full again within the
+ * lifetime of a key. So the client can have up to twice as many keys at a time. All of these, with `keyBytes` each, may
+ * take MAX_PART of Redis's memory. `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

@@ -24,8 +24,8 @@ const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of a connection. `replyMapping` is left out, because with the type of this option ioredis's constructor
-// would not accept a RedisOptions.
+// The options of a connection. `replyMapping` is left out because of ioredis's types: RedisOptions allows undefined for
+// this option, but the constructors do not, so they would not accept a RedisOptions.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];

@@ -14,8 +14,8 @@ const PING_EVERY_MS = 30_000;
 const PAUSE_MS = 100;
 
 /**
- * An object that listens to channels of Redis. Either all of its channels have the same hash tag, or none has a hash
- * tag.
+ * An object that listens to channels of Redis. Either none of its channels has a hash tag (a part in braces), or all
+ * have the same one. In a cluster, channels with the same hash tag are on the same master.
  */
 export interface Audience {
   readonly channels: readonly string[];
@@ -107,7 +107,8 @@ export class ClusterListener implements Listener {
   }
 
   /**
-   * Keeps an audience listening on the master that has its channels' slot, even if the slot moves to another master.
+   * Listens to the channels of `audience`, an object that hears the messages on them, until `signal` is aborted. One
+   * master has the slot of these channels. If the slot moves to another master, listens there.
    */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const slot = slotOfKey(audience.channels[0] ?? '');

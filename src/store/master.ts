@@ -78,8 +78,8 @@ export class Master {
   }
 
   /**
-   * Returns the Redis that has another key, for example a key that belongs to no partition. On a cluster it may be
-   * another master.
+   * Returns the Redis that has `key`, which may be any key, even one that belongs to no partition. On a cluster, the
+   * result may be another master than this one.
    */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.#name);

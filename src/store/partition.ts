@@ -48,9 +48,10 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 >;
 
 /**
- * One full copy of the data layout under its own key prefix, and the scripts that work on it. All calls throw
- * StorageFull if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So
- * callers need not know the errors of Redis itself.
+ * The data of the bus in Redis, or a part of them, with the scripts that work on it. The data are in one partition, or
+ * divided among several. Each partition has Redis keys of all kinds, under a prefix of its own. All calls throw
+ * StorageFull if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So callers
+ * need not know the errors of Redis itself.
  */
 export class Partition {
   /** The text with which all keys and channels of the partition begin. */

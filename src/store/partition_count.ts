@@ -12,9 +12,12 @@ export const COUNT_KEY = 'partitions';
 
 /**
  * Checks that the bus in this Redis has as many partitions as configured. At the first boot, the number is stored if
- * the bus has several partitions or is on a cluster. Throws BootError if the numbers differ, if a move into this bus is
- * not finished, or if the prefix or the data in Redis rules out this number. Throws StorageUnavailable or StorageFull
- * if Redis fails.
+ * the bus has several partitions or is on a cluster. Throws StorageUnavailable or StorageFull if Redis fails. Throws
+ * BootError if
+ *
+ * - the numbers differ, or a move into this bus is not finished;
+ * - several partitions are configured, but this Redis has the data of a bus with one, or of a Ruby Routemaster;
+ * - the configured prefix has braces, and the bus must put a hash tag (a part in braces) into its keys.
  */
 export async function settlePartitionCount(
   { master }: Partition,

@@ -99,7 +99,8 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. Callers notice the loss, because the new connection is counted in `connections`.
+   * may have lost data. The process must then make a new connection to it, so `connections` grows. A caller that
+   * remembers the former value can tell by this that data may be lost.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

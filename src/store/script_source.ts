@@ -20,7 +20,10 @@ const DIRECTORY = join(import.meta.dirname, '../../lua');
  */
 const CALLS = 'store/calls';
 
-/** Modules without a file. They are made here from subscription_defaults.ts and job.ts. */
+/**
+ * Lua modules without a file in `lua/`. Their text is made here from TypeScript constants, so that scripts use the same
+ * values.
+ */
 const MADE = [
   {
     name: 'store/defaults',
@@ -185,9 +188,10 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. Its argument is KEYS[1], which is the prefix of a partition
- * followed by DECLARED_KEY. Its result is the table `keys`, whose functions make the keys of that partition, such as
- * `keys.batch(bid)`.
+ * Returns the source of the Lua function `keys_of`. Its result is the table `keys`, whose functions make the Redis keys
+ * of a partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key that a script call passes: the
+ * prefix of the partition, followed by DECLARED_KEY. `keys_of` reads the prefix from it. On a cluster, KEYS[1] also
+ * leads the call to the right master.
  */
 function keyspaces(names: readonly string[]): string {
   return [

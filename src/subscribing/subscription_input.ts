@@ -15,8 +15,8 @@ const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
 
 /**
- * Matches the user name that deliveries carry in Basic authentication. It cannot contain a colon or control
- * characters (RFC 7617).
+ * Matches the field `uuid` of a subscription: the user name that deliveries carry in Basic authentication. Despite its
+ * name, it need not be a UUID. It cannot contain a colon or control characters (RFC 7617).
  */
 export const UUID = /^[^:\p{Cc}]{0,255}$/u;
 const UUID_RULE = 'at most 255 characters, no colon and no control characters';

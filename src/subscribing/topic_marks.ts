@@ -21,11 +21,11 @@ export interface Flushing {
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A topic lives in one partition, its home. A mark in the home says that another
- * partition has subscribers of the topic, so that events are passed on to it. Without the mark these subscribers would
- * get no events, so a mark is set before the first subscription. A needless mark only makes publishing a little slower.
- * So a mark is removed only if its partition has no subscriber of the topic any more, and if nobody has set it again
- * since they were counted.
+ * Sets and removes the marks of topics. A topic lives in one partition, its home. A mark in the home says, for example,
+ * that partition 3 has subscribers of the topic, so that events are passed on to partition 3. Without the mark these
+ * subscribers would get no events, so the mark is set before the first subscription. A needless mark only makes
+ * publishing a little slower. To remove a mark, it is read, and then the subscribers in partition 3 are counted. It is
+ * removed only if there are none, and if nobody has set it again since it was read.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -60,8 +60,9 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks of topics for one partition, by counting the subscribers there. A mark says that this partition
-   * has subscribers of the topic. Deletes topics that no longer have a publisher or a subscriber.
+   * Corrects the marks that name `partition`. A mark is stored where a topic lives, and says that `partition` has
+   * subscribers of the topic. So the subscribers in `partition` are counted. If a topic loses its last mark, and has
+   * neither a publisher nor a subscriber, it is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -73,14 +74,14 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks are read before the subscribers are counted. If somebody subscribes in between, the count may be too low,
-  // but the mark is set again with a later time. `unmark_topics` does not remove a mark whose time has changed, so the
-  // new subscriber keeps its mark.
+  // The marks are read before the subscribers are counted. A new subscriber sets the mark before it subscribes, so the
+  // count may miss this subscriber. But if the mark was set after it was read here, its time has changed. Then
+  // `unmark_topics` does not remove it.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, to give it a later time. Another call of this function may have counted the
-  // subscribers before the newest was added, and found none. Because of the later time, that call does not remove the
-  // mark.
+  // If there are subscribers, the mark is set again even if it is correct, to give it a later time. Another call of
+  // this function may have counted before the first of them subscribed, and found none. Because of the later time, that
+  // call does not remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];

@@ -70,10 +70,10 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the client's scopes let it publish to the topic. It is not enough that the client owns the topic: it
-   * still does after its scopes were narrowed, because otherwise another client could take over the name and the
-   * subscribers. This check comes before a deletion, which cannot be undone. So it reads the scopes from Redis, and not
-   * from the cache of clients, which may be a second old.
+   * Throws unless the client's scopes let it publish to the topic. It is not enough that the client owns the topic. A
+   * client still owns its topics after its scopes were narrowed; otherwise another client could take over the names and
+   * the subscribers. This check comes before a deletion, which cannot be undone. So it reads the scopes from Redis, and
+   * not from the cache of clients, which may be a second old.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);

@@ -12,10 +12,11 @@ export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs:
 const deliveryLog = 'number';
 
 /**
- * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job`, the
- * packed job, may be missing if this bus (not a Ruby Routemaster) packed it, because the script then makes it from
- * `bid`. `heal` is how many health points the subscriber gains. `tookMs` is how long the delivery took. `record` is
- * what the delivery log keeps of an accepted batch, or undefined if the log is off.
+ * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job` is
+ * the packed job. It is usually missing if there is a `bid`, because the script makes it from the `bid`. It is needed
+ * if a Ruby Routemaster packed the job, because the bytes may differ. `heal` is how many health points the subscriber
+ * gains. `tookMs` is how long the delivery took. `record` is what the delivery log keeps of an accepted batch, or
+ * undefined if the log is off.
  */
 const finished = {
   worker: 'text',
@@ -46,8 +47,9 @@ const client = 'text?';
 
 /**
  * The arguments of one script call of a bulk. A bulk is a retry or purge of many dead letters, of one subscriber after
- * the other. The call looks at up to `max` dead letters of the subscriber `token`, whose number in the bulk is `queue`.
- * If `token` is missing, it looks at the dead letters of all subscribers.
+ * the other. The call looks at up to `max` dead letters of the subscriber `token`. `queue` is the index of this
+ * subscriber in the bulk's list of subscribers. If the bulk is for all subscribers, `token` is missing and `queue` is
+ * 0.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
 /**

@@ -3,10 +3,11 @@ import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. `version` is the
- * time when the rules were last stored. The events about complete keys go to `thenTopic`, those about expired keys to
- * `expiryTopic`. If such a topic lives in another partition than the join, `thenHome` or `expiryHome` is the index of
- * that partition.
+ * The arguments of scripts that publish for a join: its token, its rules, and the limits on topics. A join groups
+ * events by a key in them, such as an order number. When enough events of each source have the same key, the join
+ * publishes an event to `thenTopic`. If they do not come in time (`withinMs`), it publishes one to `expiryTopic`, if
+ * there is one. If such a topic lives in another partition than the join itself, `thenHome` or `expiryHome` is the
+ * index of that partition. `version` is the time when the rules were last stored.
  */
 const join = {
   token: 'text',
