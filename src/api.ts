@@ -86,8 +86,8 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 
 /**
  * Makes everything that a web process serves. The result has the pages of the console (`pages`), the function
- * `routesIn`, which returns the routes of the API in a dialect, and the objects that every request passes on its way,
- * such as `authentication`.
+ * `routesIn`, which returns the routes of the API in a dialect, and the objects with which the pipeline handles every
+ * request, such as `authentication`.
  */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);

@@ -39,7 +39,10 @@ const MAX_VALUES = 16_000;
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
-/** Thrown for JSON that the bus cannot pass on to subscribers unchanged. */
+/**
+ * Thrown for text that the bus refuses even if it is valid JSON: it could not be passed on unchanged (the number
+ * `1e999`, for example), or parsing it would take too long.
+ */
 class Unfaithful extends Error {}
 
 /**

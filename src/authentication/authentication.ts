@@ -59,10 +59,10 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, even if its role may not make this API call; `wrongRole` makes the error for
-   * that. `roles` are the roles that may make the API call. An error for missing or wrong credentials names them.
-   * Throws unauthenticated (with the challenges), too_many_failures, too_many_nonces, bad_header, or
-   * StorageUnavailable.
+   * Resolves with the caller of a request, whatever its role. The pipeline checks the role later, and answers a wrong
+   * role with the error that `wrongRole` makes. `roles` are the roles that may make the API call. They are used only
+   * for the text of the error unauthenticated, which says whose credentials the call takes. Throws unauthenticated
+   * (with the challenges), too_many_failures, too_many_nonces, bad_header, or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);

@@ -28,9 +28,10 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * The credentials that were last right for a client, by the object that the directory returned for the client. The
-   * directory reads each client from Redis anew after a second, which makes another object. So credentials are hashed
-   * a few times a second, and not for each request, which would take a twelfth of a publish's CPU.
+   * For each client, the credentials that were last right. The key is the object that the directory has for the client.
+   * The directory reads each client from Redis anew after a second, as another object, for which there is no entry
+   * here. So credentials are hashed a few times a second, and not for each request, which would take a twelfth of a
+   * publish's CPU.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 
@@ -63,7 +64,10 @@ export class Basic extends BasicStrategy {
   }
 }
 
-/** Returns a copy with memory of its own. Node makes small Buffers as parts of a larger one, which each would keep. */
+/**
+ * Returns a copy with memory of its own. A small Buffer of Node is a part of a larger one, and keeps the whole larger
+ * one in memory.
+ */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

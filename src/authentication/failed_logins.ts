@@ -36,7 +36,7 @@ export class FailedLogins {
   /**
    * The failures of an address are counted in Redis until this process knows of more than `max` in the minute. After
    * that the process counts them only in its own memory, because the address is over the limit already. `log` gets one
-   * warning if Redis does not permit counting.
+   * warning if Redis refuses the commands that count, for example because its ACL does not allow them.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
@@ -70,7 +70,7 @@ export class FailedLogins {
 
   /**
    * Counts a failure in Redis, for all processes. Resolves with the new count, or with 0 if Redis is away, is full, or
-   * does not permit the command.
+   * refuses the commands.
    */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {

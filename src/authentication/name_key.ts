@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 
 const KEY_BYTES = 32;
 /**
- * Interval at which a process asks Redis for the key again. The interval may be long, because the key changes only if
- * Redis loses it.
+ * Interval at which a process asks Redis again for the key of public names. The interval may be long, because the key
+ * changes only if Redis loses it.
  */
 const FRESH_MS = 60_000;
 

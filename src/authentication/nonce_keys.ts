@@ -6,8 +6,8 @@ const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
 /**
- * Interval at which a process asks Redis for the keys again. The interval may be long, because each key is in Redis up
- * to an hour before its first use.
+ * Interval at which a process asks Redis for the keys again. The interval may be long, because each reply has the key
+ * of the next hour too. So a process has the key of an hour when that hour begins.
  */
 const FRESH_MS = 60_000;
 const PAUSE_MS = 1000;

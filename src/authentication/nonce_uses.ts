@@ -27,8 +27,8 @@ const MAX_USES_PER_CALL = 1000;
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units that a client may take for its nonces in NONCE_USES_KEPT_MS. It is less if Redis is small, because each
- * unit stands for NONCE_BYTES of Redis.
+ * Number of units in a client's full quota for nonces. Each new nonce takes a unit, which stands for NONCE_BYTES of
+ * Redis. An empty quota is full again after NONCE_USES_KEPT_MS. The number is lower if Redis has little memory.
  */
 const MAX_CLIENT_NONCES = 100_000;
 
@@ -39,10 +39,12 @@ const MAX_CLIENT_NONCES = 100_000;
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
- * The result of consuming a nonce use. `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost. `old`: this use
- * would take more of the client's quota for nonces, but the nonce was issued before the last time that the client was
- * refused because it had used up the quota.
+ * The result of consuming a nonce use.
+ * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
+ * - `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost.
+ * - `old`: the use needs more of the client's quota, but the nonce is older than the last `too_many_nonces` that the
+ *   client got. Otherwise somebody who has recorded the refused request could send it when the quota is no longer
+ *   empty.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

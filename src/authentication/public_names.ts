@@ -24,9 +24,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. A token that no client has gets the
-   * name `unknown.` and the digits of the HMAC. The token itself is not shown, because it may be that of a removed
-   * client without a secret. Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
+   * that of a removed client without a secret, and so a credential. It is not shown: its name is `unknown.` and 16
+   * digits of an HMAC of the token. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];

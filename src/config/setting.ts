@@ -9,7 +9,7 @@ export interface Setting<T> {
   help: string;
 }
 
-/** Makes a setting in two steps: `setting(…).help(…)`. The second step takes the line of help. */
+/** Makes a setting: `setting(variable, type, unset).help(help)`. The help comes last, even if `unset` is left out. */
 export function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, help }) };
 }

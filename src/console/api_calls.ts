@@ -25,7 +25,10 @@ interface ApiInput {
   ending?: string;
 }
 
-/** Number of characters after which an answer of the API is cut off, if `ending` is given. */
+/**
+ * Number of characters after which an answer of the API is cut off, if the caller gives an `ending`: the text that
+ * completes the JSON of an answer that was cut off.
+ */
 const MAX_READ = 1_048_576;
 
 /** When a page reads this many characters from the API, they count as one call in the visitor's rate limit. */

@@ -14,20 +14,24 @@ interface Attempt {
 }
 
 /**
- * Returns what an attempt led to, in a word. `join` is the name of the join that counts the batch, if one does: such a
- * batch is sent nowhere, so no answer can come.
+ * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if the batch
+ * belongs to one. A join is a subscriber whose events the bus counts itself: its batches are sent nowhere, so no answer
+ * can come.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';
   return status === null ? 'no answer' : String(status);
 }
 
-/** Returns the outcome of an attempt for a table, where words are dimmed beside statuses. */
+/** Returns the outcome of an attempt for a table: its HTTP status or, if it has none, a dimmed word. */
 export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
   return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
 }
 
-/** Returns a table of the attempts at a batch, newest first. `join` is the name of the join that counts it, if any. */
+/**
+ * Returns a table of the attempts at a batch, newest first. `join` is the name of the batch's join, if the batch
+ * belongs to one: the bus counts the events of such a batch itself, and sends it nowhere.
+ */
 export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?: string): Html {
   return table<Attempt>(
     [

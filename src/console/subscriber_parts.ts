@@ -17,8 +17,8 @@ const PAUSED_BY: Record<string, string> = {
 };
 
 /**
- * Returns the name and the text of the box that says since when a subscriber is paused, and by whom, as the only item
- * of a list. The list is empty if the subscriber is not paused.
+ * Returns the box that says since when a subscriber is paused, and by whom: a list with one pair of name and text. The
+ * list is empty if the subscriber is not paused, so that the page has no such box.
  */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];

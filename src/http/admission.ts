@@ -32,8 +32,8 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses new requests at once. A client that has a request under way may use at most as much of the limit as
- * is still free. So, if no other client has requests, it may use half of the limit.
+ * a process refuses new requests at once. A client with a request under way may not hold more of the limit than it
+ * leaves free for others. So a client may hold about half of the limit if no other client has requests.
  */
 export class Admission {
   readonly #maxRequests: number;

@@ -33,7 +33,9 @@ export class Connection {
   readonly #budget: WorkBudget;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  /** Keeps the socket paused while a request waits, because Node resumes the socket whenever it has sent an answer. */
+  /**
+   * Pauses the socket again while a request waits for earlier ones, because Node resumes the socket after each answer.
+   */
   readonly #stay = () => this.#isWaiting && this.#socket.pause();
   /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
@@ -42,10 +44,11 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are not parsed yet. Of these, the parser gets all that have arrived
-   * together. The number is too low if headers and the start of the body were parsed together, because the length of
-   * both is subtracted. This does no harm: the parser only gets the body in smaller parts. The number must never be too
-   * high, because the parser would then also get the requests after the body.
+   * Number of bytes of the last request's body that are not parsed yet. Those that have arrived are passed to the
+   * parser together, because no request begins in them. Other bytes are passed in pieces of SLICE_BYTES. If headers and
+   * the start of a body were parsed together, the number is too low, because the length of the headers is subtracted
+   * too. This only makes the pieces smaller. The number must never be too high: the parser would then get the requests
+   * after the body together with it.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -56,7 +59,8 @@ export class Connection {
     this.#socket = socket;
     this.#budget = budget;
     // The last `data` listener of the socket is that of Node's server, which passes all bytes that arrive to the HTTP
-    // parser. `#take` replaces it, and calls it with a small part of the bytes at a time.
+    // parser. `#take` replaces it, and calls it with a small part of the bytes at a time, so that parsing can stop at a
+    // request that must wait.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.off('data', this.#feed).on('data', this.#take).on('resume', this.#stay);
   }
@@ -102,7 +106,7 @@ export class Connection {
     if (!this.#isWaiting) this.#parse();
   }
 
-  /** Parses what has arrived, until a request has to wait. */
+  /** Parses what has arrived. Stops at a request that must wait, because MAX_DUE earlier ones are being handled. */
   #parse(): void {
     while (this.#rest.length > 0 && this.#held.length === 0) {
       const before = this.last;
@@ -116,12 +120,11 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse. `endsHead` is true if they are cut off at the end of a request's headers.
-   * - If at most SLICE_BYTES have arrived, returns all of them.
-   * - If more have arrived, and they begin with bytes of a body, returns all bytes of that body, because the parser
-   *   emits no request for them.
-   * - Otherwise returns at most SLICE_BYTES, and stops at the end of the first headers, because only parsed headers
-   *   tell the length of the body that follows.
+   * Returns the next bytes to parse. They are at most SLICE_BYTES, so that they contain few requests. Only bytes of a
+   * body may be more: all that have arrived are returned together, because no request begins in them.
+   *
+   * If more than SLICE_BYTES have arrived, and no body comes first, the bytes are cut off at the end of the first
+   * headers, because only parsed headers tell the length of the body that follows. `endsHead` is true if this was done.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

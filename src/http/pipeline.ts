@@ -181,8 +181,9 @@ export class Pipeline {
   }
 
   /**
-   * Runs `work` for a caller. If the rate of the caller is limited, at most one of its calls that read and one of its
-   * calls that change something run at a time; its other calls wait (see CallLimits).
+   * Runs `work`, which handles a call. The calls of a caller with a limited rate, other than publishes, take turns: one
+   * that reads and one that changes something run at a time. So a caller with many calls does not hold up others (see
+   * CallLimits).
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;

@@ -51,7 +51,8 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
 
 /**
  * True for a request that a browser sends when a person follows a link on another site. Such a request is harmless: the
- * browser sends no cookie with it, so a page of the console only shows the login.
+ * session cookie is `SameSite=Strict`, so the browser does not send it from another site, and a page of the console
+ * only shows the login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';

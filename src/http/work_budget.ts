@@ -44,8 +44,9 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // The function that `#next` returns only resolves a promise. The step of work that awaits this promise runs
-      // during the `await` here, before the loop checks the time again.
+      // The line above only resolves the promise for which a step of work waits. The step itself runs during this
+      // `await`, because it is queued before the rest of the loop. So when the loop checks the time again, the step has
+      // run.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());

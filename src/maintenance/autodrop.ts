@@ -168,8 +168,8 @@ export class Autodrop {
   }
 
   /**
-   * Logs that data which autodrop cannot drop fills Redis, and what the operator should do. Logs this at most once a
-   * minute.
+   * Logs that Redis is short of memory because of data that autodrop cannot drop, and what the operator should do. Logs
+   * this at most once a minute.
    */
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
