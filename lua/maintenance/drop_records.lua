@@ -13,8 +13,8 @@ local drop_records = {}
 -- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
 -- The work is checked only between chunks, and a chunk of the largest events can add as much again.
 local MAX_WORK = 1900
--- The work, in the units of MAX_WORK, of beginning to sum up what is dropped of one subscriber (`record`), of counting
--- an event, and of each byte of that event.
+-- Work in the units of MAX_WORK (about 1 µs of Redis): `record` for each subscriber whose events are dropped, `event`
+-- for each event that is counted, and `byte` for each byte of these events.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 -- Number of events in a chunk, which one LRANGE reads. It is small, because a script call never stops within a chunk,
 -- and twenty of the largest events that the default settings allow have 1.3 MB.
@@ -22,7 +22,8 @@ local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
 -- Creates the table that sums up what one script call drops of each subscriber. `before` has the arguments of the
--- script. If the previous call has counted only a part of a batch's events, they name this batch.
+-- script. They say where the previous script call stopped: if it has counted only a part of a batch's events,
+-- `begun_bid` is that batch, `begun_at` the number of items read so far, and `begun_topics` the counts.
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end
@@ -92,12 +93,12 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to the drops of its subscriber. `is_queued` is true for a batch. The first value returned
--- is false if its events are not all counted yet: the batch must then stay, and the next script call continues to
--- count. Otherwise the first value is true, and the caller deletes the batch.
---
--- The second and third value are the subscriber's token, and what the delivery log keeps of the batch. They are missing
--- if the list of the batch is gone.
+-- Adds a batch or dead letter to what the script call drops of its subscriber. `is_queued` is true for a batch, and
+-- false for a dead letter. Returns one of these:
+--   false               some events are not counted yet: the batch must stay, and the next script call goes on counting
+--   true                the list of the batch is gone
+--   true, token, about  all events are counted, and the caller deletes the batch. `token` is its subscriber. `about` is
+--                       what the delivery log keeps of the batch
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
   local token, created_ms = items[1], items[2]

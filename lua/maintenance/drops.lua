@@ -25,9 +25,13 @@ function drops.jobs_held(call)
   return held, count
 end
 
--- Creates an empty collection of batches to drop. `dropped` is a set of the UIDs and jobs of these batches. `lists` has
--- the Redis keys of their lists and histories. `by_token` has, for each subscriber, its batches, their jobs and the
--- number of their events. `log` collects the records of the batches for the delivery log.
+-- Creates an empty collection of batches to drop. Its fields:
+--   bids      the UIDs of the batches
+--   jobs      the jobs that deliver them
+--   lists     the Redis keys of their lists, and of the histories of their attempts
+--   dropped   the UIDs and jobs once more, as a set in which they are found quickly
+--   by_token  for each subscriber: the UIDs of its batches, their jobs, and the number of their events
+--   log       the records of the batches for the delivery log
 function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
@@ -53,9 +57,9 @@ end
 -- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field `probe`, which has its
 -- trial job (the single job by which a failing subscriber is tried again).
 --
--- Normally, a waiting job becomes instant when a delivery of the subscriber ends. A dropped job that was not waiting
--- itself (it was instant or scheduled, for example) never runs, so it never lets a waiting job go on. Therefore one
--- waiting job becomes instant here for each of these dropped jobs. Otherwise the waiting jobs might wait for ever.
+-- When a delivery of a subscriber ends, one of the subscriber's waiting jobs becomes instant (ready for a worker). But
+-- a dropped job that was instant or scheduled is never delivered, so no delivery ends. Therefore one waiting job
+-- becomes instant here in place of each such job. Otherwise the waiting jobs might wait for ever.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -64,8 +68,9 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records in the delivery log. Dropped jobs stay in the
--- list of instant jobs, because searching a long list is slow. Acquire removes such a job when it finds no batch.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. The jobs stay in the
+-- lists from which acquire takes jobs, because searching a long list is slow. When acquire takes such a job, it finds
+-- no batch and forgets the job.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

@@ -35,15 +35,18 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a UID for a new batch. The batch is made of events that a Ruby process appended under the UID `bid` of
--- another batch.
+-- Returns a UID for a new batch. A Ruby process has appended the events of this batch under the UID `bid` of another
+-- batch, by mistake (see `add_header`).
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Puts a header before a list of events that has none, and makes the list a batch of its own. A Ruby web process
--- creates such a list if it mistakes an open batch of this bus for one of the Ruby Routemaster. The process then
--- appends events under the UID of that batch, but under the Ruby kind of key.
+-- Makes a list of events without a header a batch of its own: gives it a header and a new UID. `bid` is the UID that
+-- the list has now.
+--
+-- Such a list comes from a web process of the Ruby Routemaster that still runs after the takeover. The process takes an
+-- open batch of this bus for one of its own, and appends events to it. But the process names the list of a batch
+-- `batches:{bid}`, and this bus names it `batch:{bid}`. So the events get into a list apart from the batch.
 --
 -- Returns the UID of the new batch, its subscriber's token and its time of creation. Returns nothing if the batch of
 -- this bus no longer exists, because only that batch names the subscriber.

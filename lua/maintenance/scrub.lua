@@ -42,9 +42,10 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The dead worker's delivery has left its subscriber's lane, so another one may begin. Normally that is the job that
-  -- was given back above, so no waiting job becomes instant: the maximum is 0. But an `ordered` subscriber must get its
-  -- oldest batch first. If the job of that batch waits, `bring_back` makes it instant, whatever the maximum is.
+  -- The delivery of the dead worker has ended, so its subscriber may get another one. Normally that is the delivery of
+  -- the job that was given back above, so `bring_back` may make 0 waiting jobs instant (ready for a worker). But an
+  -- `ordered` subscriber must get its oldest batch first. If the job of that batch waits, `bring_back` makes it instant
+  -- in spite of the 0.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

@@ -129,8 +129,9 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a batch from the set `batches:current:{token}`, unless it is the subscriber's open batch and was never
--- attempted.
+-- The set `batches:current:{token}` has the UID of the subscriber's open batch (the one that takes new events), where
+-- the Ruby Routemaster has it. Removes any other batch from the set, and also an open batch that was attempted already.
+-- Batches of Ruby processes stay in the set.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -138,8 +139,9 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch if it is damaged. A sound open batch is in the set of current batches, and
--- `may_be_open` is true for it. Its entry in `batches:open` fits the subscriber's max_events and max_bytes.
+-- Closes the subscriber's open batch (the one that takes new events) if one of these is wrong: it belongs to the
+-- subscriber, was never attempted, is in the set `batches:current:{token}`, and its entry in `batches:open` is the one
+-- that follows from the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -52,13 +52,15 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of all batches in an index, slice by slice. A slice is about MAX_AT_ONCE batches between two
--- scores. A slice that an earlier script call has counted (`counted`) is counted again only if its number of batches
--- has changed.
+-- Counts the events of the batches in an index. Several script calls share this work: they count the batches in slices,
+-- each of about MAX_AT_ONCE batches between two scores. `counted` has the slices that earlier script calls have
+-- counted. Such a slice is counted again only if its number of batches has changed.
 --
--- Returns three values: the slices; the number of their events, or false if the script call stopped at MAX_LISTS
--- batches; and the lower bound of the scores after the last slice. If the script call did not stop, the batches after
--- the last slice are too few for another slice, and the caller counts them.
+-- Returns three values:
+--   slices  all slices so far, for the next script call
+--   events  the number of events in these slices, or false if the script call has read MAX_LISTS batches and stopped
+--   from    where the scores after the last slice begin. If the script call did not stop, fewer than MAX_AT_ONCE
+--           batches are left there, and the caller counts them
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

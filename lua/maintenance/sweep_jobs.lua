@@ -57,8 +57,9 @@ local function trim(list, job, times, places)
   return places + times
 end
 
--- Removes copies of a job until one is left. If a worker holds the job, the copy of the worker stays. Returns the
--- former number of copies; 0 means that the job was in no state.
+-- Removes copies of a job until one is left. If a worker holds the job, the copy in that worker's list stays. Returns
+-- the former number of copies. 0 means that no worker held the job, and that it was neither ready for a worker, nor
+-- scheduled, nor waiting.
 local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
@@ -82,8 +83,8 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- Removes a job whose batch no longer exists from the index, the scheduled jobs and the waiting jobs. If the job is
--- instant, it stays in that list, and acquire removes it when it finds no batch.
+-- Removes a job whose batch no longer exists from the index, the scheduled jobs and the waiting jobs. The job may stay
+-- in a list from which acquire takes jobs. Acquire forgets the job when it finds no batch.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)

@@ -24,7 +24,7 @@ local function holds_job(call, q, worker, found)
 end
 
 -- Removes the worker from its lane (the deliveries of one subscriber that are in flight), and makes a waiting job of
--- this subscriber instant. Returns true if the worker was in a lane.
+-- this subscriber instant (ready for a worker). Returns true if the worker was in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
@@ -41,8 +41,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker without a lease could not ack the job, so it is left out of the lane. Such are the workers of the Ruby
-  -- Routemaster.
+  -- A worker leaves its lane when it acks or nacks its job. Only a worker with a lease can do that. One without a
+  -- lease, such as a worker of the Ruby Routemaster, would stay in the lane after its delivery, so it is not entered.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

@@ -102,8 +102,8 @@ return function(call, args)
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
-    -- A call may name the same partition twice, with the same entries. Entries that were applied the first time are
-    -- ignored the second time.
+    -- A call may name the same partition twice, with the same entries. This happens when a process empties the same
+    -- outbox from two places at once (src/publishing/outbox.ts). The second time, the entries are ignored.
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end

@@ -159,8 +159,9 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first topic
--- that is refused, or nothing if the client may publish to all. The client would become the publisher of each topic
--- that has none, so each of these leaves room for one topic less. Changes nothing in Redis.
+-- that is refused, or nothing if the client may publish to all. If a topic has no publisher, the client would become
+-- its publisher. Both the bus and the client have a maximum of topics, so each such topic lowers these maximums for the
+-- topics after it. Changes nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

@@ -68,8 +68,9 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- If the Ruby Routemaster used this Redis before, the set of current batches stays empty. A Ruby web process that
-  -- still runs would mistake a batch in this set for one of the Ruby Routemaster, and append events under another key.
+  -- The Ruby Routemaster looks for the open batch of a subscriber in the set of current batches. If it used this Redis
+  -- before, one of its web processes may still run. That process would append events to the batch, but under a key that
+  -- this bus does not read. So the set stays empty on such a Redis.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry

@@ -64,8 +64,9 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that empties the outbox. With `partition`, deletes instead the job that moves the entries set aside
--- for that partition. Returns false if the worker does not hold the job.
+-- Deletes a job that moves outbox entries, which are work for other partitions, because no entry is left. Without
+-- `partition`, it is the job for the list `outbox`. With `partition`, it is the job for the list of the entries that
+-- this partition did not apply in time. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end

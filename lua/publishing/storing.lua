@@ -24,8 +24,9 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Subtracts the bytes of new events from the room (the bytes that still fit) of the open batches whose bytes are
--- counted. Returns, by subscriber, the room that is left in each of these batches.
+-- Subtracts the bytes of new events from the room of open batches. The room is the number of bytes that still fit.
+-- Subscribers with the default limits are left out if their events are small (`counts_bytes`). Returns, by subscriber,
+-- the room that is left in each of the other open batches.
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do

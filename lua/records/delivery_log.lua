@@ -175,17 +175,17 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record: puts the present time in front of it, and then `closed_ms` (text; 0 if it is missing). The
--- records of one script call get times 1 µs apart. Making a record takes longer than 1 µs, so the times of the next
--- script call are later. So no two records have the same time.
+-- Completes a record. The result begins with the present time (µs), followed by `closed_ms` (0 if it is missing) and
+-- `record`. Each record shall have a time of its own, so the records of one script call get times 1 µs apart. Making a
+-- record takes longer than 1 µs, so the next script call begins after the last of these times.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Reads the time (ms, with three decimals) with which `text` begins. If `text` is a record, this is the time at which
--- its batch ended. If it is an entry of a trail (the list that tells which logs were written when), this is the time at
--- which the entry was made.
+-- Returns the time with which `text` begins, in ms with three decimals. In `text` it has 16 digits, and counts µs. If
+-- `text` is a record, it is the time at which the batch ended. If `text` is an entry of a trail (the list that tells
+-- which logs were written when), it is the time at which the entry was made.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
