@@ -13,7 +13,7 @@ local client_quota = {}
 -- `window_ms`, the time for which the bus remembers a key.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
-  -- Time (µs) in which a client gets one permission back.
+  -- One used permission (for one new key) comes back after this time (µs). With 1,000 keys an hour that is 3.6 s.
   local key_us = math.max(1, math.floor(window_us / max))
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end

@@ -19,16 +19,15 @@ local digest_keys = include('authentication/digest_keys')
 -- It takes up to 20 KB of Redis, because Redis reserves more room for a text that grows.
 local MAX_COUNT = 65535
 -- The bit set of a nonce's uses has one bit for each count (`nc`), and grows by this number of bits at a time. A use is
--- refused if its count lies beyond the next step: while the set has 512 bits, counts up to 1023 are accepted. That is
--- enough for uses that arrive out of order. A use overtakes only requests that are still under way or lost, so a client
--- would need some 500 of those to be refused for this.
+-- refused if its count lies beyond the next step: while the set has 512 bits, counts up to 1023 are accepted. So
+-- requests may arrive out of order: a count is too high only if some 500 lower counts have not arrived yet.
 local STEP = 512
 
--- Makes the bit set of a nonce's uses one step larger, and takes the step out of the client's quota (client_quota.lua).
--- Returns nothing if this worked. Otherwise the use is refused, and the function returns why:
+-- Makes the bit set of a nonce's uses one step (STEP) larger. Each step takes one permission from the client's quota
+-- (client_quota.lua). Returns nothing if the set has grown. Otherwise the use is refused, and the function returns why:
 --   too_many_nonces  the quota is used up
---   old              the nonce was issued before the client was last refused with `too_many_nonces`. A request that was
---                    refused then may have been recorded, and must not be accepted later, when there is quota again
+--   old              the nonce was issued before the client was last refused with `too_many_nonces`. Somebody may have
+--                    recorded the refused request, and must not be able to send it again when there is quota
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))

@@ -39,8 +39,9 @@ local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- The dead letters of the same millisecond as the last one looked at are read without a limit, because they are few:
-  -- a script call makes one dead letter after a failed delivery, and at most some 300 in a sweep.
+  -- The dead letters of the millisecond `at_ms` are read without a limit, because they are few: Redis runs only some
+  -- script calls in a millisecond, and each makes at most one dead letter. Only a call of the sweep (the job that
+  -- repairs Redis) can make some 300.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -53,9 +54,11 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk (the retry or purge of many dead letters). Returns three values: the UIDs of
--- the letters that match, the number of letters looked at, and the new state. The state is `going` if the present queue
--- has further letters, `next` if another queue follows, and `over` after the last queue.
+-- Looks at the next dead letters of a bulk (the retry or purge of many dead letters). A bulk goes through one queue
+-- after another. A queue has the dead letters of one subscriber, or of all subscribers. Returns three values:
+--   bids    the UIDs of the letters that match the filter of the bulk
+--   looked  the number of letters that were looked at
+--   state   `going` if the queue has further letters, `next` if another queue follows, `over` after the last queue
 function bulks.walk(call, args, record)
   local key, keys = call.keys.bulk(args.owner), call.keys
   local letters, follow = next_letters(call, args, record)

@@ -22,9 +22,10 @@ choosing.START = batches.HEADER + 10
 -- instant jobs (jobs that are ready for a worker) at a time into `popped`. `put_back` returns those that were not
 -- tried.
 --
--- Other jobs wait for room in a share, the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. `sharing` has, for each share, how many of these jobs the call may still take. At first that is the
--- number of jobs that wait for the share now. So the call never takes a job that it has itself made wait for the share.
+-- Other jobs wait for room in a share: the part of the workers that all slow subscribers, all failing ones, or all
+-- joins may hold. `sharing` counts, for each share, how many of its waiting jobs the call may still take. The count
+-- begins with the jobs that wait now. So the call never takes a job that it has itself put at the end of the waiting
+-- jobs.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -101,7 +102,8 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Pushes the popped jobs that were not tried back to the front of the instant jobs, in their old order.
+-- Puts the popped jobs that were not tried back into the list of instant jobs (jobs that are ready for a worker), in
+-- their old order. Workers take jobs from the right end of this list, so the jobs are pushed there.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

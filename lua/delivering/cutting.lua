@@ -23,17 +23,18 @@ local CHUNK = 100
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
--- first items: start[3] is the number of attempts. If the batch was attempted before, the number of events is not
--- limited, so that the next attempt normally has the same events.
+-- first items: start[3] is the number of attempts. A batch that was attempted before should be sent again with the same
+-- events, even if its subscriber has lowered its limits since. So only MAX_ATTEMPTED_BYTES limits such a batch.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch to its end, or until more events or bytes are read than one delivery may have. Returns two
--- values: the items that were read, and true if these are known to be too many. If the second value is false, the items
--- can still have too many bytes, because the items that were read last are not measured here. The caller measures all
--- events while it adds them to the reply.
+-- Reads the list of a batch, about CHUNK events at a time. Stops at the end of the list, or when the events are too
+-- many for one delivery. Returns two values:
+--   items     the items that were read
+--   too_many  true if these are known to be more events or bytes than one delivery may have. The bytes of the last
+--             chunk are not measured here. The caller measures all events when it adds them to the reply
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -63,10 +64,10 @@ local function last_that_fits(list, limits)
 end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
---   list    the items of the batch that were read
+--   list    the items of the batch's list that were read: its header and its first events, or all of them
 --   last    the position in `list` of the last event that was added
---   count   how many reply items the added events became (pieces.lua)
---   is_cut  true if the batch has more events
+--   count   the number of reply items that the added events take. One reply item can have several events (pieces.lua)
+--   is_cut  true if the batch has more events than were added
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
   local list, is_cut = read_items(call, bid, start, limits)
@@ -83,25 +84,24 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score, in the subscriber's index, of a new batch that takes the first events of the batch `bid`. The new
--- batch must come before `bid`, but after batches that were split off `bid` before. So its score is that of `bid` minus
--- `events_left`, the number of events that stay in `bid`. For example, `bid` has the score 9000 and 250 events, and
--- each new batch takes 100 of them. First 150 events stay, so the first new batch gets the score 8850. Then 50 stay, so
--- the second one gets 8950.
---
--- Scores are whole numbers. If the next older batch has this score or a higher one, the new batch gets the next number
--- above the score of the older batch. If that is the score of `bid`, the new batch gets the same score as the older
--- batch. This cannot happen to an `ordered` subscriber: only its oldest batch is delivered, so there is no older one.
+-- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch takes the first
+-- events of the batch `bid`. It must come before `bid`, but after batches that were split off `bid` before. So its
+-- score is that of `bid` minus `events_left`, the number of events that stay in `bid`. For example, `bid` has the score
+-- 9000 and 250 events, and each new batch takes 100 of them. First 150 events stay, so the first new batch gets the
+-- score 8850. Then 50 stay, so the second one gets 8950.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+  -- The new batch also comes after the next older batch of the subscriber.
   local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
+  -- If no whole number lies between the scores of `bid` and the older batch, the new batch gets the score of the older
+  -- one. An `ordered` subscriber has no older batch here, because only its oldest batch is delivered.
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Splits a batch: moves its events up to the position `last` in `list` to a new batch, which has no attempts yet. The
--- worker gets the job of the new batch. The job of the old batch becomes instant again. Returns the UID and the job of
--- the new batch.
+-- Splits a batch. Its events up to the position `last` in `list` become a new batch without attempts, which this worker
+-- delivers now: the worker gets the job of the new batch. The other events stay in the old batch, and any worker may
+-- take its job. Returns the UID and the job of the new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

@@ -108,10 +108,12 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Makes waiting jobs of a subscriber instant (ready for a worker), because `ended` of its deliveries have ended. Each
--- ended delivery brings back two jobs, so the number in flight can grow from 4 to 8, then to 16, up to the subscriber's
--- limit (lanes.width). Even if that limit is reached, one job becomes instant. If the subscriber was on trial until now
--- (`recovered`), it could have only one delivery in flight. Then enough jobs become instant to reach the limit at once.
+-- Makes waiting jobs of a subscriber instant (ready for a worker), because `ended` of its deliveries have ended. The
+-- limit on its deliveries in flight is `lanes.width`. The number of jobs is:
+--   normally      two for each ended delivery, up to the limit: the number in flight can grow from 4 to 8, then to 16
+--   `recovered`   as many as the limit allows. The subscriber was on trial until now, with one delivery in flight at
+--                 most
+--   at the limit  one, which waits again if there is still no room when a worker takes it
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')

@@ -25,15 +25,15 @@ local MAX_BYTES = 1000000
 --   choice       the working state of choosing.lua
 --   reader       the working state of lane_entry.lua
 --   list         the grants
---   pieces       the items of acquire's reply. The first one describes the grants, and acquire writes it at the end.
---                Then follow, for each grant, its packed job and, if it delivers a batch, the events of the batch
+--   pieces       the items of acquire's reply: first a description of all grants, which acquire writes at the end, then
+--                for each grant its packed job and, if it delivers a batch, the events of the batch
 --   events       the number of events in the reply
 --   bytes        the size of the events in the reply
---   unleased     the grants without a lease (a worker's numbered right to its job). `settle` gives all of them a lease
+--   unleased     the grants that need a new lease, which `settle` gives them
 --   holders      the workers that got a new job
 --   lane_of      for each worker that begins a delivery: the token of the subscriber
---   subscribers  for each subscriber of a granted batch: true if a new attempt begins, false if its worker only gets
---                the same job once more
+--   subscribers  for each subscriber of a granted batch: true if a new attempt begins; false if a worker only gets its
+--                job again, because the reply with the job was lost
 --   open_of      for each subscriber that was looked up: the UID of its open batch, or false if it has none
 function grants.begin(choice, reader, uid_seed)
   return {

@@ -31,7 +31,8 @@ function jobs.make_instant(call, q, ...)
   call.wakes[q] = true
 end
 
--- Makes a job that a worker has held instant (ready for a worker) again. The job goes before all other instant jobs.
+-- Makes a job instant (ready for a worker) again, after a worker has held the job. The job goes before all other
+-- instant jobs.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true

@@ -16,8 +16,8 @@ local DELIVERY_FIELDS = {
 local ENTRY_FIELDS = {
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
 }
--- All of these fields, first those that a delivery needs. The loops use no function of Lua, because FUNCTION LOAD runs
--- this code without unpack and ipairs.
+-- The fields of both lists, first those that a delivery needs. The lists are joined without `unpack` and `ipairs`,
+-- because Redis has no such functions while FUNCTION LOAD runs this code.
 local FIELDS = {}
 for i = 1, #DELIVERY_FIELDS do FIELDS[i] = DELIVERY_FIELDS[i] end
 for i = 1, #ENTRY_FIELDS do FIELDS[#FIELDS + 1] = ENTRY_FIELDS[i] end
@@ -68,20 +68,19 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- While a subscriber has a trial job (the single job by which it is tried again), all its other jobs wait. Here even
-  -- the job of the oldest batch had to wait, although this subscriber must get that batch first. The trial job is
-  -- removed now, so `bring_back` makes the job of the oldest batch instant (ready for a worker).
+  -- While a subscriber has a trial job (the job that is tried next), its other jobs wait, even that of its oldest
+  -- batch. `make_wait` has just removed the trial job. So `bring_back` can make the job of the oldest batch ready for a
+  -- worker.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
 -- Counts a worker in a share, which is the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. Returns true if the share has room; it always has room for a quarantine (a process with one worker).
--- If it has no room, returns false and makes the job wait.
---
--- If the subscriber has deliveries in flight, the job waits in its lane: the end of such a delivery brings the job
--- back. Otherwise the job waits in the list of the share, and becomes the subscriber's trial job. A trial job makes all
--- other jobs of its subscriber wait, so each subscriber has at most one job in the list.
+-- joins may hold. Returns true if the share has room, or if the worker is a quarantine (a process with one worker), for
+-- which there is always room. Otherwise returns false, and makes the job wait in one of two places:
+--   lane   if the subscriber has deliveries in flight. The end of such a delivery brings the job back
+--   share  otherwise. The job becomes the subscriber's trial job, and its other jobs wait for the trial job. So each
+--          subscriber has at most one job in the list of the share
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -127,8 +126,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- All other jobs of the subscriber wait while the subscriber has a trial job (the single job by which a failing
-  -- subscriber is tried again).
+  -- `share` is false for a subscriber that is healthy and quick. Any other subscriber can have a trial job (the job
+  -- that is tried next). The other jobs of the subscriber then wait.
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -33,13 +33,11 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns the number of lanes (subscribers) that hold exactly one worker of the slow share, which is the part of the
--- workers that all slow subscribers may hold together. `share_room` keeps some room for such lanes. The number is
--- counted once in a script call and kept in `call.single_workers`. After that, lane_entry adds 1 for each lane that
--- enters the share with its only delivery.
+-- Returns how many subscribers have exactly one worker in the slow share, the part of the workers that all slow
+-- subscribers may hold together. Each of them uses one of the places that `share_room` keeps for first deliveries.
 --
--- A worker that begins a delivery in this script call is in the share at once, but in `lanes_held` only at the end of
--- the call. Until then its lane is unknown here, and it counts as one more lane.
+-- The number is counted once in a script call and kept in `call.single_workers`. lane_entry adds 1 for each subscriber
+-- that gets its first delivery after that.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -48,6 +46,8 @@ local function single_workers(call)
     if token then
       held[token] = (held[token] or 0) + 1
     else
+      -- This worker got its delivery in this script call, so its subscriber is not in `lanes_held` yet. The worker
+      -- counts as one more subscriber.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -61,10 +61,10 @@ end
 -- subscribers, all failing ones, or all joins may hold. `holds_some` is true if the subscriber of the next delivery has
 -- deliveries in flight already.
 --
--- A quarter of the slow share (`kept`) is only for subscribers without deliveries in flight. So a subscriber that has
--- some finds less room. Late deliveries (those in flight for longer than a second) enter the slow share even if it is
--- full, so they can use up this quarter. A subscriber without deliveries may then exceed the limit of the share, as
--- long as fewer than `kept` subscribers have exactly one delivery in the share.
+-- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight. Of 64 workers, the share
+-- has 32 places, and 8 of these are kept. Late deliveries (those in flight for longer than a second) enter the share
+-- even if it is full, so they can fill the kept places. A subscriber without a delivery may then enter the full share
+-- too, as long as fewer than 8 subscribers have exactly one delivery in the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -89,10 +89,10 @@ function lanes.width(call, own_limit, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them now, this one
--- included. Spare workers deliver only while all other workers of their thread hang. The number is a quarter of the
--- workers that no other subscriber holds, but at least 1. So each subscriber leaves three quarters of the workers that
--- it finds free, and many can hang at once before no worker is left.
+-- Returns the maximum number of deliveries that a subscriber may have in flight when a spare worker begins one of them.
+-- (Spare workers deliver only while all other workers of their thread hang.) The maximum is a quarter of the workers
+-- that no other subscriber holds, but at least 1. For example, other subscribers hold 66 of 86 workers: the maximum is
+-- 5. So each subscriber leaves three quarters of the workers that it finds free.
 --
 -- `in_flight` is the number of deliveries that the subscriber has in flight now. `entered` is the number of deliveries,
 -- of all subscribers, that this script call has begun but not yet stored in `lanes_held`.
@@ -138,8 +138,8 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Stops counting workers in the shares, which limit the workers that all slow subscribers, all failing ones, and all
--- joins may hold. Returns how many of these workers were counted in a share.
+-- Removes workers from the shares. A share has the workers that deliver to slow subscribers, or to failing ones, or for
+-- joins, and their number is limited. Returns how many of these workers were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no worker delivers to a slow or failing subscriber or to a join, so all shares are empty. A single command
@@ -179,8 +179,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes a worker from its lane, and from the share that limits the workers of all slow subscribers, all failing ones,
--- or all joins. Returns the lane (the subscriber's token), or nothing if the worker was in none.
+-- Removes a worker from the deliveries in flight of its subscriber (the lane), and from its share (see `leave_shares`).
+-- Returns the subscriber's token, or nothing if the worker was in no lane.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

@@ -8,10 +8,9 @@ local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local late = {}
 
--- Length (µs) of the intervals in which late deliveries are searched for. An acquire call searches before it gives
--- leases to workers. So it need not search if the newest lease was given in the present interval: the call that gave
--- this lease has searched already. The number of a lease is the time at which it was given. A search reads all leases,
--- which takes Redis 20 µs for 64 deliveries in flight.
+-- Time is divided into intervals of this length (µs). An acquire call searches for late deliveries and then gives
+-- leases, which are numbered by the time. So if the newest lease has a time in the present interval, the search of this
+-- interval is done already. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for longer than `slow_ms`), as a table that maps each worker to
@@ -26,10 +25,10 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Finds late deliveries (those in flight for longer than `slow_ms`). Their subscribers count as slow from then on. The
--- workers of these deliveries enter the slow share (the part of the workers that all slow subscribers may hold
--- together), unless they are in a share already. Does nothing if an acquire call has given a lease in the current
--- interval of LOOK_EVERY_US, because that call has searched already.
+-- Finds late deliveries (those in flight for longer than `slow_ms`). Their subscribers count as slow from then on.
+-- Their workers enter the slow share (the part of the workers that all slow subscribers may hold together); those in
+-- the share of failing subscribers or of joins stay there. Does nothing if an earlier call has searched and given
+-- leases in the present interval (LOOK_EVERY_US).
 function late.notice(call, slow_ms)
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do

@@ -80,9 +80,11 @@ function open_batches.take_room(call, tokens, bids, bytes)
   return rooms
 end
 
--- Returns the entry that the hash `batches:open` has for an open batch: the UID, followed by `max_events` unless the
--- subscriber has the default limits. `max_bytes` is the subscriber's own setting, or false. It is not in the entry, but
--- if it is set, the entry is longer than a UID. By this length `counts_bytes` knows that bytes must be counted.
+-- Returns the entry of an open batch in the hash `batches:open`:
+--   the UID alone             if the subscriber has the default limits
+--   the UID, then max_events  if it has another max_events, or a max_bytes of its own
+-- `max_bytes` is the subscriber's own setting, or false. An entry longer than a UID tells `counts_bytes` that the bytes
+-- of all events must be counted.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
@@ -133,7 +135,7 @@ end
 -- is still open, and one that was never open because its first events filled it.
 function open_batches.closed_times(call, bids)
   local hash, closed = call.keys.batches_closed(), {}
-  -- If no batch has a stored time, `has_no_closed` takes a fifth of the time that HMGET takes to find that out.
+  -- If no closing time is stored, `has_no_closed` shows this in a fifth of the time that HMGET takes.
   if #bids == 0 or open_batches.has_no_closed(call) then return closed end
   for i, closed_ms in ipairs(redis.call('HMGET', hash, unpack(bids))) do closed[bids[i]] = closed_ms or nil end
   return closed

@@ -55,13 +55,10 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Removes the trial job of a subscriber: the single job by which a failing subscriber is tried again, while its other
--- jobs wait. The job itself stays. If it is scheduled for later, it becomes instant (ready for a worker) now.
---
--- A trial job that waits for room in a share goes on waiting there. (A share is the part of the workers that all slow
--- subscribers, all failing ones, or all joins may hold.) Such a trial job is possible only if the subscriber has no
--- delivery in flight. So it can occur when a subscriber subscribes again or is resumed, but not after an accepted
--- delivery.
+-- Makes the trial job of a subscriber an ordinary job. A trial job is the single job by which a subscriber is tried
+-- while its other jobs wait. If the job is scheduled for later, it becomes instant (ready for a worker) now. If it
+-- waits for room in a share, it stays there. (A share is the part of the workers that all slow subscribers, all failing
+-- ones, or all joins may hold.)
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -4,9 +4,8 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('delivering/jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber. They are a sorted set with the time (µs) at which each job was added,
--- so any job can be removed quickly. A list would be slow when the oldest batches are dropped: if they were tried
--- before, their jobs were added again near the end, and Redis would search the list for them.
+-- Adds a job to the waiting jobs of a subscriber. They are a sorted set with the time (µs) at which each job was added.
+-- A job can be removed from it quickly when its batch is dropped. A list would have to be searched for the job.
 --
 -- Jobs that one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so
 -- jobs that later script calls add come after these.
