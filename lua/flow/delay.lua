@@ -91,9 +91,9 @@ end
 -- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
 -- for the refusal, with the index of the event if one event is the reason.
 --
--- If there is no room, only the event that is due last is looked up among the delayed events. This is a cheap way to
--- notice that the publication is stored already and was sent once more: the event that is due last is published last,
--- so it waits as long as any of the others. The refusal is then `already_delayed`.
+-- If the client has no room for more delayed events, the publication may have been sent twice, and be stored already.
+-- Then the reason is `already_delayed`. To find that out, it is enough to look up the event that is due last: no other
+-- event of the publication stays delayed for longer.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

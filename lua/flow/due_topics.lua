@@ -60,9 +60,11 @@ local function read_next(call, client)
   end
 end
 
--- Among the topics of a client, finds the one whose next event is due first, and stores it in `client.first`. Events of
--- this topic that are due by `client.until_ms` come before those of the client's other topics. More topics are read
--- only while they may have an earlier event.
+-- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Events of this topic that
+-- are due by `client.until_ms` come before those of the client's other topics. For example, topic A has due events of
+-- the times 10, 20 and 40, and topic B has one of 30: `first` is A, and `until_ms` is 30.
+--
+-- Unread topics are sorted by the time of their first event. They are read only while they may have an earlier event.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms

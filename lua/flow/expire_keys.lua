@@ -13,9 +13,8 @@ the join was put again since, nothing changes and `changed` is set. A join that 
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
--- Time after which a join is looked at again, if a join key had to stay open at its time to expire. It stays open until
--- the join has counted all events that the bus had accepted by then, because one of them may still complete the join
--- key.
+-- A join key (the value that groups the events of a join) must not expire before the join has counted all events that
+-- the bus accepted in time. If the join has not counted them yet, the script looks at the join again after this time.
 local LOOK_AGAIN_MS = 250
 
 -- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.

@@ -74,8 +74,9 @@ local function count(call, work, args, event)
   if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
 end
 
--- Counts events of a batch until the script call has published its maximum of copies (an event for one subscriber is a
--- copy). Returns how many events it counted, and how many of these had no join key.
+-- Counts the events of a batch for the join. The join may publish an event when a join key (the value that groups its
+-- events) is complete or expires. The function stops when the script call has published its maximum of copies (an event
+-- for one subscriber is a copy). Returns how many events it has dealt with, and how many of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do
@@ -98,8 +99,8 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the counted events from their batch. If no event is left, deletes the batch and the job that delivers it.
--- Returns true if the job is deleted.
+-- Removes the first `taken` events of a batch, because the join has dealt with them. The batch had `args.left` events
+-- before. If no event is left, deletes the batch and the job that delivers it. Returns true if the job is deleted.
 local function take_from_batch(call, args, taken)
   if taken < args.left then
     batches.drop_first(call, args.bid, args.token, taken)

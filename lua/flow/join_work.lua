@@ -94,7 +94,9 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies
 end
 
--- Publishes the event for a complete join key. The events that completed the join key are deducted from its counts.
+-- Publishes the event for a complete join key (the value that groups the events of a join). A join key is complete when
+-- each source topic has its required number of events. These numbers are subtracted from the counts of the join key.
+-- Further events count for the next time.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')

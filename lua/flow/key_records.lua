@@ -87,7 +87,8 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids of counted events that the record of a join key still has, one source topic after the other.
+-- Returns the ids in the record of a join key (the value that groups the events of a join), one source topic after the
+-- other. They belong to the last events that were counted for the join key; a record keeps at most MAX_IDS ids.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

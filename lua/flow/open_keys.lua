@@ -41,7 +41,8 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key that is not open. Its time to expire counts from now. Returns its new record.
+-- Opens a join key (the value that groups the events of a join), which must not be open already. The time after which
+-- it expires is measured from now. Returns a new record, to which events are added.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -72,9 +73,12 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open join keys: adds those that were opened in this script call, and removes those that
--- were closed. A join key that was completed, but has further events, stays open: its time in the set becomes that of
--- its completion.
+-- Updates the sorted set of open join keys (the values that group the events of a join), which are sorted by the time
+-- since when each is open:
+--   opened    added
+--   closed    removed
+--   complete  removed, or kept with the time of its completion if it has further events, which count for the next
+--             completion
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -105,7 +109,9 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the changed records of join keys, and deletes the records of those that were closed.
+-- Writes the records that this script call has changed. A record has what the join has counted for one join key (the
+-- value that groups its events). Deletes the records of join keys that were closed, because they were complete or
+-- expired.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}

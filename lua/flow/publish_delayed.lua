@@ -23,8 +23,8 @@ local storing = include('publishing/storing')
 -- Maximum work of one script call, in units of about 1 µs of Redis. It is bounded because Redis serves nobody else
 -- during the call.
 local MAX_WORK = 2500
--- Estimated work, in the units of MAX_WORK, for each topic, each of its subscribers, each event, each copy (an event
--- for one subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
+-- Estimated work (µs of Redis) for each topic, each of its subscribers, each event, each copy (an event for one
+-- subscriber), and each byte. The work for a subscriber includes opening a batch, which may be needed.
 local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.002 }
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
@@ -51,12 +51,12 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Must be called before events of a topic are taken. The first time, adds to the work of the script call (an estimate
--- in µs of Redis) what the topic and its subscribers cost without any event. Returns false, and adds nothing, if the
--- call would then exceed its maximum of work. Otherwise returns true.
+-- Must be called before events of a topic are taken. Adds to the work of the script call (µs of Redis) what the topic
+-- and its subscribers cost without any event. A topic is added only once. Returns false, and adds nothing, if the call
+-- would then exceed its maximum of work. Otherwise returns true.
 --
--- The first topic of a call is always accepted, even if it has very many subscribers. If necessary, the maximum is
--- raised to twice the work that is added here, so that half of the maximum is left for events.
+-- The first topic of a call is always accepted. If it takes more than half of the maximum, the maximum is raised to
+-- twice as much, to leave room for events: 1,000 subscribers take 12,012 µs, so the maximum is 24,024 µs.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -93,8 +93,10 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns the client whose next event is due first, and a time (ms). Events of that client's topic `first` that are due
--- by this time come before all other events, so `take` takes them together. Returns nothing if no event is due.
+-- Returns two values, or nothing if no event is due:
+--   first     the client whose next event is due first
+--   until_ms  a time: events of the topic `first.first` that are due by then come before those of other topics and
+--             clients, so `take` takes them together
 --
 -- A script call has a maximum of work (µs of Redis), and each client may use an equal part of it. A client that has
 -- used its part is skipped. If all clients have used their parts, each may use another part.
