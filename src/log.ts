@@ -56,9 +56,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Ends the log. Resolves when all lines are written, or when nobody reads stdout any more; never rejects. If the
- * process that reads stdout hangs for a second, this process is killed, because the blocked write would also block
- * `process.exit`.
+ * Ends the log. Resolves when all lines are written, or when nobody reads stdout any more; never rejects. Call this
+ * just before `process.exit`: if this process still runs a second later, it kills itself. Otherwise it would never end
+ * if the reader of stdout hangs, because the blocked write also blocks `process.exit`.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {

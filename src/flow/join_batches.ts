@@ -30,8 +30,8 @@ const MAX_AT_ONCE = 50;
 const MAX_JOINS_KNOWN = 1000;
 
 /**
- * The attempt that the delivery log shows for a batch of a join. The bus counts the events of such a batch itself and
- * sends no request. So the attempt has no HTTP status, and takes no time.
+ * The attempt that the delivery log shows for a batch of a join. A join has no callback: the bus itself processes the
+ * batch, and sends no request. So the attempt has no HTTP status, and takes no time.
  */
 const TAKEN = { status: null, durationMs: 0 };
 
@@ -115,9 +115,9 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the next slice of events for the join. While Redis is short of memory, counts nothing and returns
-   * 'no_memory'. The reason is that counting may make the join publish an event, and no event may be published while
-   * memory is short.
+   * Calls the script `join_events` for the next events, 50 at most. Example: a join waits for an order and its payment.
+   * The script notes which of the two has come, and publishes an event of the join when both have. While Redis is short
+   * of memory, does nothing and returns 'no_memory', because nothing may be published then.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
@@ -147,9 +147,9 @@ export class JoinBatches {
   }
 
   /**
-   * Checks whether the join may publish to the topic in `rules.then`, if that topic is in another partition. The script
-   * join_events cannot check this, because it reads only one partition. Returns the reason if the join may not publish
-   * there, and undefined if it may. If the topic was deleted, this check creates it again for the client of the join.
+   * If the join publishes to a topic in another partition: makes the client of the join the owner of this topic, and
+   * creates the topic if it does not exist, as a publish would. The script join_events cannot do this, because it sees
+   * only one partition. Returns undefined if the join may publish there, and otherwise the reason.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

@@ -11,9 +11,9 @@ export const PROMPT_MS = 10_000;
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least eleven, because a trigger is due at
- * most once a second, so up to eleven due times are at most PROMPT_MS (10 s) old. If one of them were left for a later
- * script call, it might be older by then, and `catch_up` might leave it out.
+ * Maximum due times for which one script call fires a trigger. It must be at least 11: if a trigger is due every
+ * second, up to 11 due times are at most 10 s (PROMPT_MS) old. The trigger must fire for all of them. In a later script
+ * call some would be older than 10 s, and `catch_up` could skip them.
  */
 const MAX_AT_ONCE = 100;
 

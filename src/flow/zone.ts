@@ -32,9 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns when the zone's offset changes from the value that it has at `fromMs`: a time (ms) after `fromMs`, up to
-   * `toMs`. Example: in Berlin from January to July, this is when summer time begins in March. The offsets at `fromMs`
-   * and `toMs` must differ. If there are several such changes, the result may be any of them.
+   * Returns a time (ms) between `fromMs` and `toMs` at which the zone's offset changes from the offset at `fromMs` to
+   * another one. Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and
+   * `toMs` must differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
    */
   firstOther(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -42,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns when the zone's offset changes to the value that it has at `toMs`: a time (ms) after `fromMs`, up to
-   * `toMs`. Example: in Berlin from January to July, this is when summer time begins in March. The offsets at `fromMs`
-   * and `toMs` must differ. If there are several such changes, the result may be any of them.
+   * Returns a time (ms) between `fromMs` and `toMs` at which the zone's offset changes to the offset at `toMs`.
+   * Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must
+   * differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
    */
   firstSame(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);

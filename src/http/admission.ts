@@ -22,8 +22,8 @@ const PACE_BURST_MS = 250;
 const LOOK_EVERY_MS = 50;
 
 /**
- * What requests with a body use of the limits: their number, and the bytes reserved for their bodies. There is one
- * Holding for each client that has such requests, and one for all clients together.
+ * The requests with a body that are under way: how many they are, and how many bytes are reserved for their bodies.
+ * Each client with such requests has a Holding, and there is one for all clients together.
  */
 interface Holding {
   requests: number;

@@ -44,11 +44,9 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are not parsed yet. Those that have arrived are passed to the
-   * parser together, because no request begins in them. Other bytes are passed in pieces of SLICE_BYTES. If headers and
-   * the start of a body were parsed together, the number is too low, because the length of the headers is subtracted
-   * too. This only makes the pieces smaller. The number must never be too high: the parser would then get the requests
-   * after the body together with it.
+   * Number of bytes of the last request's body that the parser has still to get. No request begins in these bytes, so
+   * the parser may get all of them at once. The number may be too low, which only makes the pieces smaller. It must not
+   * be too high: the parser would then get all requests behind the body at once, too.
    */
   #bodyBytes = 0;
   #isWaiting = false;
@@ -114,17 +112,20 @@ export class Connection {
       this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
       this.#feed(slice);
       this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
+      // The slice may have headers and the start of a body. How long the headers are is not known here. So the length
+      // of the whole slice is subtracted, and `#bodyBytes` may be too low.
       if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
     }
     if (this.#held.length > 0) this.#wait();
   }
 
   /**
-   * Returns the next bytes to parse. They are at most SLICE_BYTES, so that they contain few requests. Only bytes of a
-   * body may be more: all that have arrived are returned together, because no request begins in them.
+   * Returns the next bytes to parse:
    *
-   * If more than SLICE_BYTES have arrived, and no body comes first, the bytes are cut off at the end of the first
-   * headers, because only parsed headers tell the length of the body that follows. `endsHead` is true if this was done.
+   * - up to SLICE_BYTES have arrived: all of them;
+   * - more, and they begin inside a body: all bytes of the body, because no request begins in them;
+   * - more, and they begin with headers: the first headers (`endsHead`), but at most SLICE_BYTES. When the headers are
+   *   parsed, the length of the body behind them is known.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;
@@ -138,8 +139,9 @@ export class Connection {
   }
 
   /**
-   * Stops reading until half of the responses under way are finished. Reading goes on in a later turn of the event
-   * loop, so that other connections are served first.
+   * Stops reading, because MAX_DUE (4) requests of this connection are being handled, and one more has come. When two
+   * of the four are answered, reading goes on in a later turn of the event loop, so that other connections are served
+   * first.
    */
   #wait(): void {
     this.#isWaiting = true;

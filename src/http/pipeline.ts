@@ -172,8 +172,9 @@ export class Pipeline {
   }
 
   /**
-   * Calls the handler of a route. Before that, checks the credentials again, unless the call only reads or is a publish
-   * (`isFrequent`), which is made too often for a second check.
+   * Calls the handler of a route. If the call changes something, checks the credentials again before that: they were
+   * checked when the headers arrived, and the client may have been removed since. A publish (`isFrequent`) is not
+   * checked again here, because there are too many publishes.
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -281,7 +282,7 @@ export class Pipeline {
  * budget, which lets callers take turns. Root and viewers share the empty name.
  */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
-  // The sender of a login form has no name yet, so all senders of login forms share one name.
+  // The sender of a login form is unknown until the form is read. So all senders of login forms count as one caller.
   if (caller === undefined) return ':login';
   return caller.role === 'client' ? caller.token : '';
 }

@@ -37,8 +37,8 @@ interface Room {
   /** Gives back bytes that a reservation of the client no longer needs, so that other requests can use them. */
   shrink(bytes: number, client: string): void;
   /**
-   * Counts bytes of a body against the limit of bytes per second for its client's bodies. Returns the ms for which no
-   * long body of this client should be read; 0 or less for no pause.
+   * Counts bytes of a body against its client's limit of bytes per second. Returns the ms for which reading the body
+   * should pause; 0 or less for no pause.
    */
   pauseAfter(bytes: number, client: string): number;
   /** Ends a reservation. Its request no longer counts, and its `bytes` are available to other requests. */

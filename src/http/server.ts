@@ -130,10 +130,11 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, and closes each open connection after its response. After `graceMs`, closes the
-   * connections that are still open. Connections that have sent no request yet are closed at once. Routers may open
-   * such connections in advance. Otherwise they would stay open for `graceMs`, because Node does not count them as
-   * idle.
+   * Stops accepting connections, and closes the open ones:
+   *
+   * - connections that have sent no request yet: at once. Routers open such connections in advance, and Node itself
+   *   would not close them, because it does not count them as idle;
+   * - the others: after their response, or after `graceMs` at the latest.
    */
   async close(graceMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));

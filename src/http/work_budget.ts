@@ -44,9 +44,8 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // The line above only resolves the promise for which a step of work waits. The step itself runs during this
-      // `await`, because it is queued before the rest of the loop. So when the loop checks the time again, the step has
-      // run.
+      // `#next()?.()` only resolves the promise that a waiting step of work awaits. The step itself runs during this
+      // `await`. Without the `await`, the loop would start all steps before it sees how long the first one takes.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());

@@ -48,9 +48,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler
     // cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs of killed workers, so that others can run them. A starting process queues `scrub` in all
-    // partitions at once, but the other jobs in one partition after the other, over ten seconds. If processes are
-    // killed again and again before that time is over, the last partitions never get the other jobs.
+    // Gives back the jobs of killed workers, so that others can run them. A starting process queues this job in all
+    // partitions at once (`isUrgent`), but the other jobs in one partition after the other, over ten seconds. So even
+    // if each process is killed a few seconds after its start, all partitions get this job.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,

@@ -8,7 +8,10 @@ const STOP_IT = 'stop it, as docs/migrating.md says';
 interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
-  /** Runs a sweep. Its argument is the number of living Ruby workers. */
+  /**
+   * Runs a sweep, which repairs inconsistencies in Redis. `rubyWorkers` is the number of living Ruby workers. If there
+   * are any, the sweep puts a delivery job that was lost into a list that Ruby workers do not read.
+   */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }

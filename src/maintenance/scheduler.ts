@@ -26,9 +26,9 @@ interface SchedulerParts {
 }
 
 /**
- * Makes scheduled jobs instant when they are due, and publishes due entries of the agenda (everything that waits for
- * its time without being a job). In between it sleeps until the next deadline, or until a script announces an earlier
- * one.
+ * Starts what is due: lets workers take scheduled jobs, and publishes delayed events, events of triggers, and what
+ * joins publish when their time is over. In between the scheduler sleeps until the next deadline, or until a script
+ * announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -62,8 +62,8 @@ export class Scheduler {
   }
 
   /**
-   * Makes due jobs instant, and begins to publish due entries of the agenda. Returns the ms to sleep until the next
-   * deadline, rounded up, so that the next search is not too early.
+   * Lets workers take the due jobs, and begins to publish the events that are due. Returns the ms to sleep until the
+   * next deadline, rounded up, so that the next search is not too early.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;

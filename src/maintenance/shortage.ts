@@ -14,8 +14,8 @@ interface Holdings {
 }
 
 /**
- * The shortage of memory in one Redis. `holdings` and `delayed` cover all partitions in that Redis, because what one
- * partition must drop depends on what the others hold.
+ * The shortage of memory in one Redis. The data that can be dropped (batches, dead letters, delayed events) are
+ * estimated for all partitions in that Redis, because what one partition must drop depends on what the others have.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
@@ -87,16 +87,17 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size to which autodrop should reduce the stored data. Autodrop starts when the size exceeds the high mark
- * (a size below the memory limit `max`), and usually stops at the low mark (a smaller size). But some data cannot be
- * dropped. The result depends on how much that is:
+ * Returns the size to which autodrop should reduce the stored data. Autodrop starts above `highMark`, which is more
+ * than `lowMark` and less than the memory limit `max`. The result depends on `otherBytes`, the data that cannot be
+ * dropped:
  *
- * - up to the low mark: the low mark;
- * - up to the high mark: halfway between the size of that data and the high mark;
- * - above the high mark: undefined, because autodrop cannot help;
- * - above the high mark, but only because of outboxes (work that partitions have for each other): halfway between the
- *   high mark and `max`. This makes room to move the entries of the outboxes. Then they become batches, which can be
- *   dropped.
+ * - up to `lowMark`: `lowMark`;
+ * - below `highMark`: halfway between `otherBytes` and `highMark`;
+ * - `highMark` or more: undefined, because autodrop cannot help.
+ *
+ * In the last case the reason may be outboxes (events that partitions have for each other). Without them, `otherBytes`
+ * would be below `highMark`. The result is then halfway between `highMark` and `max`. This leaves room to move the
+ * events to the other partitions, where they become batches, and batches can be dropped.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

@@ -9,7 +9,10 @@ export interface Place {
   jobs: Buffer[];
   /** The subscriber whose waiting jobs these are. Empty if the jobs do not wait. */
   lane: string;
-  /** True if jobs of dropped batches may remain in this place until `acquire` removes them. */
+  /**
+   * True if it is normal that the batch of a job in this list no longer exists. When such a job comes to a worker, the
+   * script `acquire` removes the job from the list.
+   */
   leftovers: boolean;
 }
 
