@@ -75,8 +75,9 @@ export async function collectFigures({
 }
 
 /**
- * Returns undefined if the control partition cannot be reached: only this partition has the cryptographic key with
- * which public names are made. Figures about subscribers are then left out, because their tokens may be credentials.
+ * Handles an error in making public names, which replace the tokens of subscribers. If the reason is that the control
+ * partition cannot be reached, returns undefined: figures about subscribers are then left out, because a token may be a
+ * credential. Throws any other error.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;

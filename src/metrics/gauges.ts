@@ -172,7 +172,8 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
-      // The number of open join keys of a join. Undefined for other subscribers.
+      // If the subscriber is a join: the number of its keys (such as order ids, by which it groups events) that still
+      // wait for events. Otherwise undefined.
       openKeys,
       // Undefined if the subscriber has left. Batches and dead letters of such a subscriber may remain for a while.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,

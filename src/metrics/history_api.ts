@@ -74,10 +74,11 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Resolves with the token of a subscriber (as `name`). A viewer may give a public name instead of the token. Then the
-   * tokens of all subscribers are searched for it, which counts as additional calls in the viewer's rate limit. `calls`
-   * in the result is the number of these calls. Throws if there is no such subscriber, or if a client asks for that of
-   * another client.
+   * Finds a subscriber by its token, or, for a viewer, by its public name. Throws if there is no such subscriber, or if
+   * a client asks for that of another client. The result has two fields:
+   *
+   * - `name`: the token of the subscriber;
+   * - `calls`: what searching all subscribers for a public name costs in the rate limit; 0 if nothing was searched.
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

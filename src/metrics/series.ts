@@ -17,8 +17,9 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The values that the tags `status` and `reason` of a counter can have. With them, all counters of a removed topic or
- * subscriber can be listed without reading the hash `counters`. If a counter has another value, only a sweep finds it.
+ * The values that the tags `status` and `reason` of a counter can have. When a topic or subscriber is removed,
+ * `seriesOf` makes the names of all its counters from these values, so that the counters are removed too. A counter
+ * with any other value stays until the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -57,8 +58,9 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field, in the hash `counters`, of the total for a counter. When a topic or subscriber is removed, its
- * counters are removed too, and the count of each is added to the total for this counter.
+ * Returns the field of the hash `counters` to which a counter's count is added when its topic or subscriber is removed.
+ * Example: if the topic `widgets` is removed, the count of its `events.published` is added to the `events.published` of
+ * the topic `(removed)`. For a counter of the whole bus, the result is the field of the counter itself.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);

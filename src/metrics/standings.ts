@@ -20,14 +20,14 @@ const KEPT_MS = 10_000;
 export interface Standing {
   token: string;
   queued: number;
-  /** Time at which its oldest queued batch was opened. Null if nothing is queued. */
+  /** Time at which the subscriber's oldest queued batch was opened. Null if nothing is queued. */
   oldestAtMs: number | null;
   deadLetters: number;
   healthPoints: number;
   isPaused: boolean;
   delivered: number;
   failed: number;
-  /** Events a second by which its queue grows. Negative if the queue shrinks. */
+  /** Events a second by which the subscriber's queue grows. Negative if the queue shrinks. */
   growth: number;
   /**
    * Numbers of events that were delivered, and that have failed, since the bus was installed. The next sample computes

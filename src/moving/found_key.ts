@@ -25,8 +25,9 @@ const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The names of the layout, grouped by the text before the first colon of their keys. In a group, names whose keys have
- * more fixed text come first and are tried first. Otherwise `topics:owned:{token}` would be taken for `topics:{token}`.
+ * The patterns of all Redis keys (LAYOUT), grouped by the text before the first colon. In a group, the patterns with
+ * the longest text outside of braces come first and are tried first. Otherwise `topics:{token}` would match a key of
+ * `topics:owned:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   NAMES.sort((one, other) => other.fixed - one.fixed),

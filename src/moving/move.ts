@@ -106,9 +106,9 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // `cursor` says where a repeated run goes on copying. After the last keys it is 0, which also stands for the
-      // beginning. So if what follows the copying is cut off, a repeated run copies everything again, which does no
-      // harm.
+      // If a run of this program is interrupted, the next run goes on copying at `cursor`. After the last keys `cursor`
+      // is 0, which also stands for the beginning. So if a run is interrupted after the last keys, the next run copies
+      // everything again. Copying again does no harm.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);

@@ -90,8 +90,9 @@ export class Mover {
   }
 
   /**
-   * Returns, for each partition, which of these elements of a key are copied to it. All elements are copied to each
-   * partition in `whole`. If `whole` is undefined, the owner of an element (such as a subscriber) decides.
+   * Returns, for each partition, which of these elements of a key are copied to it. `whole` is a list of partitions,
+   * each of which gets all elements. If `whole` is undefined, each element goes to the partition of its owner, such as
+   * a subscriber.
    */
   async #shares(
     { found }: Reading,

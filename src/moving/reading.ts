@@ -43,7 +43,10 @@ export class Reading {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /** Returns the elements in the reply to `command`. From then on, `command` reads the elements after these. */
+  /**
+   * Returns the elements in `reply`, with which Redis has answered `command`. The property `command` then becomes the
+   * command that reads the next elements.
+   */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':

@@ -6,8 +6,9 @@ import { replies } from '../store/replies.ts';
 export type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * A function that computes a Redis hash of totals, anew for each new partition, from the data of the source. `of` is
- * the variable part of the hash's key: the client's token in `delayed:held:{token}`, and empty for the other keys.
+ * A function that computes a Redis hash of totals for each new partition. The hash cannot be copied from `source`, the
+ * old partition, because the data that it sums up are divided among the new partitions. `of` is the variable part of
+ * the hash's key: the client's token in `delayed:held:{token}`, and empty for the other keys.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 

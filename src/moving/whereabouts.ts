@@ -21,10 +21,12 @@ export class Whereabouts {
   }
 
   /**
-   * Returns the new partitions of each owner. An owner is what a Redis key (or an element of it) belongs to: a
-   * subscriber, a topic, a batch, a worker or a trigger. The list is empty for `nobody`, and for a worker that holds no
-   * job. If a batch or a trigger no longer exists, what remains of it goes to the control partition, where a sweep
-   * removes it.
+   * Returns, for each owner, the new partitions to which the data of the owner are copied:
+   *
+   * - a subscriber, topic, batch, worker or trigger: one partition;
+   * - `all`: every partition, and `control`: the control partition;
+   * - `nobody`, or a worker that holds no job: none, so the data are not copied;
+   * - a batch or trigger that no longer exists: the control partition, where a sweep removes what remains of it.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;

@@ -74,12 +74,12 @@ export class Applying {
    * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
    * `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call has no entries of other partitions. Otherwise it may have some, and if one entry cannot
-   *   be applied, the call fails for all.
+   * - `alone`: sends these entries in a script call of their own. Otherwise the script call may also have entries of
+   *   other partitions, and if one entry cannot be applied, that call fails for all.
    * - `inTime`: throws StorageUnavailable if `to` does not answer within PATIENCE_MS (500 ms). Until `to` has answered,
    *   further calls with `inTime` throw at once.
-   * - without `inTime`: waits for the answer as long as it takes, and then until needless marks are removed (see
-   *   `refreshed` in Applied).
+   * - without `inTime`: waits for the answer as long as it takes. If entries were for topics that have no subscribers
+   *   in `to`, also waits until the partitions of these topics stop sending their events to `to` (`refreshed`).
    */
   async apply(
     home: Partition,

@@ -67,7 +67,7 @@ export class ArrayPieces {
     return end < 0 ? undefined : this.#text.slice(this.#at, from + end + 1);
   }
 
-  /** Moves past a piece, and the comma after it. `likely` has guessed the piece, and parsing has proved the guess. */
+  /** Moves past a piece that `likely` returned, and the comma after it. The piece must have parsed as valid JSON. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }

@@ -49,10 +49,10 @@ export class Copies {
   }
 
   /**
-   * Returns undefined if the publication may be stored at once. Otherwise Redis must be asked how many subscribers the
-   * topic has, or whether the idempotency key was used before. A promise is then returned. It resolves if the
-   * publication may be stored. It rejects with body_too_large if the publication makes too many copies (events
-   * multiplied by the subscribers of the topic).
+   * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise that resolves if the
+   * publication may be sent, and rejects with body_too_large if it makes too many copies (events multiplied by the
+   * subscribers of the topic). A publication with an idempotency key that was used before may always be sent, because
+   * it is not stored again.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;

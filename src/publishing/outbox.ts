@@ -56,8 +56,8 @@ interface Step {
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * For each home partition, the approximate number of entries that were read from its outbox in the last RECENT_MS,
-   * and when that number was computed.
+   * For each partition, by its index: about how many entries were read from its outbox in the last 100 ms (RECENT_MS),
+   * and when this was computed. With BUSY or more entries there is a pause before the outbox is read again.
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
@@ -82,10 +82,9 @@ export class Outbox {
       for await (const _ of this.#moveAside(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions with entries set aside: entries that a partition did not apply in time, in a list
-      // for this partition alone. The line before the read has emptied the list of `to`. If `behind` has `to` all the
-      // same, another call has just set entries aside for `to`. They are older than those in the outbox, so the loop
-      // begins again and moves them first.
+      // `behind` has the partitions that did not apply older entries in time. These entries are in a separate list for
+      // each such partition. `#moveAside` has emptied the list of `to`, but another process may have filled it again.
+      // Then the loop begins again, because `to` must apply the older entries first.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -164,9 +163,9 @@ export class Outbox {
   }
 
   /**
-   * Moves the entries that `home` has set aside for the partition `to`, some at a time, and yields each time. When no
-   * entry is left, deletes the job that worker `holder` has for moving them, and returns true. Returns false if there
-   * is no `holder`, or if it no longer holds the job.
+   * Empties the list of entries that the partition `to` did not apply in time: asks `to` to apply some of them at a
+   * time, and yields each time. `holder` is the worker that runs the job for this list. When the list is empty, deletes
+   * this job and returns true. Returns false if there is no `holder`, or if it no longer holds the job.
    */
   async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
     let applied: number | undefined;
@@ -197,12 +196,9 @@ export class Outbox {
   }
 }
 
-/** Matches the start of an entry: its number, and the numbers of the partitions that it is for. */
+/** Matches the head of an entry, with which it begins: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/**
- * Number of bytes that are read to find the start of an entry. The longest start has 930 bytes: it names 256
- * partitions.
- */
+/** Bytes of an entry that are searched for its head. The longest head has 930 bytes: it names 256 partitions. */
 const HEAD_BYTES = 1000;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {

@@ -21,8 +21,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by its index) whose Redis stores more than the high mark (a limit of bytes): since when, in ms,
-   * each measurement has found this. When a measurement does not find it, the item is removed.
+   * For each partition (by its index) whose Redis stored more than the high mark (a limit of bytes) when last measured:
+   * the time (ms) of the measurement that first found this. If the Redis stored less in between, the time begins anew.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
