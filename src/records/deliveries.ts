@@ -82,9 +82,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that stopped before its end says where (`nextMs`, `nextId`). The batches that it has not read come
-    // after this place, but may come before batches that other partitions returned. So the page shows nothing beyond
-    // the newest of these places, and the next page begins there.
+    // A partition that has more batches says where it stopped (`nextMs`, `nextId`). Example: partition 0 stopped at
+    // 12:00, and partition 1 returned batches back to 11:00. Partition 0 may have batches of 11:30 that it did not
+    // return. So the page shows only the batches back to 12:00, and the next page begins there.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;

@@ -81,7 +81,7 @@ const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
 
-/** For each outcome of the script, the text that says why a batch cannot be tried at once. */
+/** Why a batch cannot be tried at once: the text for each refusal of the script `retry_batch`. */
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',

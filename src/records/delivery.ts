@@ -51,12 +51,14 @@ type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
 /**
  * The fields that every record in the delivery log has (lua/records/delivery_log.lua). A record describes a batch that
- * has ended. `Taken` and `Dropped` add the fields of accepted and of dropped batches. `closedAtMs` is the time from
- * which the batch took no further events. It is 0 if the batch was never open to any, for example because its first
- * events filled it. The batch was then closed at `openedAtMs`.
+ * has ended. `Taken` and `Dropped` add the fields of accepted and of dropped batches.
  */
 type Record = [
   endedAtUs: number,
+  /**
+   * Since when the batch takes no further events. 0 stands for `openedAtMs`: some batches are closed when they are
+   * created, for example because their first events fill them.
+   */
   closedAtMs: number,
   openedAtMs: number,
   events: number,
@@ -77,9 +79,10 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // Redis lists an attempt when it has failed. While the first attempt is running, it began when the worker got the job
-  // (`heldMs`). If more attempts have begun, but none is listed, it is unknown when the first began. For example,
-  // attempts by a Ruby Routemaster are counted, but not listed.
+  // When the first attempt began:
+  // - if the first attempt has failed: `first`, because Redis lists failed attempts;
+  // - if the first attempt is still running: `began`, the time at which a worker got the job (`heldMs`);
+  // - otherwise unknown, for example if a Ruby Routemaster made the first attempt, and did not list the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -88,9 +88,11 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the jobs that wait until they may enter their subscriber's lane, one subscriber after the other. A position has
- * two parts: how far the set of subscribers was read (see `step`), and how far the waiting jobs of the last subscriber
- * were read (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A job waits, for example, while its
+ * subscriber has as many deliveries in flight as it may have. A position has up to four items:
+ *
+ * - the SSCAN cursor in the set of subscribers, and the last subscriber that was read (see `step`);
+ * - if only some jobs of that subscriber were read: the score of the last one, and the job itself (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];

@@ -140,8 +140,8 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner whose next item does not fit gets no more turns in this call. In the next call, this owner comes
-      // before all owners that got a turn after that.
+      // An owner whose next item does not fit gets no more turns in this call. The number of this owner's last turn
+      // (`#turns`) stays low, so that this owner comes early in the next call.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

@@ -24,7 +24,7 @@ const GONE = /^ERR Library not found/;
 const LASTING = /^(?:ERR|NOPERM)/;
 
 interface FunctionsOptions {
-  /** The log gets one warning if Redis refuses something that an operator could permit. */
+  /** The log gets one warning if Redis refuses functions, for example because its ACL forbids FCALL or FUNCTION. */
   log?: Log | undefined;
   /** If given, a call resolves only when replicas have what the script wrote. */
   replicas?: Replicas | undefined;
@@ -40,7 +40,10 @@ export class Functions {
   #loading: Promise<boolean> | undefined;
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** Makes a caller of the library's functions. `key` is the Redis key that every call of a function declares. */
+  /**
+   * Makes a caller of the library's functions. `key` is the one Redis key that each FCALL names. A cluster finds the
+   * right master by this key, and the function reads the prefix of the partition from it.
+   */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
     this.#key = key;

@@ -40,14 +40,15 @@ const MADE = [
 /** The first line of a script, with its flags. A module has no such line. */
 const SCRIPT_LINE = /^#!lua(?: flags=(\S+))?\n/;
 
-/**
- * A file of `lua/`, without its SCRIPT_LINE. The code of a script returns a function, that of a module a table of
- * functions.
- */
+/** A script or a module in Lua. */
 interface LuaFile {
   name: string;
   /** The path from the root of the project. */
   path: string;
+  /**
+   * The Lua code. The code of a script returns a function, and that of a module returns a table. The first line of a
+   * script (`#!lua …`) is left out.
+   */
   text: string;
 }
 
@@ -209,8 +210,8 @@ function keyspaces(names: readonly string[]): string {
 }
 
 /**
- * Returns a line of Lua that adds the function of one Redis key to the table `keys`. Throws if the layout has no such
- * key.
+ * Returns a line of Lua that adds a function to the table `keys`. The function makes a Redis key from its variable
+ * parts, such as `keys.batch(bid)`. `name` is the name of the function. Throws if the layout has no key of this name.
  */
 function keyFunction(name: string): string {
   const key =

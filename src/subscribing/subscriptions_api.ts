@@ -76,11 +76,13 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a request to subscribe if its client was removed, or its scopes were narrowed, meanwhile. The check before
-   * subscribing may have missed that, because the cache of clients may be a second old. This function looks in Redis.
-   * The removal of a client deletes the client before its subscriber. So either this function finds that the client is
-   * gone, or the removal finds the subscriber. In the same way, narrowed scopes are stored before the subscriptions to
-   * topics outside them end, or in the same step.
+   * Undoes a request to subscribe if its client was removed meanwhile, or may no longer subscribe to these topics.
+   * Whenever the client is removed, no subscriber is left:
+   *
+   * - before this function reads the client from Redis: this function removes the subscriber;
+   * - later: the removal deletes first the client and then the subscriber, so it finds the new subscriber.
+   *
+   * The same holds for subscriptions that the client's new scopes do not permit.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

@@ -74,14 +74,14 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks are read before the subscribers are counted. A new subscriber sets the mark before it subscribes, so the
-  // count may miss this subscriber. But if the mark was set after it was read here, its time has changed. Then
-  // `unmark_topics` does not remove it.
+  // The marks are read before the subscribers are counted, because somebody may subscribe just after the count. Each
+  // new subscriber sets the mark again after subscribing, which changes the time in the mark. `unmark_topics` removes a
+  // mark only if its time is still the one that was read here.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // If there are subscribers, the mark is set again even if it is correct, to give it a later time. Another call of
-  // this function may have counted before the first of them subscribed, and found none. Because of the later time, that
-  // call does not remove the mark.
+  // If there are subscribers, the mark is set again even if it is correct, to change the time in the mark. Example:
+  // another process read the mark and counted no subscriber, just before the first one subscribed. That process does
+  // not remove the mark now, because the time in it has changed.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -118,7 +118,10 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/** Reads the field `elsewhere` of a topic. Returns the marks in it, by the index of the partition that each names. */
+/**
+ * Reads the field `elsewhere` of a topic: a mark for each other partition that has subscribers of the topic. Returns
+ * the marks by the index of that partition.
+ */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(
