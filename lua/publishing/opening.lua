@@ -129,8 +129,8 @@ function opening.enter(call, opened)
   bulk.command('SADD', keys.jobs_index('main'), opened.jobs)
   bulk.command('LPUSH', keys.jobs_instant('main'), opened.instant)
   if #opened.instant > 0 then call.wakes.main = true end
-  -- The job that is due first is scheduled separately, because `make_scheduled` also wakes the scheduler if necessary.
-  -- ZADD then schedules all the jobs at once.
+  -- `make_scheduled` wakes the scheduler if necessary. One call is enough, for the job that is due first. ZADD then
+  -- schedules all the jobs; the first one gets the same time again.
   if opened.shortest_ms then
     jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
   end

@@ -64,9 +64,9 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes a job that moves outbox entries, which are work for other partitions, because no entry is left. Without
--- `partition`, it is the job for the list `outbox`. With `partition`, it is the job for the list of the entries that
--- this partition did not apply in time. Returns false if the worker does not hold the job.
+-- Deletes the job that moves the entries of a list to other partitions. The caller has checked that the list is empty.
+-- The list is `outbox`, or, with `partition`, the list of entries that this partition did not apply in time. Returns
+-- false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -118,16 +118,17 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- Returns a table with the bytes of the entries that are set aside for each partition. Partitions for which nothing is
--- set aside are not in it.
+-- If a partition does not apply outbox entries in time, the entries are moved from `outbox` to a list for this
+-- partition. Returns a table with the bytes in each list, by partition. Partitions with an empty list are left out.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
   return aside
 end
 
--- True if outbox entries of `max_bytes` or more wait for one of the partitions that have subscribers of a topic. Each
--- of the topic's `marks` names such a partition.
+-- `marks` has an entry for each other partition that has subscribers of a topic. Returns true if `max_bytes` or more
+-- wait for one of these partitions. All entries of `outbox` count, and the entries that the partition did not apply in
+-- time, which are in a list of its own.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

@@ -21,9 +21,9 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- The hash `outboxes:bytes` has a field for each partition that did not apply entries in time: the size (bytes) of
-  -- the entries that are set aside for it. While the field exists, newer entries in `outbox` must wait. So the field is
-  -- deleted with the last entry that is set aside.
+  -- The hash `outboxes:bytes` has the bytes of the entries that are set aside for each partition. As long as a
+  -- partition has a field there, it is not asked to apply the newer entries in `outbox`. So the field is deleted when
+  -- no entry is left.
   if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
     redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
   end

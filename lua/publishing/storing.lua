@@ -25,8 +25,8 @@ local function fill(batch, max, list, first, last)
 end
 
 -- Subtracts the bytes of new events from the room of open batches. The room is the number of bytes that still fit.
--- Subscribers with the default limits are left out if their events are small (`counts_bytes`). Returns, by subscriber,
--- the room that is left in each of the other open batches.
+-- Returns the room that is left, by subscriber. Subscribers whose bytes are not counted (`counts_bytes`) are not in the
+-- result.
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do

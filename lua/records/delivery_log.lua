@@ -80,8 +80,9 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores the number of records in a log, rounded down to whole UNITs, and adds the change to the total of all logs.
--- `counted` is the number stored before. Returns the new total of all logs.
+-- Stores the number of records in a log, and adds its change to the total of all logs. The stored number is rounded
+-- down to a multiple of 16 (UNIT), so most new records do not change it. `counted` is the number stored before. Returns
+-- the new total.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -126,16 +127,15 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Adds an entry to a trail for each of these subscribers, because this script call has appended records to its log. A
--- trail is the list that tells which logs were written when. Each `ending` ('taken' or 'dropped') has its own trail. A
--- listing of all subscribers learns from the trail which logs it must read. The trail keeps the last `max` entries:
--- more are not needed, because each entry stands for a record or more, and all logs together keep at most `max`
--- records.
+-- Call this when a script call has appended records to the logs of these subscribers. Adds an entry for each of them to
+-- the trail: the time and the subscriber. A listing of all subscribers reads the trail to learn which logs have the
+-- newest records. There is one trail for each `ending` ('taken' or 'dropped').
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
+  -- Each entry stands for one record or more, and all logs together keep at most `max` records.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 

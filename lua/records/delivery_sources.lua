@@ -18,15 +18,14 @@ local delivery_sources = {}
 -- MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- If a listing stops just before an entry, it returns the entry's id with this suffix, and the next page begins after
--- that text. A listing is sorted by descending time and id. The id with the suffix comes directly before the id itself,
--- so the next page begins with that entry.
+-- A page of a listing begins after a time and an id, which the page before has returned. To make the next page begin
+-- with the entry `x`, a listing returns the id `x-`: ids are in descending order, so `x-` comes directly before `x`.
 local JUST_BEFORE = '-'
 
--- Creates the working state of one listing. Many batches may not be in the wanted state, so a listing looks at no more
--- than `max_looked` of them. When that number is reached, an iterator returns `{ place, id, stopped = true }` instead
--- of a batch: the time and the id after which the next page begins. `sources` counts the sources (indexes and logs)
--- that the caller asked for, even those without entries.
+-- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because few of them
+-- may be in the wanted state. After that, an iterator returns `{ place, id, stopped = true }` instead of a batch. The
+-- next page then begins after the time `place` and this id. `sources` is the number of indexes and logs that the
+-- listing has searched, even those without entries; the caller's rate limit is charged for them.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -135,9 +134,9 @@ local function read_single(source)
   end
 end
 
--- Adds to the list `sources` one source for each batch in `bids` that is queued and within the bounds of the listing.
--- The listing reads the batch only when it comes to the batch's time. It lists the batch only if the batch is in the
--- state `state` at that moment.
+-- Adds to `sources`, for each batch in `bids`, a source that has only this batch. A listing goes back in time. It reads
+-- the batch when it comes to the time `place`, at which the batch was created, and shows the batch only if its state is
+-- `state`. Batches outside the bounds of the listing are left out.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids

@@ -16,9 +16,9 @@ local delivery_trail = {}
 -- A trail is the list that tells which delivery logs were written when. The first command reads MIN_CHUNK entries of a
 -- trail. Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- If a listing stops between two records, it returns a time and this text, and the next page begins after them. A
--- listing is sorted by descending time and id. No id is smaller than this text, so no record with the same time
--- follows: the next page begins with an older record.
+-- A page of a listing returns a time and an id, after which the next page begins. The order is by descending time and
+-- id. If a page has looked at everything of a time, it returns this text as the id. No id is smaller than this text, so
+-- the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
@@ -128,9 +128,9 @@ local function read_trail(reader)
 end
 
 -- Returns a source from which a listing takes batches: the records of all batches that ended in one way (`ending` is
--- 'taken' or 'dropped'). A listing goes back in time, and opens a source when it comes to the time `place` of the
--- source's first record. The first record of this source is not known before the source is opened. So `place` is
--- infinity, and the listing opens this source at once.
+-- 'taken' or 'dropped'). A listing opens a source only when it has gone back to the time `place`, the time of the
+-- newest record in the source. For this source that time is not known yet. So `place` is infinity, and the listing
+-- opens the source first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

@@ -24,8 +24,8 @@ function pausing.pause(call, token, by)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- A pause for this cause has no `paused_by`. The field may be left over from an earlier pause, because earlier
-    -- releases did not delete it at the end of a pause.
+    -- A pause that began because the callback answered 410 (Gone) has no `paused_by`. The field may be left over from
+    -- an earlier pause, because earlier releases of the bus did not delete it at the end of a pause.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)
@@ -38,8 +38,8 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Tries a subscriber at once, even if it is held back after a failure. Its trial job (the single job by which a failing
--- subscriber is tried again) runs, and up to `max` of its waiting jobs become instant.
+-- Lets workers try a subscriber at once, even if it is held back after a failure. Makes two kinds of its jobs ready for
+-- a worker: the trial job (the single job by which a failing subscriber is tried again), and up to `max` waiting jobs.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

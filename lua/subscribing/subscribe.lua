@@ -56,8 +56,10 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
--- Applies a shorter timeout and a new max_events to the open batch. Closes the batch if it is now full. Also closes
--- it if max_bytes changes, because the bytes in it may not have been counted.
+-- Applies new settings to the open batch, the one that takes the subscriber's new events:
+--   timeout     the batch is due after this time from now, unless it was due earlier anyway
+--   max_events  the batch is closed if it has this many events already
+--   max_bytes   a change closes the batch, because the bytes in it may not have been counted
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)
