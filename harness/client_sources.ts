@@ -12,7 +12,7 @@ type Schema = z.core.JSONSchema.BaseSchema;
 type Fields = Record<string, Schema>;
 
 const HEAD =
-  '// Written by `npm run client`, from the route table and the errors of the bus. test/documents.test.ts compares.';
+  '// Written by `npm run client` from the API of the bus. test/documents.test.ts fails if this file is out of date.';
 
 /** Matches a pattern that only digits match. */
 const DIGITS = /^\^\\d(\{[\d,]+\}|[+*])?\$$/;

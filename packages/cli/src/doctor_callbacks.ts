@@ -15,8 +15,8 @@ export type Role = 'client' | 'watcher';
 const MAX_SHOWN = 100;
 
 /**
- * Maximum number of subscribers to examine, if the bus shows several, as it does to root. Of several subscribers, only
- * paused and failing ones are examined.
+ * Maximum number of subscribers to examine. It matters for root and viewers, to whom the bus shows all subscribers. Of
+ * several subscribers, only those that are paused or fail are examined.
  */
 const MAX_EXAMINED = 20;
 

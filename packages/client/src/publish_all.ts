@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. It is four times the 1,000
- * events that one request takes, so the next full request can be collected while one is running.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. A request takes up to 1,000
+ * events. While a request is running, the events of the next requests are read already.
  */
 const MAX_UNDER_WAY = 4000;
 

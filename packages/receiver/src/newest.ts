@@ -4,7 +4,7 @@ import type { Handled, Handler } from './receiver.ts';
 
 /** Remembers, for each URL, the time `t` of the newest event that was handled. */
 export interface NewestStore {
-  /** Returns the times of these URLs. Undefined stands for a URL without a stored time. */
+  /** Returns, for each of these URLs, the time of the newest handled event, or undefined if no time is stored. */
   read(urls: string[]): Promise<(number | undefined)[]>;
   /** Stores the time of each URL, unless a later time is already stored for it. */
   save(times: ReadonlyMap<string, number>): Promise<void>;

@@ -5,7 +5,7 @@ import { areEqual, signatureCheck } from './signature.ts';
 /**
  * Handles the events of one topic in a delivery, in their order. The delivery is accepted when all of its handlers have
  * resolved. If a handler throws, or returns ids of events that failed, the bus sends the whole delivery again later.
- * With `onlyNewest`, a handler that returned ids then gets only the events with these ids.
+ * With `onlyNewest`, the handler then gets only the failed events: `onlyNewest` leaves out events that were handled.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],

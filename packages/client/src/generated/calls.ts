@@ -1,4 +1,4 @@
-// Written by `npm run client`, from the route table and the errors of the bus. test/documents.test.ts compares.
+// Written by `npm run client` from the API of the bus. test/documents.test.ts fails if this file is out of date.
 
 export type EventType = 'create' | 'update' | 'delete' | 'noop';
 
