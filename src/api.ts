@@ -85,9 +85,10 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 >;
 
 /**
- * Makes everything that a web process serves. The result has the pages of the console (`pages`), the function
- * `routesIn`, which returns the routes of the API in a dialect, and the objects with which the pipeline handles every
- * request, such as `authentication`.
+ * Makes everything that a web process serves:
+ * - `routesIn`: returns the routes of the API. Its argument says whether they answer as the Ruby Routemaster did.
+ * - `pages`: the routes of the console.
+ * - the objects with which the pipeline handles every request, such as `authentication`.
  */
 export function buildApi(given: ApiParts): Built {
   const shared = sharedParts(given);

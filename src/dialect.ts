@@ -17,7 +17,7 @@ export interface Dialect {
   makesSecrets: boolean;
   /** True if `GET /subscriptions` shows a client all subscribers. If false, it shows only the client itself. */
   listsOthers: boolean;
-  /** True if a subscriber's `max` above the limit is lowered to the limit. If false, such a `max` is refused. */
+  /** True if a subscriber's `max` (events per batch) above 10,000 is lowered to 10,000. If false, it is refused. */
   cutsMax: boolean;
   events: EventDialect;
 }

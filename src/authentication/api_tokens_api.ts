@@ -191,8 +191,8 @@ function handlers(parts: HandlerParts) {
 
     async remove({ params: { token } }: { params: { token: string } }) {
       checkChangeable(token, clients);
-      // An earlier removal may have ended half-way, with only the client removed. So the subscriber and the joins are
-      // removed even if the client is gone already.
+      // A client can be a subscriber, and can have joins, which are further subscribers. An earlier call may have
+      // removed only the client. So the client's subscribers are removed even if the client is gone already.
       await clients.remove(token);
       await removeSubscriber(token);
       for (const join of await joinsOf(token)) await removeSubscriber(join);

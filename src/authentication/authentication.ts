@@ -32,8 +32,8 @@ const CREDENTIALS: Record<Role, string> = {
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
 /**
- * Reasons that the caller must not learn. For each of them the advice is WRONG, so that an attacker cannot find out
- * which users exist.
+ * Reasons that the caller must not learn, so that an attacker cannot find out which users exist. For all of these
+ * reasons the caller gets the same text (WRONG).
  */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';

@@ -28,10 +28,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * For each client, the credentials that were last right. The key is the object that the directory has for the client.
-   * The directory reads each client from Redis anew after a second, as another object, for which there is no entry
-   * here. So credentials are hashed a few times a second, and not for each request, which would take a twelfth of a
-   * publish's CPU.
+   * For each client, the credentials that were last right. Equal credentials need not be hashed again, which would take
+   * a twelfth of a publish's CPU. The key is a client as `ClientDirectory` has read it from Redis. After a second the
+   * directory reads the client again, as a new object. So the credentials are hashed again too.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

@@ -120,7 +120,10 @@ export class Credentials {
     return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
   }
 
-  /** Resolves with the proof of the caller's present credential: a digest that changes when the credential changes. */
+  /**
+   * Resolves with a digest of the caller's present credential. A session keeps this digest, and ends when the digest
+   * has changed.
+   */
   async proofOf(caller: Caller): Promise<string> {
     if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
     return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);

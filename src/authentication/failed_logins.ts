@@ -26,8 +26,9 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * For each counter, the highest number of failures in the current minute that this process knows of. While Redis is
-   * away, failures are counted only here.
+   * The failures of the current minute, in BUCKETS counters. The hash of an address selects its counter. Redis has the
+   * same counters for all processes together, and each reply from Redis raises the number here if it is higher. While
+   * Redis is away, failures are counted only here.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;

@@ -4,8 +4,8 @@ import type { Partition } from '../store/partition.ts';
 
 const KEY_BYTES = 32;
 /**
- * Interval at which a process asks Redis again for the key of public names. The interval may be long, because the key
- * changes only if Redis loses it.
+ * Interval at which a process asks Redis again for the HMAC key of public names (the names that stand for clients in
+ * figures and logs). The interval may be long, because the key changes only if Redis loses it.
  */
 const FRESH_MS = 60_000;
 
@@ -38,7 +38,8 @@ export class NameKey {
 
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
-    // If Redis has lost the key, it gets back the key that this process knows, so that public names stay the same.
+    // The script stores the given key only if Redis has none. So if Redis has lost the key, it gets back the key that
+    // this process knows. Clients then keep the names under which they appear in figures and logs.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

@@ -13,8 +13,8 @@ export const NONCE_LIFE_MS = 5 * 60_000;
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
- * Time for which Redis remembers the consumed uses of a nonce, from its first use on. It is longer than a nonce is
- * valid, so that no use can be consumed twice.
+ * A request with a nonce is one use of the nonce, and Redis remembers the use, so that nobody can send the request a
+ * second time. Redis forgets all uses of a nonce this time after the first one. By then the nonce is no longer valid.
  */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
@@ -40,11 +40,11 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
 /**
  * The result of consuming a nonce use.
+ * - `consumed`: the use is valid.
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * - `replaced`: Redis has replaced the key that signed the nonce, because uses of its nonces may be lost.
- * - `old`: the use needs more of the client's quota, but the nonce is older than the last `too_many_nonces` that the
- *   client got. Otherwise somebody who has recorded the refused request could send it when the quota is no longer
- *   empty.
+ * - `replaced`: Redis may have lost uses of the nonce, so the key that signed the nonce is no longer valid.
+ * - `old`: the client was refused with `too_many_nonces` after the nonce was issued, and the use would take more of the
+ *   client's quota. It may be the refused request, recorded and sent again by somebody else.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

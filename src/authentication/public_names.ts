@@ -24,9 +24,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * that of a removed client without a secret, and so a credential. It is not shown: its name is `unknown.` and 16
-   * digits of an HMAC of the token. Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each of these tokens. A token without a client may be that
+   * of a removed client. If the client had no secret, its token alone was its credential. So the token is not shown:
+   * its name is `unknown.` and 16 digits of an HMAC of the token. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -53,9 +53,10 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token of the subscriber that a caller names. Viewers name the subscriber by its public name, root
-   * and clients by its token. `tokens` resolves with the tokens of all subscribers. In the result, `looked` is the
-   * number of tokens among which the public name was searched, for which the caller's rate limit is charged.
+   * Finds the subscriber that a caller names: a viewer by its public name, root and clients by its token. `tokens` must
+   * resolve with the tokens of all subscribers. Resolves with
+   * - `token`: the token of the subscriber, or undefined if none has this public name;
+   * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */
   async named(
     { role }: Caller,
@@ -75,7 +76,7 @@ export class PublicNames {
   /**
    * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The token of a
    * client without a secret is never accepted in place of its public name: otherwise viewers could test guesses at the
-   * token. The public name of a join is translated whether or not the join exists.
+   * token. For a join, only the client of the join is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

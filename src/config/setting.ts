@@ -9,7 +9,7 @@ export interface Setting<T> {
   help: string;
 }
 
-/** Makes a setting: `setting(variable, type, unset).help(help)`. The help comes last, even if `unset` is left out. */
+/** Makes a setting: `setting(variable, type, unset).help(help)`. Leave out `unset` if there is no default. */
 export function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, help }) };
 }

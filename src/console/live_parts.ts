@@ -22,8 +22,9 @@ export class LiveParts {
   });
 
   /**
-   * Wraps a route of the console. The wrapped route of a page shares its answers to refreshes among tabs. The wrapped
-   * route of a form discards all shared answers.
+   * Wraps a route of the console. Open pages reload parts of themselves every few seconds. With the wrapped route of a
+   * page, browser tabs that show the same page to the same caller get the same answer. The wrapped route of a form
+   * discards these answers, because the form may change what they show.
    */
   share(route: Route): Route {
     const { method, handle } = route;
@@ -35,8 +36,8 @@ export class LiveParts {
   }
 
   /**
-   * Discards all shared answers after a form was handled, even if that failed. The form may have changed something, and
-   * the next refresh must show the change.
+   * Waits until a form was handled. Then discards all answers that are kept for open pages, even if the form failed.
+   * The form may have changed something, and open pages must show the change when they reload.
    */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {

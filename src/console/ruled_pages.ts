@@ -38,7 +38,8 @@ export interface Ruled<Listed, Whole> {
   /** Returns the part of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
   /**
-   * Returns the part of the page of one trigger or join that is refreshed. `acts` has the forms to show in this part.
+   * Returns a part of the page of one trigger or join. The open page reloads this part, and nothing else, every few
+   * seconds. `acts` has the forms to show in this part.
    */
   shown(one: Whole, acts: Content): Content;
   /**

@@ -8,9 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: the job runs again after a second. Until then it stays in
- * its queue, which has each job only once. So a ticker, which adds a periodic job at an interval, cannot make the job
- * run sooner. Therefore the pause is short.
+ * The settlement of a job that failed because Redis failed: the job runs again after a second. The pause is short,
+ * because the job is in its queue for this time, and the queue then refuses the same job from a ticker.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 

@@ -226,10 +226,10 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token with which a script finds a dead letter only if `client` may reach the letter. If the letter
- * belongs to the client itself or to one of its joins, this is the token of that subscriber. Otherwise it is the token
- * of the client: the script sees that the letter is not the client's, and answers as if there were no such letter. Root
- * gives no client and may reach every letter, so the result is undefined.
+ * Returns the token of a subscriber. A script finds a dead letter only if it belongs to this subscriber.
+ * - Root gives no `client`, and may reach every letter: undefined, so that the script finds any letter.
+ * - The letter belongs to `client` or to one of its joins: the token of this client or join.
+ * - Otherwise: the token of `client`, so that the script does not find the letter.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

@@ -161,9 +161,9 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if a caller with the root key names a subscriber or join that does not exist. Other
-   * callers are clients, which can change only their own dead letters, so they are not checked. Neither are two or more
-   * tokens: these are a client and its joins, which the caller of this function has just looked up.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. Nothing is checked if
+   * - the caller is a client, which can change only its own dead letters; or
+   * - there are several tokens: they are a client and its joins, and the joins were just found in Redis.
    */
   const check = async (caller: Owner, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;

@@ -15,14 +15,20 @@ export interface ThreadData {
   takenOverAtMs: number | undefined;
 }
 
-/** The data with which a quarantine starts: a process that delivers batches which may have killed their workers. */
+/**
+ * The data with which a quarantine starts. A quarantine is a process that delivers batches which may have killed their
+ * workers.
+ */
 export interface QuarantineData {
   config: Config;
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
   partition: number;
   takenOverAtMs: number | undefined;
-  /** The id of the worker. A quarantine has only this worker. */
+  /** The id of the worker. The quarantine process has only this worker. */
   worker: string;
-  /** The quarantine process ends when its worker has had no batch to deliver for this time. */
+  /**
+   * The process ends when its worker has had nothing to deliver for this time. It delivers only batches that may have
+   * killed their workers.
+   */
   idleMs: number;
 }

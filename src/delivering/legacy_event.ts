@@ -39,9 +39,9 @@ function legacyEventJson(stored: Buffer): string {
 function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
-    // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument. If this is a
-    // Uint8Array, it reaches the replacer `asJson`, which makes it text. A subarray of a Buffer is a Buffer, and would
-    // not reach `asJson` as it is: JSON.stringify first calls the method `toJSON` of a Buffer.
+    // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
+    // makes text of it later. The argument must not be a Buffer: JSON.stringify would call `toJSON` of the subarray
+    // before `asJson` gets it, and `asJson` would not see the bytes.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

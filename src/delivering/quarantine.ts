@@ -40,7 +40,10 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /** Runs the quarantines of all partitions one at a time, so that a worker process has only one quarantine process. */
+  /**
+   * Lets the partitions take turns, so that a worker process runs only one quarantine process at a time. That is the
+   * process that delivers batches which may have killed their workers.
+   */
   turns: OneAtATime;
   log: Log;
 }
@@ -80,8 +83,8 @@ export class Quarantine {
   }
 
   /**
-   * Lets the quarantine process finish its delivery, for up to `graceMs`. After that, the process gives the job of the
-   * delivery back to the queue. Resolves when the process has ended.
+   * Ends the quarantine, the process that delivers batches which may have killed their workers. The process may finish
+   * its delivery within `graceMs`. After that, it gives the job back to the queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();

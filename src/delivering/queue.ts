@@ -38,7 +38,10 @@ export class Queue {
     this.#kind = kind;
   }
 
-  /** Adds an instant job. If the queue already has this job, in whatever state, returns false and changes nothing. */
+  /**
+   * Adds a job that a worker may take now. Returns false if the queue already has this job. But if a dead worker holds
+   * the job, the job is taken from that worker, and the result is true.
+   */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
       q: this.name,
@@ -48,8 +51,8 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches, like `ack`. Then assigns instant jobs to `workers`, at most one to
-   * each. A worker that already holds a job is given that job again.
+   * Deletes the `finished` jobs and their batches, like `ack`. Then assigns jobs that are ready now to `workers`, at
+   * most one to each. A worker that already holds a job gets that job again: the reply that assigned the job was lost.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

@@ -37,9 +37,9 @@ interface Entry {
 }
 
 /**
- * The imported signing keys of subscribers. An entry is found by the text `signing`, in which Redis stores the keys of
- * one subscriber. The keys are cached, because importing a key takes longer than signing a short body with it: 11 µs
- * instead of 6 µs for a symmetric key, and 260 µs instead of 110 µs for ed25519.
+ * Caches the imported signing keys of subscribers. The cache is asked with the text in which Redis stores the keys of a
+ * subscriber. Importing a key takes longer than signing a short body with it: 11 µs instead of 6 µs for a symmetric
+ * key, and 260 µs instead of 110 µs for ed25519.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 

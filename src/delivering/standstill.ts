@@ -18,7 +18,7 @@ export class Standstill {
   #holds = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Calls the function `begins` when a standstill begins. */
+  /** `begins` is called when all workers are busy and none has begun or ended a job for 10 ms. */
   constructor(begins: () => void) {
     this.#begins = begins;
   }

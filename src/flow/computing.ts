@@ -19,7 +19,8 @@ export class Computing {
   }
 
   /**
-   * Number of calls that the computing adds to the cost of the request in the caller's rate limit. May be a fraction.
+   * What the request must pay for computing due times, in calls of the caller's rate limit: one call for each 2 ms of
+   * CPU time. May be a fraction.
    */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;

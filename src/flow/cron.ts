@@ -26,15 +26,16 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression in a time zone. Daylight saving is treated as croner documents it.
+ * The times of a cron expression in a time zone. When the clocks go forward, some local times do not exist. When they
+ * go back, some local times occur twice.
+ * - A *fixed-time* expression has one value each for second, minute and hour, such as `30 2 * * *` (2:30:00). A time
+ *   that occurs twice fires once, the first time. A time that does not exist fires when the clocks have gone forward.
+ * - For any other expression, a time that occurs twice fires twice, and a time that does not exist does not fire.
  *
- * In a *fixed-time* expression, second, minute and hour have one value each: `30 2 * * *` means 2:30:00. croner
- * computes the times of such an expression in the time zone. For other expressions this would be too slow: croner would
- * try each second of an hour that daylight saving skips, in each year. For `* * 2 * 3 SUNL` in Berlin that takes 80 s,
- * because the clocks skip that hour every March.
- *
- * So for all other expressions croner computes local times, without a zone. This class converts them with the zone's
- * offset (local time minus UTC). Where the offset changes, it computes again from there.
+ * croner computes the times of a fixed-time expression in the time zone. For other expressions that would be too slow:
+ * for `* * 2 * 3 SUNL` in Berlin it takes 80 s, because croner tries each second of an hour that does not exist. So for
+ * other expressions croner computes as if the zone's offset (local time minus UTC) never changed. If the offset changes
+ * before the time that croner has found, this class asks croner again, from the change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -44,8 +45,7 @@ export class CronTimes implements Times {
   /**
    * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
    * times that are at most eight years from `year`. For a fixed-time expression (second, minute and hour have one value
-   * each), it computes in the time zone. For others that would be too slow, so it computes in local time, without a
-   * zone.
+   * each), `cron` knows the time zone. For others, `cron` gets and returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -131,13 +131,11 @@ export class CronTimes implements Times {
    * Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes again from
    * there.
    *
-   * The offset must be `offsetMs` at three times: at `atMs`, a day after `fromMs` and a day before `atMs`. Comparing
-   * only the offset at `atMs` is not enough. Example: for `0,30 2 25 10 *` in Berlin, from 2:45 on 25 October 2026,
-   * croner returns 25 October 2027, with the same offset. But the clocks go back at 3:00, so 2:00 comes again in a
-   * quarter of an hour.
-   *
-   * A change in between that is undone, as summer time is, does no harm: the local time stays in the range from
-   * `fromMs` to `atMs`, in which no local time matches.
+   * `atMs` is right if the offset is `offsetMs` at three times:
+   * - a day after `fromMs`. Clocks that go back on the first day repeat local times. Example: `0,30 2 25 10 *` in
+   *   Berlin, from 2:45 on 25 October 2026. croner returns 25 October 2027. But at 3:00 the clocks go back to 2:00.
+   * - a day before `atMs`. If the clocks go back on the last day, the same local time may have occurred before `atMs`.
+   * - at `atMs`. Otherwise the local time at `atMs` is another one.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
@@ -146,9 +144,10 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`. croner has computed it as the last time up to `toMs`, as if the zone's offset had always been
-   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to `offsetMs`; the
-   * caller computes again from there. `#changeBefore` explains which offsets are compared.
+   * Checks `atMs`, the last time of the expression up to `toMs`. croner has computed it as if the zone's offset had
+   * always been `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to
+   * `offsetMs`; the caller computes again from there. Compares the offsets at `atMs`, a day after `atMs` and a day
+   * before `toMs`, for the reasons that `#changeBefore` gives.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])

@@ -30,8 +30,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns the time after `fromMs` at which the zone's offset changes from `offsetMs`, its value at `fromMs`. If the
- * offset does not change up to `upToMs`, returns `upToMs` + 1, where counting ends.
+ * The zone's offset is `offsetMs` at `fromMs`. Returns when the offset changes. If it does not change up to `upToMs`,
+ * returns `upToMs` + 1. The caller counts the times from `fromMs` on that are before the result.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

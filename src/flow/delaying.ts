@@ -95,9 +95,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // `events` is the number of events that were published at once. If it is 0, because all events are delayed or
-      // refused, the script has not counted the topic's subscribers, and `subscribers` is 0. `Copies` must not get this
-      // 0, because it would take it for the number of subscribers of the topic's next publication.
+      // `events` is the number of events that were published now, without a delay. If there are none, the script has
+      // not counted the topic's subscribers, and `subscribers` is 0. `Copies` must not take this 0 for their number.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);
