@@ -22,14 +22,17 @@ local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
 -- Creates the table that sums up what one script call drops of each subscriber. `before` has the arguments of the
--- script. They say where the previous script call stopped: if it has counted only a part of a batch's events,
--- `begun_bid` is that batch, `begun_at` the number of items read so far, and `begun_topics` the counts.
+-- script. The previous script call may have counted only a part of the events of a large batch. Then this call goes on
+-- there:
+--   begun_bid     the batch
+--   begun_at      the number of items of its list that were read so far
+--   begun_topics  the events counted so far, by topic
 function drop_records.begin(before)
   return { before = before, work = 0, by_token = {}, list = {} }
 end
 
--- True if the script call may drop more: it has done less than its maximum of work, and has not left a batch half
--- counted (`begun`).
+-- True if the script call may drop more: it has done less than its maximum of work, and there is no large batch of
+-- which it has counted only a part (`begun`). The next script call goes on with such a batch first.
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
@@ -93,10 +96,11 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Adds a batch or dead letter to what the script call drops of its subscriber. `is_queued` is true for a batch, and
--- false for a dead letter. Returns one of these:
---   false               some events are not counted yet: the batch must stay, and the next script call goes on counting
---   true                the list of the batch is gone
+-- Counts the events of a batch or dead letter that the script call wants to drop, and adds them to what it drops of the
+-- subscriber. `is_queued` is true for a batch, and false for a dead letter. Returns one of these:
+--   false               only a part of the events is counted. The batch must stay, and the next script call goes on
+--                       counting
+--   true                the list of the batch is gone, so there is nothing to count
 --   true, token, about  all events are counted, and the caller deletes the batch. `token` is its subscriber. `about` is
 --                       what the delivery log keeps of the batch
 function drop_records.note(call, records, bid, list, is_queued)

@@ -41,12 +41,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Makes a list of events without a header a batch of its own: gives it a header and a new UID. `bid` is the UID that
--- the list has now.
+-- Gives a header and a new UID to a list that has only events, so that it becomes a batch. `bid` is the UID that the
+-- list has now.
 --
--- Such a list comes from a web process of the Ruby Routemaster that still runs after the takeover. The process takes an
--- open batch of this bus for one of its own, and appends events to it. But the process names the list of a batch
--- `batches:{bid}`, and this bus names it `batch:{bid}`. So the events get into a list apart from the batch.
+-- The Ruby Routemaster keeps a batch under the key `batches:{bid}`, and this bus under `batch:{bid}`. A Ruby web
+-- process that still runs after the takeover may try to append events to an open batch of this bus. It then uses its
+-- own kind of key, so the events get into a list of their own.
 --
 -- Returns the UID of the new batch, its subscriber's token and its time of creation. Returns nothing if the batch of
 -- this bus no longer exists, because only that batch names the subscriber.
@@ -70,8 +70,8 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- The stray (a batch that a Ruby process stored after the takeover) is removed from the current batches, so that
-    -- the Ruby web process opens another batch.
+    -- A Ruby web process that still runs finds its open batches in `batches:current`. This batch belongs to this bus
+    -- now, so it is removed there, and the Ruby process opens another one.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)

@@ -129,9 +129,9 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- The set `batches:current:{token}` has the UID of the subscriber's open batch (the one that takes new events), where
--- the Ruby Routemaster has it. Removes any other batch from the set, and also an open batch that was attempted already.
--- Batches of Ruby processes stay in the set.
+-- The set `batches:current:{token}` has the UID of the subscriber's open batch (the one that takes new events), as in
+-- the Ruby Routemaster. Any other batch is removed from the set. An open batch that a worker has attempted is also
+-- removed, because it should have been closed then. Batches of Ruby processes stay in the set.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -149,8 +149,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- If the Ruby Routemaster used this Redis before, open batches are never in `batches:current` (see opening.lua), so
-  -- it does not matter that this one is missing there.
+  -- An open batch must also be in the set `batches:current:{token}`. But if the Ruby Routemaster used this Redis
+  -- before, the bus keeps its open batches out of that set (opening.lua says why).
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)

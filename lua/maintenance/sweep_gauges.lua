@@ -58,9 +58,10 @@ end
 --
 -- Returns three values:
 --   slices  all slices so far, for the next script call
---   events  the number of events in these slices, or false if the script call has read MAX_LISTS batches and stopped
---   from    where the scores after the last slice begin. If the script call did not stop, fewer than MAX_AT_ONCE
---           batches are left there, and the caller counts them
+--   events  the number of events in these slices, or false if the script call had to stop (MAX_LISTS) and another must
+--           go on
+--   from    the lower bound of the scores after the last slice. If `events` is a number, fewer than MAX_AT_ONCE batches
+--           have such scores. They are in no slice, and the caller counts them
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -64,8 +64,8 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- An earlier worker of this loop keeps the job. The present worker loses the job and its lease, so the bus
-      -- refuses its ack or nack of the job.
+      -- Several workers hold this job. The worker that came first in this loop keeps it. The present worker loses the
+      -- job and its lease (its right to the job), so the bus refuses its ack or nack of the job.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -92,9 +92,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Gives a state to a job that has none: makes it instant. But Ruby workers would take an instant delivery job and lose
--- it. So while they run, the job goes to a list that they do not know: the jobs that wait until a worker may deliver to
--- slow subscribers.
+-- Makes a job that is in no list or sorted set instant (ready for any worker). But workers of a Ruby Routemaster would
+-- take an instant delivery job too, and lose it. While such workers run, the job goes to a list that they do not know:
+-- the jobs that wait until a worker may deliver to slow subscribers. Acquire takes the job from there.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

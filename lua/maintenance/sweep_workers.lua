@@ -41,8 +41,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker leaves its lane when it acks or nacks its job. Only a worker with a lease can do that. One without a
-  -- lease, such as a worker of the Ruby Routemaster, would stay in the lane after its delivery, so it is not entered.
+  -- A worker without a lease, such as one of the Ruby Routemaster, is not entered in a lane (the deliveries of one
+  -- subscriber that are in flight). Only workers with a lease leave the lane again, when they ack or nack their jobs.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })
@@ -60,8 +60,8 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
--- Sets the stored number of deliveries in flight of each subscriber to the number of workers in its lane. Wrong
--- numbers are reported as findings.
+-- Corrects the stored number of deliveries in flight of each subscriber: it must be the number of workers that deliver
+-- to the subscriber now. Wrong numbers are reported as findings.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}
   for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do

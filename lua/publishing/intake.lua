@@ -96,10 +96,10 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to every subscriber of
--- the topic, and to the other partitions that have subscribers of it. All subscribers without earlier events in this
--- script call get one and the same list, so that it need not be copied. For any other subscriber, the events are
--- appended to a list of its own.
+-- Successive publications to one topic are collected in `taken.run`. This function ends the collection, and gives the
+-- events to every subscriber of the topic, and to the other partitions that have subscribers of it. All subscribers
+-- without earlier events in this script call share one list, so that it need not be copied. For any other subscriber,
+-- the events are appended to a list of its own.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -138,9 +138,9 @@ function intake.add(call, taken, topic, events)
   end
 end
 
--- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be
--- moved there. Returns nothing otherwise. Each topic is checked once in a script call, because one script call adds
--- little.
+-- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved
+-- there. Returns nothing otherwise. Each topic is checked only once in a script call: the events that one script call
+-- adds have few bytes compared with the maximum.
 local function judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then
