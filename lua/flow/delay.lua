@@ -112,7 +112,7 @@ local function accept(call, taken, waiting, publication, due_events, later)
   local record = { outcome = 'accepted', subscribers = 0, events = #due_events, bytes = 0 }
   if #due_events > 0 then
     intake.add(call, taken, topic, { list = due_events, first = 1, last = #due_events })
-    record.subscribers = #topic.subscribers
+    record.subscribers = intake.count_subscribers(topic)
     for _, text in ipairs(due_events) do record.bytes = record.bytes + #text end
   end
   local all = waiting_of(waiting, topic.name)

@@ -184,6 +184,11 @@ function intake.accept(call, taken, publication)
   return topic
 end
 
+-- Returns the number of subscribers of a topic in all partitions. `intake.add` must have been called for the topic.
+function intake.count_subscribers(topic)
+  return #topic.subscribers + elsewhere.count(topic.elsewhere)
+end
+
 -- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events,
 -- in all partitions. The number is 0 if the publication is refused.
 function intake.take(call, taken, publication)
@@ -191,7 +196,7 @@ function intake.take(call, taken, publication)
   if refusal then return refusal, 0 end
   local topic = intake.accept(call, taken, publication)
   intake.add(call, taken, topic, publication.events)
-  return 'accepted', #topic.subscribers + elsewhere.count(topic.elsewhere)
+  return 'accepted', intake.count_subscribers(topic)
 end
 
 -- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails

@@ -127,6 +127,16 @@ describe('an event whose time has come', () => {
       { ...accepted, subscribers: 0, events: 0, bytes: 0 },
     ]);
   });
+
+  test('counts the subscribers that its topic has in other partitions', async () => {
+    await bus.subscribe('alice');
+    await bus.store.redis.hset('topic:widgets', 'elsewhere', '1:30:1795400000000000 2:4:1795400000000000');
+    const { outcomes } = await bus.store.run('delay', {
+      ...{ uidSeed: seedOf('a'), ...DELAY_LIMITS },
+      publications: [{ topic: 'widgets', client: 'shop', events: [{ id: '', text: 'e1' }] }],
+    });
+    assert.equal(outcomes[0]?.subscribers, 35);
+  });
 });
 
 describe('an id that waits already', () => {
