@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { until } from '../../harness/until.ts';
+import { layoutLines } from './layout_lines.ts';
+import { playScene, SCENE_SETTINGS } from './layout_scene.ts';
+
+/** The layout that the processes left of the last commit without several partitions (test/fixtures/README.md). */
+const file = join(import.meta.dirname, '../fixtures/one_partition.txt');
+const FORMER = readFileSync(file, 'utf8').trimEnd().split('\n');
+
+/** Lines that came since then, by features that have nothing to do with the number of partitions. */
+const LATER = [
+  // When a secret was replaced, and when a client called last.
+  /^api_token:\S+ hash (secret_at|seen_at): <ms>$/,
+  // The entry of the bus itself when it pauses a subscriber.
+  /^audit stream (role: bus|address: |code: callback_gone)$/,
+  // When a batch was closed.
+  /^batches:closed hash /,
+  // Which delivery logs were written when.
+  /^deliveries:trail:/,
+  // How each subscriber stood at the last sample.
+  /^standings string \(expires\) /,
+];
+
+/** What such features have added to lines that were there, and what the lines are without it. */
+const CHANGED: [added: RegExp, without: string][] = [
+  // The time of closing, second in each record of a delivery log.
+  [/^(deliveries:(?:taken|dropped):\S+ list <µs>),(?:<ms>|#)(?=,<ms>,)/, '$1'],
+];
+
+const formerly = (line: string) =>
+  CHANGED.reduce((text, [added, without]) => text.replace(added, without), line);
+
+let bus: RunningBus;
+before(async () => {
+  bus = await RunningBus.open(SCENE_SETTINGS);
+  bus.announceError(/^gave up on a batch/);
+});
+after(() => bus.close());
+
+test('with one partition the layout is what it was before there were several', async (t) => {
+  await bus.start('web');
+  const found = new Set<string>();
+  const look = async () => {
+    for (const line of await layoutLines(bus.store.redis))
+      if (!LATER.some((pattern) => pattern.test(line))) found.add(formerly(line));
+  };
+  await playScene(t, bus, look);
+
+  const missing = () => FORMER.filter((line) => !found.has(line));
+  const isComplete = async () => {
+    await look();
+    return missing().length === 0;
+  };
+  // The last counters may not be flushed yet.
+  await until(isComplete, { timeoutMs: 10_000, everyMs: 100 }).catch(() => {});
+  const added = [...found].filter((line) => !FORMER.includes(line));
+  assert.deepEqual({ missing: missing(), added }, { missing: [], added: [] });
+});
