@@ -83,7 +83,7 @@ const NOT_FOUND: Route = {
  * GET takes HEAD too.
  */
 function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
-  const allow = rows.map(({ method }) => method).join(', ');
+  const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
   return {
     ...NOT_FOUND,
     ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }),

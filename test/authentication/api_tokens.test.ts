@@ -219,7 +219,7 @@ describe('/api_tokens', () => {
 
   test('accepts no other method and no other spelling of the path', async () => {
     const put = await call('PUT', '/api_tokens');
-    assert.deepEqual([put.status, put.headers.get('allow')], [405, 'GET, POST']);
+    assert.deepEqual([put.status, put.headers.get('allow')], [405, 'GET, HEAD, POST']);
     const get = await call('GET', '/api_tokens/x');
     assert.deepEqual([get.status, get.headers.get('allow')], [405, 'PUT, DELETE']);
     assert.equal((await call('GET', '/api_tokens/')).status, 404);

@@ -96,7 +96,8 @@ describe('other methods', () => {
         const answer = await raw(`${method} ${path} HTTP/1.1`, [CLOSE], '', { stranger: true });
         assert.equal(problemIn(answer).code, ALL.code, `${method} ${path}`);
         const allowed = String(answer.headers.allow).split(', ');
-        assert.ok(allowed.length > 0 && allowed.every((each) => /^(GET|POST|DELETE)$/.test(each)), path);
+        assert.ok(allowed.length > 0 && allowed.every((each) => /^(GET|HEAD|POST|DELETE)$/.test(each)), path);
+        assert.equal(allowed.includes('HEAD'), allowed.includes('GET'), path);
       }
     });
   }
