@@ -1,4 +1,5 @@
-import type { Route } from '../route.ts';
+import { BusError } from '../errors.ts';
+import { ANYONE, type Route, route } from '../route.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';
@@ -21,6 +22,20 @@ import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts & BulkParts;
 
+/**
+ * Leads a browser from the bare address of the bus to the console. Other callers get 404, because there is nothing for
+ * programs at `/`.
+ */
+const FRONT_DOOR = route('GET /', ANYONE, {
+  isPublic: true,
+  answers: { 303: null },
+  async handle({ headers }) {
+    if (!headers.accept?.includes('text/html'))
+      throw new BusError('not_found', '/ is for browsers alone; see /docs for the calls of the API');
+    return { status: 303, headers: { Location: '/console' } };
+  },
+});
+
 /** Returns the routes of all pages of the console. The pages can do and show only what the API does and shows. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
   const api = new ApiCalls(routes);
@@ -42,5 +57,5 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...clientsPages({ api }),
     ...auditPage({ api }),
   ];
-  return [...assetRoutes(), ...pages.map((each) => liveParts.share(each))];
+  return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => liveParts.share(each))];
 }

@@ -69,6 +69,7 @@ describe('what is no call of the API', () => {
   for (const [index, [what, method, path, usual]] of (
     [
       ['a path that does not exist', 'GET', '/nothing', 404],
+      ['the bare address', 'GET', '/', 404],
       ['a path that cannot be decoded', 'GET', '/topics/%zz', 400],
       ['a method that a path does not take', 'DELETE', '/topics', 405],
       ['a method that a health check does not take', 'DELETE', '/health', 405],
