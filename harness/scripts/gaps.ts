@@ -3,20 +3,20 @@ import { type DropNotice, readDropNotice } from '../../src/subscribing/drop_noti
 import type { Readable } from './image.ts';
 
 /**
- * A subscriber's drop notices: `untold` is not assigned to a batch yet, `telling` is assigned to a batch, and `ever` is
- * the total of all drops.
+ * A subscriber's drop notices: no batch carries `next` yet, a batch carries `carried`, and `ever` is the total of all
+ * drops.
  */
 export interface GapState {
-  untold: DropNotice | null;
-  telling: DropNotice | null;
+  next: DropNotice | null;
+  carried: DropNotice | null;
   ever: DropNotice | null;
 }
 
 export async function readGaps({ redis, keys }: Readable, token: string): Promise<GapState> {
   const read = async (key: string) => readDropNotice(await redis.hgetall(key));
   return {
-    untold: await read(keys.drop_notice(token)),
-    telling: await read(keys.drop_notice_carried(token)),
+    next: await read(keys.drop_notice(token)),
+    carried: await read(keys.drop_notice_carried(token)),
     ever: await read(keys.dropped(token)),
   };
 }
@@ -35,10 +35,10 @@ export async function assertGaps(store: Readable): Promise<void> {
       1,
       `${token}, of whom was dropped, is left`,
     );
-    const { untold, telling, ever } = await readGaps(store, token);
-    for (const gap of [untold, telling, ever]) if (gap) assertGap(token, gap);
+    const { next, carried, ever } = await readGaps(store, token);
+    for (const gap of [next, carried, ever]) if (gap) assertGap(token, gap);
     for (const part of ['batches', 'events'] as const)
-      assert.ok((untold?.[part] ?? 0) + (telling?.[part] ?? 0) <= (ever?.[part] ?? 0), `${token}: ${part}`);
+      assert.ok((next?.[part] ?? 0) + (carried?.[part] ?? 0) <= (ever?.[part] ?? 0), `${token}: ${part}`);
   }
 }
 

@@ -86,8 +86,8 @@ export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
 /**
  * The reply of the script `read_subscribers` for one subscriber. A list may be an object, because the script encodes an
- * empty list as `{}`. `telling` is the number of dropped events that a delivery under way reports to the subscriber.
- * `untold` is the number of dropped events that only a later delivery will report.
+ * empty list as `{}`. `inNext` and `inCarried` are the numbers of dropped events in the drop notice that no
+ * batch carries yet, and in the one that a batch carries. None of them has been reported by an accepted delivery.
  */
 type Row = [
   token: string,
@@ -98,8 +98,8 @@ type Row = [
   deadBatches: number,
   deadEvents: string | false,
   dropped: string[] | object,
-  untold: string | false,
-  telling: string | false,
+  inNext: string | false,
+  inCarried: string | false,
 ];
 
 /** Returns the reports of subscribers of one partition, without those that do not exist. */
@@ -113,11 +113,12 @@ export async function readReports(
 }
 
 function reportOf(
-  [token, flat, topics, queued, oldestUs, deadBatches, deadEvents, dropped, untold, telling]: Row,
+  [token, flat, topics, queued, oldestUs, deadBatches, deadEvents, dropped, inNext, inCarried]: Row,
   defaults: SubscriptionDefaults,
 ): SubscriberReport | undefined {
   const hash: Partial<Record<string, string>> = fieldsOf(flat);
   if (hash.callback === undefined) return undefined;
+  const untold = Number(inNext || 0) + Number(inCarried || 0);
   return {
     subscriber: token,
     uuid: hash.uuid ?? '',
@@ -141,7 +142,7 @@ function reportOf(
       oldest: oldestUs === false ? null : Math.floor(Number(oldestUs) / 1000),
     },
     dead_letters: { batches: deadBatches, events: Number(deadEvents || 0) },
-    dropped: dropsReport(fieldsOf(listIn(dropped)), Number(untold || 0) + Number(telling || 0)),
+    dropped: dropsReport(fieldsOf(listIn(dropped)), untold),
   };
 }
 

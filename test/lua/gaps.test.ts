@@ -21,7 +21,7 @@ afterEach(() => assertConsistent(redis.store));
 
 const createdMs = (name: string) => bus.createdMs(name);
 
-const NOTHING = { untold: null, telling: null, ever: null };
+const NOTHING = { next: null, carried: null, ever: null };
 
 describe('a drop notice', () => {
   test('has the exact number of dropped events of a subscriber, their topics and their times', async () => {
@@ -34,12 +34,12 @@ describe('a drop notice', () => {
     const [from, to] = [await createdMs('a1'), await createdMs('c1')];
     assert.deepEqual(await bus.autodrop(2), { batches: 2, dropped: { alice: 5, bob: 2 } });
     const first = { batches: 1, events: 5, fromMs: from, toMs: from, topics: { widgets: 3, gadgets: 2 } };
-    assert.deepEqual(await bus.gaps('alice'), { untold: first, telling: null, ever: first });
+    assert.deepEqual(await bus.gaps('alice'), { next: first, carried: null, ever: first });
     await bus.autodrop(100);
     const all = { batches: 2, events: 9, fromMs: from, toMs: to, topics: { widgets: 3, gadgets: 6 } };
-    assert.deepEqual(await bus.gaps('alice'), { untold: all, telling: null, ever: all });
-    const { untold } = await bus.gaps('bob');
-    assert.deepEqual([untold?.batches, untold?.events, untold?.topics], [2, 6, { gadgets: 6 }]);
+    assert.deepEqual(await bus.gaps('alice'), { next: all, carried: null, ever: all });
+    const { next } = await bus.gaps('bob');
+    assert.deepEqual([next?.batches, next?.events, next?.topics], [2, 6, { gadgets: 6 }]);
   });
 
   test('includes dead letters by the time when their batches were opened', async () => {
@@ -76,7 +76,7 @@ describe('a drop notice is sent', () => {
     const { ever } = await bus.gaps('alice');
     const { grants } = await bus.acquire(['w1']);
     assert.deepEqual([grants[0]?.job, grants[0]?.gap], ['ac1', ever]);
-    assert.deepEqual(await bus.gaps('alice'), { untold: null, telling: ever, ever });
+    assert.deepEqual(await bus.gaps('alice'), { next: null, carried: ever, ever });
     await bus.ack('w1', 'ac1');
     assert.deepEqual(await bus.gaps('alice'), { ...NOTHING, ever });
     assert.deepEqual(await told('w1'), { ad1: undefined });
@@ -89,9 +89,9 @@ describe('a drop notice is sent', () => {
     await bus.ack('w2', 'ac1');
     assert.deepEqual(await told('w2'), { ad1: undefined });
     await bus.ack('w2', 'ad1');
-    assert.equal((await bus.gaps('alice')).telling?.events, 2);
+    assert.equal((await bus.gaps('alice')).carried?.events, 2);
     await bus.ack('w1', 'ab1');
-    assert.equal((await bus.gaps('alice')).telling, null);
+    assert.equal((await bus.gaps('alice')).carried, null);
   });
 
   test('with the same batch at every attempt; later drops go with the next batch', async () => {
@@ -100,12 +100,12 @@ describe('a drop notice is sent', () => {
     await bus.acquire(['w1', 'w2']);
     await bus.nack('w2', 'ac1', { delayMs: 60_000 });
     await bus.autodrop(1);
-    assert.equal((await bus.gaps('alice')).untold?.events, 4);
+    assert.equal((await bus.gaps('alice')).next?.events, 4);
     await bus.nack('w1', 'ab1');
     assert.deepEqual(await told('w1', 'w2'), { ab1: 2, ad1: undefined });
     await bus.ack('w1', 'ab1');
-    const { untold, telling } = await bus.gaps('alice');
-    assert.deepEqual([untold?.events, telling], [4, null]);
+    const { next, carried } = await bus.gaps('alice');
+    assert.deepEqual([next?.events, carried], [4, null]);
     assert.deepEqual(await told('w1'), { ae1: 4 });
   });
 
@@ -126,8 +126,8 @@ describe('a drop notice is sent', () => {
     await bus.bury('w1', 'ac1');
     assert.deepEqual(await told('w1'), { ad1: 3 });
     await bus.ack('w1', 'ad1');
-    const { untold, telling, ever } = await bus.gaps('alice');
-    assert.deepEqual([untold, telling, ever?.events], [null, null, 3]);
+    const { next, carried, ever } = await bus.gaps('alice');
+    assert.deepEqual([next, carried, ever?.events], [null, null, 3]);
   });
 
   test('separately after the subscriber leaves and subscribes again: a batch of its former queue settles no notice', async () => {
@@ -140,7 +140,7 @@ describe('a drop notice is sent', () => {
     await publishEvents(bus, 'y', 'widgets', 1);
     await bus.autodrop(1);
     await bus.ack('w1', 'ab1');
-    assert.deepEqual((await bus.gaps('alice')).untold?.events, 1);
+    assert.deepEqual((await bus.gaps('alice')).next?.events, 1);
   });
 });
 
@@ -216,9 +216,9 @@ describe('whatever happens in whatever order', () => {
           dropped.events += drop.dropped.alice ?? 0;
         }
       }
-      const { untold, telling, ever } = await bus.gaps('alice');
+      const { next, carried, ever } = await bus.gaps('alice');
       assert.deepEqual({ batches: ever?.batches ?? 0, events: ever?.events ?? 0 }, dropped);
-      assert.deepEqual(sum([...reader.told, untold, telling]), sum([ever]));
+      assert.deepEqual(sum([...reader.told, next, carried]), sum([ever]));
       await assertConsistent(bus.store);
     });
     await fc.assert(property, { numRuns: 30 });
