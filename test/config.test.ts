@@ -127,6 +127,15 @@ describe('a wrong setting', () => {
     );
   });
 
+  test('may be a token that no client can have', () => {
+    for (const [clients, rule] of [
+      ['shop,with:colon', /ROUTEMASTER_CLIENTS must have no colon/],
+      ['shop,(removed)', /ROUTEMASTER_CLIENTS must not have the token \(removed\), .*another token/],
+    ] as const)
+      assert.throws(() => read({ ROUTEMASTER_CLIENTS: clients }), rule);
+    assert.deepEqual(read({ ROUTEMASTER_CLIENTS: '(shop),removed' }).clients, ['(shop)', 'removed']);
+  });
+
   test('may be a duration too long for a timer', () => {
     assert.throws(() => read({ MAX_BACKOFF_MS: '2147483648' }), /at most 2147483647/);
     assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds/);

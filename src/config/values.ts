@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { REMOVED } from '../removed_label.ts';
 
 /** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -45,7 +46,15 @@ export const viewerKey = z
   .regex(NO_COLON, 'must have no colon and no spaces: HTTP Basic could not carry it');
 
 export const tokens = list.pipe(
-  z.array(z.string().regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')),
+  z.array(
+    z
+      .string()
+      .regex(NO_COLON, 'must have no colon: HTTP Basic could not carry it')
+      .refine(
+        (token) => token !== REMOVED,
+        `must not have the token ${REMOVED}, which figures use for removed subscribers: give this client another token`,
+      ),
+  ),
 );
 
 /**

@@ -1,11 +1,6 @@
+import { REMOVED } from '../removed_label.ts';
 import { packField, type Tags } from './counter_hash.ts';
 import { FAMILIES } from './families.ts';
-
-/**
- * The value of the tag `topic` or `queue` in counters that collect the counts of removed topics or subscribers. No
- * topic and no token that the API accepts contains a parenthesis, so it is not the name of one.
- */
-const REMOVED = '(removed)';
 
 /** The topic or the subscriber that a counter counts for. */
 type Subject = { topic: string } | { subscriber: string };
