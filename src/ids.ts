@@ -6,6 +6,14 @@ export const uid = (): string => nanoid(20);
 /** Returns ids for this many workers. */
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 
+/** What the ids of spare workers begin with. No other id has a dot. */
+const SPARE = 'spare.';
+
+/** Returns ids for this many spare workers. Figures tell spare workers from the others by these ids. */
+export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);
+
+export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
+
 /**
  * The random part of the ids that one script call makes. It has 16 characters, and the script appends a counter of 4.
  * Scripts cannot make random ids themselves, because Redis seeds their random generator with the same number in every

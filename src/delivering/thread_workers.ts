@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { uids } from '../ids.ts';
+import { spareUids, uids } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Queue, type QueueSettings } from './queue.ts';
@@ -87,7 +87,7 @@ export class ThreadWorkers {
         onIdle: (idle) => this.#report({ spare: idle }),
         mayAsk: () => this.#standstill.holds,
       },
-      { ids: uids(Math.ceil(workers / WORKERS_PER_SPARE)), ...ticks, ticksPerAsk: TICKS_PER_SPARE_ASK },
+      { ids: spareUids(Math.ceil(workers / WORKERS_PER_SPARE)), ...ticks, ticksPerAsk: TICKS_PER_SPARE_ASK },
     );
   }
 

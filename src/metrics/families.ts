@@ -137,7 +137,12 @@ const GAUGES = {
     'Bytes on their way to any partition, or set aside for this one, if there are several.',
     { partition: 'partition' },
   ),
-  'workers.count': gauge('workers', 'Known workers.'),
+  'workers.count': gauge('workers', 'Known workers: those that deliver, and those of maintenance.'),
+  'delivery.workers': gauge(
+    'delivery_workers',
+    'Workers that deliver: `regular`, or `spare`, which deliver only while the regular ones hang.',
+    { kind: 'kind' },
+  ),
   'redis.bytes_used': gauge('redis_memory_used_bytes', 'Memory that counts against the limit of Redis.'),
   'redis.max_mem': gauge('redis_memory_max_bytes', 'Memory limit of Redis; 0 if there is none.'),
   'redis.low_mark': gauge('redis_memory_low_mark_bytes', 'Autodrop stops at this.'),

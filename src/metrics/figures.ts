@@ -141,6 +141,8 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
   for (const [partition, bytes] of reading.outboxes) gauge('outbox.bytes', bytes, { partition });
   const { memory, cpuSeconds } = reading;
   gauge('workers.count', reading.workers);
+  for (const [kind, count] of Object.entries(reading.deliveryWorkers))
+    gauge('delivery.workers', count, { kind });
   gauge('redis.bytes_used', memory.used);
   gauge('redis.max_mem', memory.max);
   if (memory.max > 0) {

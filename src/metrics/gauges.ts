@@ -1,3 +1,4 @@
+import { isSpareWorker } from '../ids.ts';
 import { isJoinToken } from '../join_token.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import { QUEUES, type QueueName } from '../store/job.ts';
@@ -38,6 +39,10 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
     },
     outboxes: outboxesOf(partitions, readings),
     workers: readings.reduce((sum, { workers }) => sum + workers, 0),
+    deliveryWorkers: {
+      regular: readings.reduce((sum, { deliveryWorkers }) => sum + deliveryWorkers.regular, 0),
+      spare: readings.reduce((sum, { deliveryWorkers }) => sum + deliveryWorkers.spare, 0),
+    },
     memory: fullest(servers.map(({ memory }) => memory)),
     cpuSeconds:
       away.length > 0
@@ -65,15 +70,17 @@ async function readServer(partition: Partition, limits: MemoryLimits) {
 }
 
 async function readPartition(partition: Partition) {
-  const [time, workers, outboxBytes, asideBytes] = await partition.command((redis, keys) =>
+  const [time, workers, delivering, outboxBytes, asideBytes] = await partition.command((redis, keys) =>
     Promise.all([
       redis.time(),
       redis.hlen(keys.workers()),
+      redis.smembers(keys.workers_main()),
       redis.hget(keys.outboxes_sent(), 'bytes'),
       redis.hgetall(keys.outboxes_bytes()),
     ]),
   );
   const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
+  const spare = delivering.filter(isSpareWorker).length;
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),
     delayedCounts(partition),
@@ -86,6 +93,7 @@ async function readPartition(partition: Partition) {
     triggers,
     queues,
     workers,
+    deliveryWorkers: { regular: delivering.length - spare, spare },
     outboxes: { ...asideBytes, any: outboxBytes ?? '0' },
   };
 }

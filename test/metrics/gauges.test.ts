@@ -5,6 +5,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
+import { spareUids, uids } from '../../src/ids.ts';
 import { readGauges } from '../../src/metrics/gauges.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
@@ -162,6 +163,14 @@ describe('subscribers', () => {
     await bus.dropQueue('gone');
     assert.deepEqual((await gauges()).subscribers, []);
   });
+});
+
+test('workers that deliver are counted by kind, and those of maintenance only among all', async () => {
+  await bus.acquire(uids(3), { idle: 0 });
+  await bus.acquire(spareUids(2), { idle: 0, kind: 'spare' });
+  await bus.acquire(uids(1), { q: 'aux' });
+  const { workers, deliveryWorkers } = await gauges();
+  assert.deepEqual([workers, deliveryWorkers], [6, { regular: 3, spare: 2 }]);
 });
 
 describe('jobs', () => {

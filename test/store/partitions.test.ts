@@ -185,7 +185,10 @@ test('workers, jobs and figures of several partitions', async (t) => {
     figures.filter((each) => each.name === name).reduce((sum, { value }) => sum + value, 0);
   assert.deepEqual([sumOf('events.published'), sumOf('delivery.events'), sumOf('sweep.findings')], [8, 8, 0]);
   // Of each partition 4 workers of the thread, 2 spare ones, and 3 of `aux`.
-  assert.equal(sumOf('workers.count'), 9 * THINGS.length);
+  assert.deepEqual(
+    [sumOf('workers.count'), sumOf('delivery.workers')],
+    [9 * THINGS.length, 6 * THINGS.length],
+  );
   const { figures: ofBus } = (await new History(partitions).latest()) ?? {};
   assert.deepEqual([ofBus?.published, ofBus?.delivered, ofBus?.subscribers], [8, 8, 4]);
   for (const [place, [token, topic]] of THINGS.entries()) {

@@ -1,4 +1,5 @@
 import { type Figures, sumOf } from './figures.ts';
+import { number } from './tables.ts';
 
 /**
  * The metrics of a bus at one moment. `atMs` is by the monotonic clock of this machine, so that setting the clock does
@@ -24,10 +25,16 @@ export interface SubscriberLine {
   paused: boolean;
 }
 
+/** Numbers of the workers that deliver. Spare workers deliver only while the others hang. */
+export interface WorkerCounts {
+  workers: number;
+  spare_workers: number;
+}
+
 /**
  * The report that `rtm top` shows. Rates are per second. They are null if there is no earlier reading to compare with.
  */
-export interface BusReport {
+export interface BusReport extends WorkerCounts {
   published: number;
   published_rate: number | null;
   delivered: number;
@@ -39,7 +46,6 @@ export interface BusReport {
   oldest_seconds: number;
   dead_letters: number;
   paused: number;
-  workers: number;
   memory_bytes: number;
   /** The memory limit of Redis; 0 if it has none. */
   memory_max_bytes: number;
@@ -76,13 +82,27 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
   };
 }
 
+/** An earlier release of the bus shows only the number of all its workers. Then `workers` is this number. */
+export function workersOf(figures: Figures): WorkerCounts {
+  if (!figures.has('delivery_workers')) return { workers: sumOf(figures, 'workers'), spare_workers: 0 };
+  return {
+    workers: sumOf(figures, 'delivery_workers', { kind: 'regular' }),
+    spare_workers: sumOf(figures, 'delivery_workers', { kind: 'spare' }),
+  };
+}
+
+/** Returns the numbers as text, such as `64 (+22 spare)`. */
+export function workersText({ workers, spare_workers }: WorkerCounts): string {
+  return `${number(workers)}${spare_workers > 0 ? ` (+${number(spare_workers)} spare)` : ''}`;
+}
+
 function totalsOf(figures: Figures) {
   return {
     published: sumOf(figures, 'events_published_total'),
     delivered: sumOf(figures, 'delivery_events_total', { status: 'success' }),
     failed: sumOf(figures, 'delivery_batches_total', { status: 'failure' }),
     paused: sumOf(figures, 'subscribers_paused'),
-    workers: sumOf(figures, 'workers'),
+    ...workersOf(figures),
     memory_bytes: sumOf(figures, 'redis_memory_used_bytes'),
     memory_max_bytes: sumOf(figures, 'redis_memory_max_bytes'),
   };

@@ -1,4 +1,5 @@
 import { type Routemaster, RoutemasterError, TimeLimitError } from '@routemaster/client';
+import { workersOf, workersText } from './bus_report.ts';
 import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings, type Role } from './doctor_callbacks.ts';
 import { certificateFinding, type Finding } from './doctor_connections.ts';
@@ -147,7 +148,8 @@ async function roleOf(bus: Routemaster): Promise<Role> {
 async function workersFinding(bus: Routemaster): Promise<Finding> {
   const check = 'workers';
   const figures = readFigures(await bus.metrics());
-  const [workers, due] = [sumOf(figures, 'workers'), sumOf(figures, 'jobs_due', { queue: 'main' })];
-  if (workers > 0) return { check, isWell: true, detail: `${workers} workers, ${due} deliveries due` };
+  const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
+  if (found.workers > 0)
+    return { check, isWell: true, detail: `${workersText(found)}, ${due} deliveries due` };
   return { check, isWell: false, detail: 'no worker is alive', advice: 'Start a worker process of the bus.' };
 }

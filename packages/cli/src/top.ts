@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RoutemasterError } from '@routemaster/client';
-import { type BusReport, type Reading, reportOf, type SubscriberLine } from './bus_report.ts';
+import { type BusReport, type Reading, reportOf, type SubscriberLine, workersText } from './bus_report.ts';
 import type { Call } from './command.ts';
 import { readFigures } from './figures.ts';
 import { number, table, textOf } from './tables.ts';
@@ -88,7 +88,7 @@ function linesOf(report: BusReport, call: Call): string[] {
   ]);
   const time = new Date().toTimeString().slice(0, 8);
   return [
-    `${call.target().url}  ${time}  workers ${number(report.workers)}  memory ${memory}`,
+    `${call.target().url}  ${time}  workers ${workersText(report)}  memory ${memory}`,
     `published ${rate(published_rate)}/s  delivered ${rate(delivered_rate)}/s  failed deliveries ${rate(failed_rate)}/s`,
     `queued ${number(report.queued)}  oldest ${duration(report.oldest_seconds)}  ` +
       `dead letters ${number(report.dead_letters)}  paused ${number(report.paused)}`,

@@ -37,6 +37,7 @@ test('doctor ends with 0 if all is well', async (t) => {
     .split('\n')
     .map((line) => line.split(/ +/).slice(0, 2).join(' '));
   assert.deepEqual(checks, ['ok connection', 'ok clock', 'ok credentials', 'ok workers', 'ok callback']);
+  assert.match(stdout, /ok +workers +32 \(\+11 spare\), \d+ deliveries due/);
   assert.match(stdout, /this machine reaches it; no delivery failed lately/);
 
   const found = await terminal.rtm(`doctor --json ${asRoot()}`);

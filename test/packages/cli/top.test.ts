@@ -50,7 +50,7 @@ test('top shows the bus on a screen, those who fail first, and gives the screen 
   assert.ok(text.startsWith(ENTER) && text.trimEnd().endsWith(LEAVE), text);
   const frame = frames().at(-1) ?? '';
   assert.match(frame, new RegExp(`${failing} +failing +[12] [^]*${healthy} +healthy +0 `));
-  assert.match(frame, /workers [1-9]\d* +memory \d/);
+  assert.match(frame, /workers 32 \(\+11 spare\) +memory \d/);
 });
 
 test('top shows which subscribers are paused', async (t) => {
