@@ -5,9 +5,9 @@ const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 
-/** Names of the files that bin/start and its Redis make. */
+/** Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` here. */
 const OURS =
-  /^(root_key|demo\.json|tour_client|cluster|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+  /^(root_key|demo|demo\.json|tour_client|cluster|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 
 export class DataDirectoryError extends Error {}
 

@@ -57,7 +57,7 @@ export class Launcher {
   }
 
   async #start(): Promise<void> {
-    const { clientsDir, dataDir, redisUrl, rootKey, rootKeyFrom } = this.#settings;
+    const { dataDir, redisUrl, rootKey, rootKeyFrom } = this.#settings;
     if (this.#settings.cluster) {
       this.#cluster = await OwnCluster.start((line) => this.#output.line('redis', line));
     } else if (!redisUrl) {
@@ -71,7 +71,7 @@ export class Launcher {
     const port = await choosePort();
     let demoPort: number | undefined;
     if (this.#settings.demo) {
-      this.#demo = new Demo(clientsDir, (line) => this.#output.line('demo', line));
+      this.#demo = new Demo(dataDir, (line) => this.#output.line('demo', line));
       demoPort = await this.#demo.receive();
     }
     if (this.#stoppingSinceMs !== undefined) return;
@@ -80,11 +80,13 @@ export class Launcher {
     const busUrl = urlOf(this.#settings, port);
     await this.#untilReady(busUrl);
     if (this.#stoppingSinceMs !== undefined) return;
-    const tourClient = await makeTourClient(clientsDir, busUrl, rootKey);
+    const tourClient = await makeTourClient(dataDir, busUrl, rootKey);
     this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient }));
     await this.#demo?.begin(busUrl, rootKey, this.#redis?.url);
-    if (this.#demo && !this.#cluster)
-      this.#output.line('demo', 'these clients and topics stay on the bus for the next demo');
+    if (this.#demo && !this.#cluster) {
+      const where = this.#redis ? `in ${dataDir}` : 'on the bus';
+      this.#output.line('demo', `these clients and topics stay ${where} for the next demo`);
+    }
     this.#cluster?.watch();
   }
 

@@ -11,12 +11,12 @@ export interface Settings {
   demo: boolean;
   /** True if the bus runs on a private cluster. */
   cluster: boolean;
-  dataDir: string;
   /**
-   * The directory of the files with the clients that bin/start makes. A cluster forgets its clients when it stops, so
-   * their files have a directory of their own, which is emptied at each start.
+   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo has one of its
+   * own, so that its clients and topics are not on the bus that a start without it runs. So has a cluster, which forgets
+   * its clients when it stops; its directory is emptied at each start.
    */
-  clientsDir: string;
+  dataDir: string;
   /** Address on which web listens: by default only on this machine. */
   host: string;
   rootKey: string;
@@ -33,25 +33,29 @@ export function readEnvFile(root: string): void {
   if (existsSync(envFile)) process.loadEnvFile(envFile);
 }
 
+/** Returns the directory in which bin/start keeps the root key and everything else. */
 export function dataDirectory(root: string): string {
   return resolve(root, process.env.ROUTEMASTER_DATA_DIR || 'data');
 }
 
 /**
- * Returns the settings, with defaults for what the environment leaves open. A new root key is kept in
- * `dataDir`.
+ * Returns the settings, with defaults for what the environment leaves open. A new root key is kept in `directory`,
+ * for all starts.
  */
-export function readSettings(dataDir: string, args: string[]): Settings {
+export function readSettings(directory: string, args: string[]): Settings {
   const { env } = process;
-  const keyFile = join(dataDir, 'root_key');
+  const keyFile = join(directory, 'root_key');
   const cluster = args.includes('--cluster');
   if (cluster && env.ROUTEMASTER_REDIS_URL)
     throw new SettingsError('--cluster starts a cluster of its own, but ROUTEMASTER_REDIS_URL is set');
+  const demo = args.includes('--demo');
+  const dataDir = join(directory, cluster ? 'cluster' : demo ? 'demo' : '');
+  if (cluster) rmSync(dataDir, { recursive: true, force: true });
+  mkdirSync(dataDir, { recursive: true });
   return {
-    demo: cluster || args.includes('--demo'),
+    demo: cluster || demo,
     cluster,
     dataDir,
-    clientsDir: cluster ? emptied(join(dataDir, 'cluster')) : dataDir,
     host: env.HOST || LOOPBACK,
     rootKey: env.ROUTEMASTER_ROOT_KEY || keptKey(keyFile),
     rootKeyFrom: env.ROUTEMASTER_ROOT_KEY ? 'ROUTEMASTER_ROOT_KEY' : keyFile,
@@ -105,12 +109,6 @@ function callbacks(demoPort?: number): NodeJS.ProcessEnv {
     ROUTEMASTER_CALLBACK_ALLOW: allow || LOOPBACK,
     ROUTEMASTER_CALLBACK_PORTS: ports || (allow ? '' : samples),
   };
-}
-
-function emptied(directory: string): string {
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory);
-  return directory;
 }
 
 function keptKey(file: string): string {

@@ -6,9 +6,9 @@ import { dataDirectory, readEnvFile, readSettings } from './settings.ts';
 const root = join(import.meta.dirname, '..', '..');
 try {
   readEnvFile(root);
-  const dataDir = dataDirectory(root);
-  prepareDataDirectory(dataDir);
-  process.exit(await new Launcher(root, readSettings(dataDir, process.argv.slice(2))).run());
+  const directory = dataDirectory(root);
+  prepareDataDirectory(directory);
+  process.exit(await new Launcher(root, readSettings(directory, process.argv.slice(2))).run());
 } catch (error) {
   if (!(error instanceof DataDirectoryError)) throw error;
   console.error(`start: ${error.message}`);
