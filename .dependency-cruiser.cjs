@@ -2,7 +2,7 @@
 // import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
 const leaves =
-  '^src/(backoff|caller|clock|config|config/values|config/setting|config/settings|config/delivery_settings|config/ruby_variables|dialect|errors|html|ids|join_token|json|kept_list|listing|log|named_schemas|owner_limit|paging|picking|proxies|removed_label|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
+  '^src/(backoff|caller|clock|config|config/values|config/setting|config/settings|config/delivery_settings|config/limit_settings|config/ruby_variables|dialect|errors|html|ids|join_token|json|kept_list|listing|log|named_schemas|owner_limit|paging|picking|proxies|removed_label|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
 const entries =
   '^src/(entry[.]cjs|(web|worker|takeover|move|web_main|worker_main|delivery_thread|delivery_parts|quarantine_process|api|process|web_processes)[.]ts)$';
 

@@ -11,28 +11,37 @@ export function envExample(): string {
   ]);
   return `${[
     '# Every variable that Routemaster reads, with its default. An empty value counts as unset.\n' +
+      '# Only ROUTEMASTER_ROOT_KEY must be set; `bin/start` makes one unless it is.\n' +
       '# `bin/start` reads a file `.env` like this one; the real environment wins.',
     ...sections.flat(),
   ].join('\n\n')}\n`;
 }
 
-/** Returns the table of settings in `docs/operating.md`: variable, default, help. */
-export function settingsTable(): string {
-  const rows = Object.values(SECTIONS).flatMap((settings) =>
-    Object.values(settings).map(({ variable, unset, help }) => {
+/** Returns the settings in `docs/operating.md`: for each subject a heading, and a table of variable, default, help. */
+export function settingsTables(): string {
+  const sections = Object.entries(SECTIONS).map(([title, settings]) => {
+    const rows = Object.values(settings).map(({ variable, unset, help }) => {
       const cell = unset ? `\`${unset}\`` : '';
       return `| \`${variable}\` | ${cell} | ${help.replaceAll('|', '\\|')} |`;
-    }),
-  );
-  return ['| variable | default | what it sets |', '| --- | --- | --- |', ...rows, ''].join('\n');
+    });
+    return [
+      `### ${title}`,
+      '',
+      '| variable | default | what it sets |',
+      '| --- | --- | --- |',
+      ...rows,
+      '',
+    ].join('\n');
+  });
+  return sections.join('\n');
 }
 
-// `npm run settings` writes both documents.
+// `npm run settings` writes both documents. In docs/operating.md the settings are the first headings of the third level.
 if (import.meta.main) {
   writeFileSync('.env.example', envExample());
   const page = readFileSync('docs/operating.md', 'utf8');
   writeFileSync(
     'docs/operating.md',
-    page.replace(/^\| variable .*\n(\|.*\n)*/m, () => settingsTable()),
+    page.replace(/^### .*?(?=^## )/ms, () => `${settingsTables()}\n`),
   );
 }

@@ -1,8 +1,8 @@
 import { setting } from './setting.ts';
-import { bytes, certificates, list, MAX_TIMER_MS, proxy, seconds, whole, yesNo } from './values.ts';
+import { certificates, list, MAX_TIMER_MS, proxy, seconds, whole, yesNo } from './values.ts';
 
-/** The settings of deliveries and of their workers. */
-export const delivering = {
+/** The workers of deliveries, and how many of them a subscriber may hold. */
+export const workers = {
   workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
     'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
   ),
@@ -15,59 +15,30 @@ export const delivering = {
   laneLimitMax: setting('ROUTEMASTER_LANE_LIMIT_MAX', whole(1, 1000), '64').help(
     'Maximum that a subscriber may ask for (`max_in_flight`). It gets a quarter of all workers at most.',
   ),
+  leaseMs: setting('ROUTEMASTER_WORKER_LEASE', seconds(1, 3600), '30').help(
+    'Seconds after which a worker that sends no heartbeat loses its delivery to another worker.',
+  ),
+  acquireTimeoutMs: setting('ROUTEMASTER_ACQUIRE_TIMEOUT', seconds(0.1, 3600), '10').help(
+    'Maximum seconds between two questions of an idle worker for jobs.',
+  ),
+  sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
+    'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',
+  ),
+};
+
+/** How long a delivery may take, and what follows if it fails. */
+export const deliveries = {
+  deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
+    'Seconds that a whole delivery may take.',
+  ),
   maxAttempts: setting('ROUTEMASTER_MAX_ATTEMPTS', whole(1, 1_000_000), '1500').help(
     'Failed attempts after which a batch becomes a dead letter; a subscription may set its own `max_attempts`.',
   ),
   maxAgeMs: setting('ROUTEMASTER_MAX_AGE', seconds(1, 31_536_000), '86400').help(
     'Seconds after which a batch becomes a dead letter; a subscription may set its own `max_age`.',
   ),
-  idempotencyWindowMs: setting('ROUTEMASTER_IDEMPOTENCY_WINDOW', seconds(1, 86_400), '600').help(
-    'Seconds for which an Idempotency-Key is remembered, in 180 bytes of Redis. Its repeats store nothing.',
-  ),
-  maxIdempotencyKeys: setting('ROUTEMASTER_MAX_IDEMPOTENCY_KEYS', whole(1, 1_000_000_000), '100000').help(
-    'Maximum Idempotency-Keys of a client in that time; fewer if they could take 5 % of the memory of Redis.',
-  ),
-  maxClientDelayed: setting('ROUTEMASTER_MAX_CLIENT_DELAYED', whole(0, 1_000_000_000), '100000').help(
-    'Maximum events of a client that wait to be published later (`at`, `delay`).',
-  ),
-  clientDelayedShare: setting('ROUTEMASTER_CLIENT_DELAYED_SHARE', whole(0, 100), '5').help(
-    'Per cent of the memory limit of Redis that the delayed events of a client may take.',
-  ),
-  maxJoinKeys: setting('ROUTEMASTER_MAX_JOIN_KEYS', whole(1, 10_000_000), '100000').help(
-    'Maximum open keys of a join; with more, its oldest key expires early.',
-  ),
-  maxJoinBytes: setting('ROUTEMASTER_MAX_JOIN_BYTES', bytes, '67108864').help(
-    'Bytes of Redis that the open keys of all joins of a client may take, each join an equal part; at most 5 % of the memory limit of Redis.',
-  ),
-  deliveryLog: setting('ROUTEMASTER_DELIVERY_LOG', whole(0, 10_000_000), '100000').help(
-    'Batches that were taken or dropped of which a record is kept for a day, in about 150 bytes of Redis each. 0: none.',
-  ),
-  sweepIntervalMs: setting('ROUTEMASTER_SWEEP_INTERVAL', seconds(1, 86_400), '300').help(
-    'Seconds between sweeps, which repair inconsistencies, such as a batch without a job. They should find none.',
-  ),
-  connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(
-    'Seconds within which the connection of a delivery must be made.',
-  ),
-  keptConnections: setting('ROUTEMASTER_KEPT_CONNECTIONS', whole(1, 1_000_000), '1000').help(
-    'Maximum idle connections to callbacks that a worker process keeps, for a few seconds each.',
-  ),
-  deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
-    'Seconds that a whole delivery may take.',
-  ),
-  sslVerify: setting('ROUTEMASTER_SSL_VERIFY', yesNo, 'yes').help(
-    'Whether callbacks must have valid TLS certificates.',
-  ),
-  callbackCa: setting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
-    'PEM certificates, or a file with them, of your own authority that may also certify callbacks.',
-  ),
-  callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
-    'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',
-  ),
-  callbackPorts: setting('ROUTEMASTER_CALLBACK_PORTS', list, '').help(
-    'The only ports that callbacks may have, separated by commas, such as `443,8000-8999`; any by default.',
-  ),
-  egressProxy: setting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
-    'URL of a proxy (CONNECT) for all deliveries. It resolves host names, so it must refuse private addresses.',
+  maxBackoffMs: setting('MAX_BACKOFF_MS', whole(0, MAX_TIMER_MS), '60000').help(
+    'Maximum pause before a failed delivery is tried again, in milliseconds.',
   ),
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
@@ -76,13 +47,29 @@ export const delivering = {
   damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
     'Health points that a subscriber loses by a failure, as a negative number.',
   ),
-  maxBackoffMs: setting('MAX_BACKOFF_MS', whole(0, MAX_TIMER_MS), '60000').help(
-    'Maximum pause before a failed delivery is tried again, in milliseconds.',
+};
+
+/** Where deliveries may lead, and their connections. */
+export const callbacks = {
+  callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
+    'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',
   ),
-  leaseMs: setting('ROUTEMASTER_WORKER_LEASE', seconds(1, 3600), '30').help(
-    'Seconds after which a worker that sends no heartbeat loses its delivery to another worker.',
+  callbackPorts: setting('ROUTEMASTER_CALLBACK_PORTS', list, '').help(
+    'The only ports that callbacks may have, separated by commas, such as `443,8000-8999`; any by default.',
   ),
-  acquireTimeoutMs: setting('ROUTEMASTER_ACQUIRE_TIMEOUT', seconds(0.1, 3600), '10').help(
-    'Maximum seconds between two questions of an idle worker for jobs.',
+  callbackCa: setting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
+    'PEM certificates, or a file with them, of your own authority that may also certify callbacks.',
+  ),
+  sslVerify: setting('ROUTEMASTER_SSL_VERIFY', yesNo, 'yes').help(
+    'Whether callbacks must have valid TLS certificates.',
+  ),
+  egressProxy: setting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
+    'URL of a proxy (CONNECT) for all deliveries. It resolves host names, so it must refuse private addresses.',
+  ),
+  connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(
+    'Seconds within which the connection of a delivery must be made.',
+  ),
+  keptConnections: setting('ROUTEMASTER_KEPT_CONNECTIONS', whole(1, 1_000_000), '1000').help(
+    'Maximum idle connections to callbacks that a worker process keeps, for a few seconds each.',
   ),
 };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { delivering } from './delivery_settings.ts';
+import { callbacks, deliveries, workers } from './delivery_settings.ts';
+import { flow, limits, rates } from './limit_settings.ts';
 import { setting } from './setting.ts';
 import {
   bytes,
@@ -18,30 +19,51 @@ import {
   yesNo,
 } from './values.ts';
 
-const needed = {
+const keys = {
   rootKey: setting('ROUTEMASTER_ROOT_KEY', rootKey).help(
     'Key of root, who creates clients: random (`openssl rand -hex 24`), no colon, in production at least 16 characters.',
   ),
   viewerKey: setting('ROUTEMASTER_VIEWER_KEY', viewerKey.optional()).help(
     'Key of viewers, who see what root sees and change nothing; made like the root key. Without it there are no viewers.',
   ),
+  clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
+    'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
+  ),
+  digestMd5: setting('ROUTEMASTER_DIGEST_MD5', yesNo, 'yes').help(
+    'Whether Digest may use MD5, for clients that know nothing better.',
+  ),
+};
+
+const redis = {
   redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
     'URL of Redis (`redis://`, `rediss://`, `unix:///path`, `redis+sentinel://`, `redis+cluster://`), or a variable that holds it; `REDIS_ENV_KEY` may name one.',
   ),
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
   ),
-  maxOutboxBytes: setting('ROUTEMASTER_MAX_OUTBOX_BYTES', bytes, '67108864').help(
-    'Bytes that may wait in a partition for another one. Beyond them publications that need it are refused with 503.',
-  ),
-  partitions: setting('ROUTEMASTER_PARTITIONS', whole(1, 256), '1').help(
-    'Number of partitions, fixed when the bus is created: 1, or 16 on a Redis Cluster (docs/scale.md).',
-  ),
   redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
     'PEM certificates, or a file with them, that `rediss://` trusts instead of the authorities that Node trusts.',
   ),
   redisSslVerify: setting('ROUTEMASTER_REDIS_SSL_VERIFY', yesNo, 'yes').help(
     'Whether `rediss://` checks the certificate of Redis; `no` for the self-signed ones of Heroku.',
+  ),
+  partitions: setting('ROUTEMASTER_PARTITIONS', whole(1, 256), '1').help(
+    'Number of partitions, fixed when the bus is created: 1, or 16 on a Redis Cluster (docs/scale.md).',
+  ),
+  minReplicas: setting('ROUTEMASTER_MIN_REPLICAS', whole(0, 10), '0').help(
+    'Replicas of Redis that must have an event before its publish is answered 204; with fewer, 503 after a second.',
+  ),
+  maxOutboxBytes: setting('ROUTEMASTER_MAX_OUTBOX_BYTES', bytes, '67108864').help(
+    'Bytes that may wait in a partition for another one. Beyond them publications that need it are refused with 503.',
+  ),
+  redisMaxBytes: setting('ROUTEMASTER_REDIS_MAX_MEM', bytes, '0').help(
+    'Bytes of Redis that the bus may fill. 0: the `maxmemory` of Redis.',
+  ),
+  redisMinFreeBytes: setting('ROUTEMASTER_REDIS_MIN_FREE', bytes, '10000000').help(
+    'Bytes to keep free. With less, publishes are refused, and dead letters and batches are dropped.',
+  ),
+  dropPolicy: setting('ROUTEMASTER_DROP_POLICY', dropPolicy, 'fair').help(
+    'What is dropped when memory runs short: `fair`, from the subscribers that hold most; `oldest`, the oldest of all.',
   ),
 };
 
@@ -59,59 +81,17 @@ const web = {
   trustedProxies: setting('ROUTEMASTER_TRUSTED_PROXIES', whole(0, 16).optional()).help(
     'Number of routers in front, each of which adds an entry to X-Forwarded-*; by default 1 with `FORCE_SSL`, else 0.',
   ),
-  digestMd5: setting('ROUTEMASTER_DIGEST_MD5', yesNo, 'yes').help(
-    'Whether Digest may use MD5, for clients that know nothing better.',
-  ),
   environment: setting('NODE_ENV', z.string(), 'development').help(
     'Tag `env` of figures. `production` sets `FORCE_SSL`, and refuses weak keys. If it is not set, `RACK_ENV` counts.',
   ),
-  clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
-    'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
-  ),
   compatibility: setting('ROUTEMASTER_COMPATIBILITY', compatibility.optional()).help(
     '`routemaster`: answer as the Ruby Routemaster did; `none`: do not. By default, a bus that took over its Redis does.',
-  ),
-  publishRate: setting('ROUTEMASTER_PUBLISH_RATE', whole(0, 1_000_000_000), '0').help(
-    'Events a second that each client may publish, over all web processes; more is answered 429. 0: no limit.',
-  ),
-  publishBytes: setting('ROUTEMASTER_PUBLISH_BYTES', bytes, '0').help(
-    'Bytes of bodies a second that each client may publish, over all web processes. 0: no limit.',
-  ),
-  publishBurstMs: setting('ROUTEMASTER_PUBLISH_BURST', seconds(1, 3600), '10').help(
-    'Seconds for which a client that publishes less than it may saves up the rest.',
-  ),
-  callRate: setting('ROUTEMASTER_CALL_RATE', whole(0, 1_000_000), '50').help(
-    'Calls a second, besides publishes, that a web process allows a client; each 16 KiB of answer cost one. 0: no limit.',
-  ),
-  strangerRate: setting('ROUTEMASTER_STRANGER_RATE', whole(0, 1_000_000), '100').help(
-    'Requests a second without credentials, besides health checks, that a web process allows an address. 0: no limit.',
-  ),
-  maxTopics: setting('ROUTEMASTER_MAX_TOPICS', whole(1, 1_000_000), '10000').help('Maximum topics.'),
-  maxClientTopics: setting('ROUTEMASTER_MAX_CLIENT_TOPICS', whole(1, 1_000_000), '1000').help(
-    'Maximum topics that one client owns.',
-  ),
-  maxSubscribers: setting('ROUTEMASTER_MAX_SUBSCRIBERS', whole(1, 1_000_000), '10000').help(
-    'Maximum subscribers.',
-  ),
-  maxSubscriptionTopics: setting('ROUTEMASTER_MAX_SUBSCRIPTION_TOPICS', whole(1, 10_000), '1000').help(
-    'Maximum topics of one subscriber.',
-  ),
-  maxJoins: setting('ROUTEMASTER_MAX_JOINS', whole(1, 100_000), '1000').help('Maximum joins.'),
-  maxClientJoins: setting('ROUTEMASTER_MAX_CLIENT_JOINS', whole(1, 10_000), '100').help(
-    'Maximum joins of one client.',
-  ),
-  maxTriggers: setting('ROUTEMASTER_MAX_TRIGGERS', whole(0, 1_000_000), '100000').help('Maximum triggers.'),
-  maxClientTriggers: setting('ROUTEMASTER_MAX_CLIENT_TRIGGERS', whole(0, 10_000), '1000').help(
-    'Maximum triggers of one client; their definitions take 5 % of the memory limit of Redis at most.',
   ),
   maxConnections: setting('ROUTEMASTER_MAX_CONNECTIONS', whole(1, 1_000_000), '10000').help(
     'Maximum connections of a web process. Further ones are closed at once.',
   ),
   requestTimeoutMs: setting('ROUTEMASTER_REQUEST_TIMEOUT', seconds(1, 3600), '30').help(
     'Seconds within which a request must arrive; its headers within 10.',
-  ),
-  maxEventDataBytes: setting('ROUTEMASTER_MAX_EVENT_DATA', bytes, '65536').help(
-    'Maximum bytes of the data of an event, as JSON. The Ruby Routemaster allowed 64.',
   ),
   scalingThreshold: setting('ROUTEMASTER_SCALING_THRESHOLD', bytes, '100').help(
     'Number of deliveries due within the deadline from which on `/pulse/scaling` answers a second late.',
@@ -121,28 +101,16 @@ const web = {
   ),
 };
 
-const storage = {
-  minReplicas: setting('ROUTEMASTER_MIN_REPLICAS', whole(0, 10), '0').help(
-    'Replicas of Redis that must have an event before its publish is answered 204; with fewer, 503 after a second.',
-  ),
-  redisMaxBytes: setting('ROUTEMASTER_REDIS_MAX_MEM', bytes, '0').help(
-    'Bytes of Redis that the bus may fill. 0: the `maxmemory` of Redis.',
-  ),
-  redisMinFreeBytes: setting('ROUTEMASTER_REDIS_MIN_FREE', bytes, '10000000').help(
-    'Bytes to keep free. With less, publishes are refused, and dead letters and batches are dropped.',
-  ),
-  dropPolicy: setting('ROUTEMASTER_DROP_POLICY', dropPolicy, 'fair').help(
-    'What is dropped when memory runs short: `fair`, from the subscribers that hold most; `oldest`, the oldest of all.',
-  ),
-};
-
-const records = {
+const figures = {
   auditEntries: setting('ROUTEMASTER_AUDIT_LOG', whole(0, 1_000_000), '10000').help(
     'Number of newest entries that `GET /audit` shows, of 150 bytes each. 0: only the log has them.',
   ),
-};
-
-const figures = {
+  deliveryLog: setting('ROUTEMASTER_DELIVERY_LOG', whole(0, 10_000_000), '100000').help(
+    'Batches that were taken or dropped of which a record is kept for a day, in about 150 bytes of Redis each. 0: none.',
+  ),
+  historySubjects: setting('ROUTEMASTER_HISTORY_SUBJECTS', whole(0, 10_000), '1000').help(
+    'Subscribers with a history of two days, 20 KB each, and topics, 14 KB each: those with the most events.',
+  ),
   metricService: setting('METRIC_COLLECTION_SERVICE', metricService, 'prometheus').help(
     'Where figures go: `print` (the log), `datadog` (DogStatsD over UDP) or `prometheus`; `GET /metrics` always works.',
   ),
@@ -152,9 +120,6 @@ const figures = {
   dogstatsdHost: setting('DD_AGENT_HOST', z.string(), '127.0.0.1').help('Host of the DogStatsD agent.'),
   dogstatsdPort: setting('DD_DOGSTATSD_PORT', whole(1, 65_535), '8125').help('Port of the DogStatsD agent.'),
   appName: setting('ROUTEMASTER_APP_NAME', z.string(), 'routemaster').help('Tag `app` of figures.'),
-  historySubjects: setting('ROUTEMASTER_HISTORY_SUBJECTS', whole(0, 10_000), '1000').help(
-    'Subscribers with a history of two days, 20 KB each, and topics, 14 KB each: those with the most events.',
-  ),
   counterFlushIntervalMs: setting('ROUTEMASTER_COUNTER_FLUSH_INTERVAL', seconds(0.1, 3600), '5').help(
     'Seconds between flushes of the counters of a process to Redis.',
   ),
@@ -163,15 +128,25 @@ const figures = {
   ),
 };
 
+/** All settings by subject, as the documents show them. */
 export const SECTIONS = {
-  Needed: needed,
+  'Keys and clients': keys,
+  'Redis and its memory': redis,
   Web: web,
-  Delivering: delivering,
-  Storage: storage,
-  Records: records,
-  'Figures and logs': figures,
+  Rates: rates,
+  'Limits of clients and of the bus': limits,
+  'Delayed events, triggers and joins': flow,
+  Workers: workers,
+  'Deliveries and retries': deliveries,
+  Callbacks: callbacks,
+  'Records, figures and logs': figures,
 };
 
-export const SETTINGS = { ...needed, ...web, ...delivering, ...storage, ...records, ...figures };
+export const SETTINGS = {
+  ...{ ...keys, ...redis, ...web },
+  ...{ ...rates, ...limits, ...flow },
+  ...{ ...workers, ...deliveries, ...callbacks },
+  ...figures,
+};
 
 export const VARIABLES: readonly string[] = Object.values(SETTINGS).map(({ variable }) => variable);
