@@ -1,0 +1,208 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Authentication } from '../authentication/authentication.ts';
+import type { Sessions } from '../authentication/sessions.ts';
+import type { Caller } from '../caller.ts';
+import { clock } from '../clock.ts';
+import type { Dialect } from '../dialect.ts';
+import type { BusError } from '../errors.ts';
+import { parseJson } from '../json.ts';
+import type { AuditedCall } from '../records/audit.ts';
+import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../route.ts';
+import type { Admission } from './admission.ts';
+import { eachIn, isPieces } from './answers.ts';
+import { bodyRefusal, checkIsOpen, readBytes, textInSteps, textOf } from './body.ts';
+import type { CallLimits } from './call_limits.ts';
+import { readForm, visitorOf, wrongVisitor } from './forms.ts';
+import { checked } from './validation.ts';
+import type { WorkBudget } from './work_budget.ts';
+
+/**
+ * A body with more bytes than this is decoded in several turns of the event loop, so that other requests do not wait
+ * for it.
+ */
+const LONG_BODY = 4096;
+/**
+ * If the body of a publish takes longer than this to arrive, its caller is checked again, because its client may have
+ * been removed meanwhile.
+ */
+const MOMENT_MS = 50;
+
+/** A request whose route is known. */
+export interface Arrival {
+  request: IncomingMessage;
+  response: ServerResponse;
+  path: string;
+  params: unknown;
+  query: unknown;
+}
+
+interface CallsParts {
+  authentication: Pick<Authentication, 'wrongRole' | 'confirm'>;
+  sessions?: Pick<Sessions, 'of'>;
+  dialect: Pick<Dialect, 'wrongRole'>;
+  admission: Admission;
+  budget: WorkBudget;
+  callLimits?: CallLimits;
+}
+
+/**
+ * Makes the calls of known callers: checks the inputs, reads the body, checks the credentials again, and runs the
+ * handler of the route.
+ */
+export class Calls {
+  readonly #parts: CallsParts;
+
+  constructor(parts: CallsParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Makes a call and resolves with its answer. If the call is audited, tells `record` what it is about. Throws a
+   * BusError if the call is refused, by the role of its caller, by its inputs or by its handler.
+   */
+  async make(
+    route: Route,
+    { request, path, params, query }: Arrival,
+    { caller, formToken }: { caller: Caller | undefined; formToken: string },
+    record: AuditedCall | undefined,
+  ): Promise<Answer> {
+    if (caller && route.roles.length > 0 && !route.roles.includes(caller.role))
+      throw route.page ? wrongVisitor(caller) : await this.#wrongRole(caller, route);
+    const call: Call = {
+      caller: caller as Call['caller'],
+      path,
+      params: checked(route.params, params),
+      query: checked(route.query, query),
+      headers: request.headers,
+      request,
+      formToken,
+      text: '',
+      body: undefined,
+    };
+    record?.about(call);
+    const refusing = route.refuseEarly?.(call);
+    if (refusing) await refusing;
+    if (takesBody(route)) return this.#makeWithBody(route, request, call);
+    return this.#inTurn(route, caller, () => this.#handle(route, call));
+  }
+
+  async #makeWithBody(route: Route, request: IncomingMessage, call: Call): Promise<Answer> {
+    const { admission } = this.#parts;
+    const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
+    const refusal = bodyRefusal(request, maxBytes);
+    if (refusal) throw refusal;
+    // If the sender has closed the connection meanwhile, its request must not count against the limits of Admission.
+    checkIsOpen(request);
+    // The reservation is made after the credentials were checked. Otherwise callers without credentials could hold all
+    // the memory for bodies.
+    const reservation = admission.reserve(request, holderOf(call));
+    const judgedAtMs = reservation.progressMs;
+    try {
+      const chunks = await readBytes(request, maxBytes, reservation);
+      reservation.startWork();
+      const isLong = lengthOf(chunks) > LONG_BODY;
+      call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
+      call.body = route.form ? readForm(route, call) : readBody(route, call.text);
+      if (route.refuseLate) await route.refuseLate(call);
+      if (route.isFrequent && clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
+        call.caller = await this.#confirm(route, call, false);
+        await route.refuseEarly?.(call);
+      }
+      return await this.#inTurn(route, call.caller, () => this.#handle(route, call));
+    } finally {
+      reservation.release();
+    }
+  }
+
+  async #textInTurns(chunks: readonly Buffer[], holder: string): Promise<string> {
+    const steps = textInSteps(chunks);
+    for (;;) {
+      await this.#parts.budget.turn(holder);
+      const { done, value } = steps.next();
+      if (done) return value;
+    }
+  }
+
+  /**
+   * Calls the handler of a route. If the call changes something, checks the credentials again before that: they were
+   * checked when the headers arrived, and the client may have been removed since. A publish (`isFrequent`) is not
+   * checked again here, because there are too many publishes.
+   */
+  async #handle(route: Route, call: Call): Promise<Answer> {
+    if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
+    return route.handle(call);
+  }
+
+  /**
+   * Checks the credentials of a call again, because the client may have been removed, or its secret replaced, during
+   * the request. With `isNow` they are checked in Redis, otherwise in the cache of clients.
+   */
+  async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
+    if (route.page)
+      return visitorOf(route, await this.#parts.sessions?.of(request.headers)) as Call['caller'];
+    return (await this.#parts.authentication.confirm(request, caller, isNow)) as Call['caller'];
+  }
+
+  /**
+   * Returns the answer of a handler. If the handler makes the body in pieces, each piece is made through `#inTurn`, so
+   * that other calls of the same caller can run between two pieces of a long answer.
+   */
+  inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
+    const { body } = answer;
+    if (!isPieces(body)) return answer;
+    return { ...answer, body: eachIn((make) => this.#inTurn(route, caller, make), body) };
+  }
+
+  /**
+   * Runs `work`, which handles a call. The calls of a caller with a limited rate, other than publishes, take turns: one
+   * that reads and one that changes something run at a time. So a caller with many calls does not hold up others (see
+   * CallLimits).
+   */
+  #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
+    const { callLimits } = this.#parts;
+    const counted = countedAs(route, caller);
+    return counted !== undefined && callLimits
+      ? callLimits.inTurn(counted, route.method === 'GET', work)
+      : work();
+  }
+
+  #wrongRole(caller: Caller, { roles }: Route): Promise<BusError> {
+    const { authentication, dialect } = this.#parts;
+    return authentication.wrongRole(caller, roles, dialect.wrongRole);
+  }
+}
+
+/**
+ * Returns the name of a caller for Admission, which limits the requests and bytes of each caller, and for the work
+ * budget, which lets callers take turns. Root and viewers share the empty name.
+ */
+function holderOf({ caller }: { caller: Caller | undefined }): string {
+  // The sender of a login form is unknown until the form is read. So all senders of login forms count as one caller.
+  if (caller === undefined) return ':login';
+  return caller.role === 'client' ? caller.token : '';
+}
+
+/** Returns the name under which the rate of a caller is counted. Returns undefined if its rate is not limited. */
+export function countedAs({ isFrequent }: Route, caller: Caller | undefined): string | undefined {
+  if (isFrequent) return undefined;
+  // No token begins with a colon, so this name is no client's.
+  if (caller?.role === 'viewer') return ':viewer';
+  return caller?.role === 'client' ? caller.token : undefined;
+}
+
+export function takesBody(route: Route): boolean {
+  return route.body !== undefined || route.form !== undefined || route.takesText === true;
+}
+
+function lengthOf(chunks: readonly Buffer[]): number {
+  return chunks.reduce((sum, { length }) => sum + length, 0);
+}
+
+/**
+ * Reads the body as JSON. The content type is ignored, because clients of the Ruby Routemaster send any content type.
+ */
+function readBody({ body }: Route, text: string): unknown {
+  if (!body) return undefined;
+  const isLeftOut = text === '' && body.schema.safeParse(undefined).success;
+  return checked(body, isLeftOut ? undefined : parseJson(text));
+}
