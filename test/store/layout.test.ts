@@ -29,6 +29,8 @@ const LATER = [
 const CHANGED: [added: RegExp, without: string][] = [
   // The time of closing, second in each record of a delivery log.
   [/^(deliveries:(?:taken|dropped):\S+ list <µs>),(?:<ms>|#)(?=,<ms>,)/, '$1'],
+  // The ids of spare workers.
+  [/^(workers(?::main)? (?:set|hash) )spare\.(?=<20>)/, '$1'],
 ];
 
 const formerly = (line: string) =>
