@@ -2,7 +2,7 @@
 export const ERRORS = {
   bad_body: { status: 400, title: 'The body cannot be read' },
   bad_callback: { status: 400, title: 'The callback is not acceptable' },
-  bad_client: { status: 400, title: 'The client is not acceptable' },
+  bad_client: { status: 400, title: 'The client that the request is about is not acceptable' },
   bad_event: { status: 400, title: 'The event is not acceptable' },
   bad_header: { status: 400, title: 'A header is not acceptable' },
   bad_join: { status: 400, title: 'The join is not acceptable' },
@@ -31,7 +31,10 @@ export const ERRORS = {
   paused_by_operator: { status: 409, title: 'An operator paused this subscriber' },
   already_delayed: { status: 409, title: 'An event with this id is already delayed' },
   client_has_secret: { status: 409, title: 'A client with a secret has this token' },
-  limit_reached: { status: 409, title: 'The maximum number is reached' },
+  limit_reached: {
+    status: 409,
+    title: 'A limit on topics, subscribers, joins, triggers or delayed events is reached',
+  },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key was used for another request' },

@@ -12,7 +12,7 @@ export class BadCallbackError extends ProblemError {
   declare readonly code: 'bad_callback';
 }
 
-/** 400: The client is not acceptable. */
+/** 400: The client that the request is about is not acceptable. */
 export class BadClientError extends ProblemError {
   declare readonly code: 'bad_client';
 }
@@ -157,7 +157,7 @@ export class ClientHasSecretError extends ProblemError {
   declare readonly code: 'client_has_secret';
 }
 
-/** 409: The maximum number is reached. */
+/** 409: A limit on topics, subscribers, joins, triggers or delayed events is reached. */
 export class LimitReachedError extends ProblemError {
   declare readonly code: 'limit_reached';
 }
