@@ -44,8 +44,8 @@ export class CronTimes implements Times {
   readonly #isFixedTime: boolean;
   /**
    * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
-   * times that are at most eight years from `year`. For a fixed-time expression (second, minute and hour have one value
-   * each), `cron` knows the time zone. For others, `cron` gets and returns local times as if they were UTC.
+   * times that are at most eight years from `year`. If `#isFixedTime` is true, `cron` computes in the time zone.
+   * Otherwise that would be too slow. So `cron` then gets and returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -127,30 +127,43 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the next time from `fromMs` on. croner has computed it as if the zone's offset stayed `offsetMs`.
-   * Returns undefined if `atMs` is right. Otherwise returns when the offset changes; the caller computes again from
-   * there.
-   *
-   * `atMs` is right if the offset is `offsetMs` at three times:
-   * - a day after `fromMs`. Clocks that go back on the first day repeat local times. Example: `0,30 2 25 10 *` in
-   *   Berlin, from 2:45 on 25 October 2026. croner returns 25 October 2027. But at 3:00 the clocks go back to 2:00.
-   * - a day before `atMs`. If the clocks go back on the last day, the same local time may have occurred before `atMs`.
-   * - at `atMs`. Otherwise the local time at `atMs` is another one.
+   * Checks `atMs`, which croner has found as the next time from `fromMs` on. croner took the zone's offset to be
+   * `offsetMs` all the time. Returns undefined if `atMs` is right. Otherwise returns when the offset changes. The
+   * caller asks croner again from there.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
-    for (const untilMs of [Math.min(fromMs + DAY_MS, atMs), Math.max(atMs - DAY_MS, fromMs), atMs])
+    const checked = [
+      // If the clocks go back on the day after `fromMs`, local times before that of `fromMs` come again. Example:
+      // `0,30 2 25 10 *` in Berlin, from the first 2:45 on 25 October 2026. At 3:00 the clocks go back to 2:00, so 2:00
+      // is 15 minutes away. But croner returns 2:00 in 2027.
+      Math.min(fromMs + DAY_MS, atMs),
+      // If the clocks went back on the day before `atMs`, the local time of `atMs` may have come once already.
+      Math.max(atMs - DAY_MS, fromMs),
+      // With another offset, the local time at `atMs` is not the one that croner found.
+      atMs,
+    ];
+    for (const untilMs of checked)
       if (this.#zone.offsetMs(untilMs) !== offsetMs) return this.#zone.firstOther(fromMs, untilMs);
     return undefined;
   }
 
   /**
-   * Checks `atMs`, the last time of the expression up to `toMs`. croner has computed it as if the zone's offset had
-   * always been `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to
-   * `offsetMs`; the caller computes again from there. Compares the offsets at `atMs`, a day after `atMs` and a day
-   * before `toMs`, for the reasons that `#changeBefore` gives.
+   * Checks `atMs`, which croner has found as the last time up to `toMs`. croner took the zone's offset to be `offsetMs`
+   * all the time. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to `offsetMs`. The
+   * caller asks croner again for the last time before that change.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
-    for (const sinceMs of [Math.max(toMs - DAY_MS, atMs), Math.min(atMs + DAY_MS, toMs), atMs])
+    const checked = [
+      // If the clocks went back on the day before `toMs`, local times after that of `toMs` have come already. Example:
+      // `30,45 2 25 10 *` in Berlin, up to the second 2:15 on 25 October 2026. At 3:00 the clocks went back to 2:00, so
+      // 2:45 was half an hour ago. But croner returns 2:45 in 2025.
+      Math.max(toMs - DAY_MS, atMs),
+      // If the clocks went back on the day after `atMs`, the local time of `atMs` may have come again.
+      Math.min(atMs + DAY_MS, toMs),
+      // With another offset, the local time at `atMs` is not the one that croner found.
+      atMs,
+    ];
+    for (const sinceMs of checked)
       if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.firstSame(sinceMs, toMs);
     return undefined;
   }
@@ -167,7 +180,7 @@ function withSeconds(text: string): string {
   return (fields.length === 5 ? ['0', ...fields] : fields).join(' ');
 }
 
-/** Parses an expression with six fields. Throws BadCron. */
+/** Parses an expression with six fields. croner needs a seventh field, the year: `*` means any year. Throws BadCron. */
 function patternOf(expression: string): CronPattern {
   try {
     return new CronPattern(`${expression} *`, undefined, { mode });

@@ -30,8 +30,9 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * The zone's offset is `offsetMs` at `fromMs`. Returns when the offset changes. If it does not change up to `upToMs`,
- * returns `upToMs` + 1. The caller counts the times from `fromMs` on that are before the result.
+ * The zone's offset is `offsetMs` at `fromMs`. Returns the end of this offset: the time at which the offset changes, or
+ * `upToMs` + 1 if the offset stays the same up to `upToMs`. The caller counts the cron times from `fromMs` up to, but
+ * not including, the returned time.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

@@ -19,9 +19,9 @@ import {
 /** The function that `joinExpiry` returns closes the expired join keys of at most this many joins in one call. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired join keys that are read from Redis. MAX_JOINS of them are chosen, one of each client in
- * turn. More are read than are chosen, because a client may have 100 joins by default: if only the joins of one client
- * were read, other clients would have to wait.
+ * A join groups events by a key, such as an order id, and a key expires if its events do not all come in time. At most
+ * this many joins with expired keys are read from Redis. MAX_JOINS of them are handled, one of each client in turn. If
+ * only MAX_JOINS were read, all could be joins of one client.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */

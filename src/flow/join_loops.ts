@@ -9,12 +9,13 @@ interface Joined {
 }
 
 /**
- * Returns the source topic through which events of a join would come back to the join, by way of other joins in any
- * partition. Returns undefined if there is no such loop.
+ * A join counts the events of its source topics and publishes events to its outlets, which are topics too. Returns the
+ * source topic through which events of a join would come back to the join, by way of other joins in any partition.
+ * Returns undefined if there is no such loop.
  *
- * A join publishes only to topics that its client owns. So the search goes from a topic to its publisher, to the join
- * of this publisher that publishes to the topic, and on to the source topics of that join. If different clients make
- * joins at the same moment, this function may not find a loop of them.
+ * The search runs against the direction of the events: from a source topic to the join that publishes to this topic,
+ * then to the source topics of that join, and so on. If different clients make joins at the same moment, this function
+ * may not find a loop of them.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -34,7 +35,8 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of the join that publishes to a topic. Returns none if no join publishes there, or if that
+ * Returns the source topics of the join that publishes to a topic. The join is looked up at the publisher of the topic,
+ * because a join publishes only to topics that its client owns. Returns none if no join publishes there, or if that
  * join is `except`.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {

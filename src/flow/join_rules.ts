@@ -58,8 +58,12 @@ const shape = z.strictObject({
 });
 
 /**
- * The rules of a join: which events it counts, where in an event the join key is, and what it publishes. `within` is in
- * ms.
+ * The rules of a join. A join groups events by a key, a value that the events have in common, such as an order id.
+ * - `sources`: the number of events of each topic that make a key complete
+ * - `by`: where an event has its key
+ * - `then`: what is published when a key is complete
+ * - `within`: the time in ms after which an incomplete key expires
+ * - `on_expiry`: what is published when a key expires; null for nothing
  */
 export const JOIN_RULES = z.object({
   sources: z.array(z.object({ topic: z.string(), count: z.int() })),

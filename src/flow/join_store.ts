@@ -42,8 +42,11 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
 
 /**
  * Returns the arguments that every script needs in order to publish events for a join: the token, name and rules of the
- * join, its client, and the limits on topics. `thenHome` and `expiryHome` are the indexes of the partitions that have
- * the topics of `then` and `on_expiry`. They are undefined for a topic in the partition of the join.
+ * join, its client, the limits on topics, and
+ * - `thenHome`: the partition of the topic to which the join publishes when a key is complete (`then`)
+ * - `expiryHome`: the partition of the topic to which the join publishes when a key has expired (`on_expiry`)
+ *
+ * Both are indexes of partitions. Undefined means the partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);

@@ -28,8 +28,11 @@ export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
   /**
-   * Number of due times for which the trigger never fires: those that `catch_up` leaves out, or the oldest ones if
-   * there are more than MAX_CAUGHT_UP.
+   * Number of due times for which the trigger never fires: 0 if the oldest due time is at most 10 s (PROMPT_MS) ago.
+   * Otherwise the setting `catch_up` of the trigger decides:
+   * - `none`: all due times
+   * - `latest`: all but the newest one
+   * - `all`: all but the newest 1000 (MAX_CAUGHT_UP)
    */
   missed: number;
   /**

@@ -10,10 +10,10 @@ export type Schedule = { cron: string; timezone: string } | { every: number } | 
 /** When a trigger fires. Times are in ms since the Unix epoch, durations in ms. */
 export interface Timing {
   schedule: Schedule;
-  /** The trigger does not fire before `start`, nor after `end`. */
+  /** The schedule has no times before `start` or after `end`, before `offset` is added. */
   start: number;
   end: number | null;
-  /** A duration that is added to each time of the schedule. */
+  /** Each time of the schedule is moved by this many ms. With -60,000, the trigger fires a minute before each time. */
   offset: number;
 }
 
