@@ -57,9 +57,9 @@ local function read_calls(call, ending, place)
   end
 end
 
--- Returns how far the listing has read a delivery log: `next` is the record that was read last and is not listed yet,
--- and `read` is an iterator over the records behind it. Both are nil if the log has no record within the bounds of the
--- listing.
+-- Returns what the listing has not shown yet of one delivery log:
+--   next  the newest of these records, already read; nil if none is left within the bounds of the listing
+--   read  a function that reads the next older record at each call
 local function log_of(reader, token)
   local log = reader.logs[token]
   if not log then
@@ -71,8 +71,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that one script call has written, the newest last. `written` is the script call as `read_calls`
--- returns it. Records that no longer exist, or are outside the bounds of the listing, are left out.
+-- Returns the records that one earlier script call has written to the logs, the newest last. `written` has the time of
+-- that script call (`place`) and the subscribers whose logs the call has written (`tokens`). Records that no longer
+-- exist, or are outside the bounds of the listing, are left out.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do

@@ -45,8 +45,9 @@ end
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Redis may store a hash as a list, which it searches from the start. Such a hash is made a table by LONG_VALUE. But
-  -- a new hash that gets a single field may stay a list, because there is nothing to search.
+  -- Redis stores a small hash as a list, which is slow to search. When a value of more than 64 bytes is added, Redis
+  -- stores the hash as a table from then on. So LONG_VALUE is added first and removed at the end. A new hash that gets
+  -- a single field may stay a list, because there is nothing to search.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', bulk.LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)

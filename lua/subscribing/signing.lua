@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber, the newest included. Each request for a new signing key adds a key. A client
--- may repeat the request often, for example because the client gets no answer.
+-- Maximum signing keys of a subscriber, the newest included. Each request for a new signing key adds a key, and a
+-- client that gets no answer may send this request again and again.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber after it got the key `newest`: first this key, then the older keys, which

@@ -59,7 +59,8 @@ end
 -- Applies new settings to the open batch, the one that takes the subscriber's new events:
 --   timeout     the batch is due after this time from now, unless it was due earlier anyway
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   a change closes the batch, because the bytes in it may not have been counted
+--   max_bytes   a change closes the batch, because the bus may not know how many bytes are in it: if a subscriber has
+--               the default limits, the bytes of small events are not counted
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -3,7 +3,10 @@ import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeList } from './scope.ts';
 
-/** Number of clients that are compared with their copies at a time. Reading 300 takes Redis about 1 ms. */
+/**
+ * `repairCopies` compares about this many clients at a time with their copies in another partition. Reading 300 takes
+ * Redis about 1 ms.
+ */
 const MAX_AT_ONCE = 300;
 
 /**
@@ -17,9 +20,10 @@ export interface KnownClient {
 }
 
 /**
- * Registers a client in one partition. In the control partition, which has the clients themselves, this makes or
- * changes a client without a secret. In any other partition, this makes or changes the copy of a client. A repeat is
- * harmless.
+ * Registers a client in one partition. A repeat is harmless.
+ * - The control partition stores the clients themselves. There, makes or changes a client without a secret. A client
+ *   with a secret stays as it is.
+ * - Any other partition stores copies of all clients. There, makes or changes the copy of this client.
  */
 export function registerIn(
   partition: Partition,

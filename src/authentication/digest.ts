@@ -65,8 +65,8 @@ export class Digest extends DigestStrategy {
   }
 
   /**
-   * Checks again the credentials of a request that `judge` has accepted. The nonce use is not checked, because `judge`
-   * has consumed it.
+   * Checks the credentials of a request a second time, because the client may have been removed since `judge` accepted
+   * the request. Does not check the nonce use, because `judge` has consumed it.
    */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));

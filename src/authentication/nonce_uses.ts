@@ -13,8 +13,9 @@ export const NONCE_LIFE_MS = 5 * 60_000;
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
- * A request with a nonce is one use of the nonce, and Redis remembers the use, so that nobody can send the request a
- * second time. Redis forgets all uses of a nonce this time after the first one. By then the nonce is no longer valid.
+ * Redis remembers each use of a nonce (each request that was sent with it), so that nobody can send the request a
+ * second time. When this time has passed since the first use of a nonce, Redis forgets all uses of the nonce. By then
+ * the nonce is no longer valid.
  */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
@@ -22,13 +23,13 @@ const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * A client has a quota of units for its nonces. Each unit stands for this many bytes of Redis. A new nonce takes one
- * unit, and it takes another one each time the bit set of its uses grows.
+ * A client has a quota of units for its nonces. Each unit stands for this many bytes of Redis. A nonce takes one unit
+ * at its first use, and another unit after about every 512 uses.
  */
 const NONCE_BYTES = 300;
 /**
- * Number of units in a client's full quota for nonces. Each new nonce takes a unit, which stands for NONCE_BYTES of
- * Redis. An empty quota is full again after NONCE_USES_KEPT_MS. The number is lower if Redis has little memory.
+ * Maximum units in a client's quota for nonces. If Redis has little memory, the quota is smaller (`#maxClientNonces`).
+ * A quota that is used up is full again after NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 
@@ -43,8 +44,8 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * - `consumed`: the use is valid.
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
  * - `replaced`: Redis may have lost uses of the nonce, so the key that signed the nonce is no longer valid.
- * - `old`: the client was refused with `too_many_nonces` after the nonce was issued, and the use would take more of the
- *   client's quota. It may be the refused request, recorded and sent again by somebody else.
+ * - `old`: the use needs another unit of the client's quota (NONCE_BYTES), but the client was refused with
+ *   `too_many_nonces` after the nonce was issued. Somebody may have recorded the refused request and sent it again.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

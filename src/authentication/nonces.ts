@@ -75,10 +75,12 @@ export class Nonces {
   }
 
   /**
-   * Consumes one use of a fresh nonce. Each use can be consumed once, whichever process receives it. `client` is the
-   * user who proved its secret with this use: a client's token, `root` or `viewer`. If Redis has replaced the key that
-   * signed the nonce, resolves with `replaced`. This process then has the new key and signs new nonces with it. Throws
-   * too_many_nonces and StorageUnavailable.
+   * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. A use can be consumed only once,
+   * whichever processes get requests with it. `client` is the user who proved its secret with this use: a client's
+   * token, `root` or `viewer`.
+   *
+   * Resolves with `replaced` if Redis has replaced the key that signed the nonce. This process then has the new key and
+   * signs new nonces with it. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

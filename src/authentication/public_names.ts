@@ -53,8 +53,8 @@ export class PublicNames {
   }
 
   /**
-   * Finds the subscriber that a caller names: a viewer by its public name, root and clients by its token. `tokens` must
-   * resolve with the tokens of all subscribers. Resolves with
+   * Finds the subscriber whose name a caller gives. A viewer gives the public name. Root and clients give the token,
+   * which is not checked. `tokens` must resolve with the tokens of all subscribers. Resolves with
    * - `token`: the token of the subscriber, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */

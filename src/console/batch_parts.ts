@@ -51,8 +51,8 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?
 }
 
 /**
- * Completes the JSON of a batch whose answer was cut off after MAX_READ characters, between two events, so that it can
- * be parsed (`ending` in api_calls.ts).
+ * The end of the JSON of a batch whose events were cut off. `ApiCalls` stops reading a long answer between two events,
+ * and appends this text, its option `ending`, so that the JSON can be parsed.
  */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 

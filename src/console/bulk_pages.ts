@@ -111,7 +111,7 @@ function reasonIn(field: string | string[] | undefined): DeathReason | undefined
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
-/** Returns a line that says whether a bulk retries or purges, and how far it is. */
+/** Returns a line that says what a bulk (a retry or purge of many dead letters) does, and how far it is. */
 export function headline({ act, state, matched, done }: Bulk): string {
   const [does, doing, did] = VERBS[act];
   if (state === 'counting') return `Counting to ${does.toLowerCase()}: ${exactly(matched)} so far`;

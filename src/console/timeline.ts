@@ -8,7 +8,10 @@ import { ago, count, duration } from './format.ts';
  * drawing contains no text, which would be distorted.
  */
 const LENGTH = 1000;
-/** Minimum length of an attempt on the line. A shorter attempt would be invisible. */
+/**
+ * Minimum length of the bar that shows an attempt, if the whole drawing is 1000 (LENGTH) long. A shorter bar would be
+ * invisible.
+ */
 const MIN_LENGTH = 8;
 
 type Tone = 'good' | 'bad' | 'dim';

@@ -9,7 +9,7 @@ import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
  * The settlement of a job that failed because Redis failed: the job runs again after a second. The pause is short,
- * because the job is in its queue for this time, and the queue then refuses the same job from a ticker.
+ * because the job stays in its queue, and a periodic job that is in its queue cannot be queued again.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -106,8 +106,11 @@ export class Assignment {
   }
 
   /**
-   * Tries once to report the outcome to Redis. Returns false if the report must be repeated. Returns true if the lease
-   * is lost, because another worker may then have the job, and Redis ignores this outcome.
+   * Tries once to report the outcome to Redis. Returns false if Redis failed, so that the report must be repeated.
+   * Returns true if there is nothing left to report:
+   * - Redis has the outcome, or
+   * - the worker has lost its right to the job (its lease). Another worker may have the job, and Redis ignores this
+   *   outcome.
    */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {

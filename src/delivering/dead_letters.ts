@@ -143,7 +143,7 @@ export class DeadLetters {
       throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
   }
 
-  /** Turns a dead letter back into a batch with an instant job. */
+  /** Turns a dead letter back into a batch, at the end of its subscriber's queue. */
   async retry(id: string, client?: string): Promise<RetryOutcome> {
     for (const partition of this.#partitions.holding(client)) {
       const [outcome] = await this.#revive(partition, await queueOf(partition, id, client), [id]);
@@ -226,10 +226,11 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token of a subscriber. A script finds a dead letter only if it belongs to this subscriber.
- * - Root gives no `client`, and may reach every letter: undefined, so that the script finds any letter.
- * - The letter belongs to `client` or to one of its joins: the token of this client or join.
- * - Otherwise: the token of `client`, so that the script does not find the letter.
+ * Returns the token that a script gets as the subscriber of the dead letter `id`. The script does not find a letter of
+ * another subscriber.
+ * - `client` is undefined (root calls): undefined. The script then finds any letter.
+ * - The letter belongs to `client` or to one of its joins: the token of that client or join.
+ * - Any other letter: `client`, so that the script does not find the letter.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

@@ -24,7 +24,7 @@ export interface QuarantineData {
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
   partition: number;
   takenOverAtMs: number | undefined;
-  /** The id of the worker. The quarantine process has only this worker. */
+  /** The id of the only worker in the process. */
   worker: string;
   /**
    * The process ends when its worker has had nothing to deliver for this time. It delivers only batches that may have

@@ -179,7 +179,7 @@ interface Promoted {
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Promotes at most PROMOTE_SLICE jobs of both queues together: scheduled jobs that are due become instant. */
+/** Lets workers take scheduled jobs that are due: at most PROMOTE_SLICE, from the queues `main` and `aux` together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

@@ -26,8 +26,9 @@ interface ThreadSettings extends QueueSettings {
  */
 const WORKERS_PER_SPARE = 3;
 /**
- * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs. They ask less often than
- * regular workers, so that an idle thread sends fewer commands.
+ * Spare workers help while all regular workers hang. At other times too, each idle spare worker asks for a job after
+ * this many ticks (`tickMs` in workers.ts), to show that it is alive. More frequent asking would cost an idle thread
+ * more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**

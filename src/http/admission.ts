@@ -18,7 +18,10 @@ const MAX_BYTES = 128 * 1024 * 1024;
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
-/** Minimum time between two searches for slow bodies. A search takes up to 50 µs. */
+/**
+ * Minimum time between two searches for bodies that arrive slowly. A search takes up to 50 µs, and gives back memory
+ * that is reserved for those bodies but not used yet.
+ */
 const LOOK_EVERY_MS = 50;
 
 /**

@@ -154,9 +154,9 @@ export class Calls {
   }
 
   /**
-   * Runs `work`, which handles a call. The calls of a caller with a limited rate, other than publishes, take turns: one
-   * that reads and one that changes something run at a time. So a caller with many calls does not hold up others (see
-   * CallLimits).
+   * Runs `work`, which handles a call. A caller with a limited rate has at most two calls handled at a time: one that
+   * reads, and one that changes something. Its other calls wait, so that they do not hold up other callers (see
+   * CallLimits). Publishes are not limited here.
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;

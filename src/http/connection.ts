@@ -112,8 +112,10 @@ export class Connection {
       this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
       this.#feed(slice);
       this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
-      // The slice may have headers and the start of a body. How long the headers are is not known here. So the length
-      // of the whole slice is subtracted, and `#bodyBytes` may be too low.
+      // The headers of a request ended in this slice. `#bodyBytes` is now what has not come of the request's body:
+      // - If the slice ended with the headers (`endsHead`): the whole body.
+      // - Otherwise the slice may have brought a part of the body, and it is not known how much. The whole slice is
+      //   subtracted, so `#bodyBytes` may be too low, which does no harm.
       if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
     }
     if (this.#held.length > 0) this.#wait();

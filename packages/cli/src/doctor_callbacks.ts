@@ -101,7 +101,8 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
       if (error instanceof RoutemasterError) return [];
       throw error;
     });
-    // A client also gets the batches of its joins, which are sent nowhere.
+    // For a client, `deliveries` also has the batches of the client's joins. The bus itself counts the events of those
+    // batches, and no callback gets them. So they are left out.
     const attempts = deliveries.flatMap((each) => (each.join === undefined ? each.attempts.slice(-1) : []));
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {

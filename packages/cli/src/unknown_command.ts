@@ -1,6 +1,9 @@
 import { COMMANDS } from './commands.ts';
 
-/** A name is suggested for a word with one wrong character in this many: one in 3 to 5 characters, two in 6 to 8. */
+/**
+ * If a word is no command, the most similar command is suggested. The two may differ by one character for each three
+ * characters of the word: by none in a word of two, by one in a word of five, by two in a word of six.
+ */
 const LETTERS_PER_ERROR = 3;
 
 const HELP = 'rtm help lists all commands.';

@@ -31,8 +31,8 @@ export class Group {
   }
 
   /**
-   * Must be called for each event that its caller gives up. When all events of the group are given up, the request is
-   * aborted.
+   * Must be called when a caller of `publish` gives up an event of this group. When all events of the group are given
+   * up, the request is aborted.
    */
   leave(): void {
     if (--this.#wanted === 0) this.#givenUp.abort();

@@ -29,9 +29,10 @@ export interface NewEvent<Data = unknown> {
 }
 
 /**
- * What is known about an event when its caller gives it up. `mayBeDone` is true if the bus may have stored the event.
- * `lastFailure` is the last failed attempt at the request that is running for the topic of the event, if there is one.
- * A topic has only one request at a time, so the event is in this request or waits for its end.
+ * What is known about an event when the caller of `publish` gives the event up:
+ * - `mayBeDone`: true if the bus may have stored the event.
+ * - `lastFailure`: the last failed attempt of the request that is being sent for the topic, if there is one. The event
+ *   is in that request, or waits until that request has ended.
  */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 

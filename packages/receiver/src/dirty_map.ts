@@ -95,7 +95,10 @@ export class MemoryDirtyStore implements DirtyStore {
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
 
-/** Stores dirty URLs in a sorted set in Redis, which all processes of a service share. */
+/**
+ * Stores dirty URLs (URLs with an event that is still to be handled) in a sorted set in Redis. All processes of a
+ * service share this set.
+ */
 export class RedisDirtyStore implements DirtyStore {
   readonly #send: SendCommand;
   readonly #key: string;
