@@ -17,8 +17,11 @@ const [EVENTS, BYTES] = [':events', ':bytes'];
 const MAX_AT_ONCE = 1000;
 
 /**
- * Computes `delayed:held:{token}`: for each topic, the bytes of a client's delayed events, and the totals of these
- * bytes and events over all topics of a partition.
+ * Computes `delayed:held:{token}`, a hash about the delayed events of one client in one partition. Its fields are:
+ *
+ * - the name of each topic: the bytes of the client's delayed events of this topic;
+ * - `:bytes`: the sum of these bytes over all topics;
+ * - `:events`: the number of the client's delayed events.
  */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();

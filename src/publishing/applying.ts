@@ -39,7 +39,7 @@ interface Work {
 }
 
 interface Applied {
-  /** The number of the last entry that the partition has applied. */
+  /** The number of the newest entry whose work is done, such as putting events in the queues of subscribers. */
   last: number;
   /**
    * Resolves when needless marks are removed. A mark of a topic says that another partition has subscribers of the
@@ -71,15 +71,13 @@ export class Applying {
   }
 
   /**
-   * Sends outbox entries of the partition `home` to the partition `to`. Resolves with the number of the last entry that
-   * `to` has applied. Throws StorageUnavailable or StorageFull.
+   * Sends entries (such as events for subscribers in `to`) from the partition `home` to the partition `to`. Resolves
+   * with the number of the last entry that `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: sends these entries in a script call of their own. Otherwise the script call may also have entries of
-   *   other partitions, and if one entry cannot be applied, that call fails for all.
-   * - `inTime`: throws StorageUnavailable if `to` does not answer within PATIENCE_MS (500 ms). Until `to` has answered,
-   *   further calls with `inTime` throw at once.
-   * - without `inTime`: waits for the answer as long as it takes. If entries were for topics that have no subscribers
-   *   in `to`, also waits until the partitions of these topics stop sending their events to `to` (`refreshed`).
+   * - `alone`: sends these entries in a script call of their own. Otherwise the call may also have entries of other
+   *   partitions. If one entry cannot be applied, the call fails for all.
+   * - `inTime`: waits for the answer of `to` no longer than PATIENCE_MS, and then throws StorageUnavailable. Until `to`
+   *   has answered, further calls with `inTime` throw at once.
    */
   async apply(
     home: Partition,
@@ -91,6 +89,7 @@ export class Applying {
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
+    // If the caller deletes a topic, the topic stays listed until its last mark is removed. So the removal is awaited.
     await refreshed;
     return last;
   }
@@ -125,9 +124,9 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics without subscribers in this partition. Their marks, which say that there are some, are stored
-    // in the partitions where the topics live. Removing the marks is not awaited here: if one of those partitions
-    // hangs, entries of others in the same script call would be held up.
+    // `unused` has topics of other partitions that nobody subscribes to in this partition. `refresh` makes those
+    // partitions send no more events of these topics. `refresh` hangs if one of those partitions hangs. So it is not
+    // awaited here: the results for the other partitions in `sources` must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));

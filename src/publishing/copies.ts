@@ -41,8 +41,8 @@ export class Copies {
   }
 
   /**
-   * Returns how long Redis takes to store a publication's copies. The unit is the time that Redis takes to accept one
-   * event.
+   * Estimates how long Redis takes to store the events of a publication for all subscribers of its topic. The unit is
+   * the time that Redis takes to accept one event. For example, 10 events for 100 subscribers take 20 units.
    */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;

@@ -57,7 +57,10 @@ export function timedEvent(
   return { id, ...due, text: `${before}${known}${after}` };
 }
 
-/** Returns the JSON text of an event in two parts: the part before its timestamp, and the part after it. */
+/**
+ * Returns the JSON text of an event in two parts. The timestamp is put between the parts when it is known. That may be
+ * later: the timestamp of a delayed event, for example, may be the time when the event is due.
+ */
 export function aroundTimestamp({
   id,
   topic,

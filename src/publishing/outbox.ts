@@ -6,18 +6,23 @@ import { Applying, type ApplyingParts, bytesOf, MAX_BYTES } from './applying.ts'
 /** Maximum number of outbox entries that are moved at a time. MAX_BYTES is the approximate maximum of their bytes. */
 const MAX_ENTRIES = 500;
 /**
- * Interval at which a busy outbox is read, so that each read finds many entries. All busy outboxes of a process are
- * read at the same moments. So entries that several of them have for one partition are sent in one script call.
+ * An outbox is a list of entries for other partitions, such as events for subscribers there. A busy outbox (see BUSY)
+ * is read again at the next multiple of PAUSE_MS, so that each read finds many entries. All busy outboxes of a process
+ * are read at the same moments, so that one script call can send entries of several outboxes.
  */
 const PAUSE_MS = 20;
 /**
- * If about this number of entries, or more, was read from an outbox in the last RECENT_MS, the outbox is busy, and
- * there is a pause (PAUSE_MS) before it is read again.
+ * An outbox is busy if the entries that were read from it lately count BUSY or more. An entry counts 1 at first, and
+ * less and less later: 0.37 after RECENT_MS, 0.14 after twice this time.
  */
 const BUSY = 5;
 const RECENT_MS = 100;
 
-/** The worker that holds the job of an outbox, with the lease under which it holds the job. */
+/**
+ * The worker that runs the job of emptying an outbox (a list of entries for other partitions). `lease` is a number that
+ * proves that the worker still holds this job. `leaseMs` is the time after which a worker without a sign of life loses
+ * its job.
+ */
 export interface OutboxHolder {
   worker: string;
   lease: number;
@@ -79,12 +84,11 @@ export class Outbox {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
     const last = Number(sent ?? 0);
     for (let step: Step | undefined; !step || step.last < last; ) {
-      for await (const _ of this.#moveAside(home, to.index));
+      for await (const _ of this.#emptyAsideInSteps(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions that did not apply older entries in time. These entries are in a separate list for
-      // each such partition. `#moveAside` has emptied the list of `to`, but another process may have filled it again.
-      // Then the loop begins again, because `to` must apply the older entries first.
+      // `behind` has the partitions that must first apply older entries, from a separate list. The separate list of
+      // `to` was emptied above, but another process may have put entries into it since. `continue` empties it again.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -104,6 +108,7 @@ export class Outbox {
       if (entries.length === 0) return ended ? 'ended' : 'lost';
       const failed = await this.#apply(home, entries, behind);
       step = stepOf(entries, [...behind, ...failed.keys()]);
+      // After a read of MAX_ENTRIES there is no pause, because more entries may wait.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
         await sleep(PAUSE_MS - (clock.monotonicMs() % PAUSE_MS), signal);
     }
@@ -120,7 +125,7 @@ export class Outbox {
     holder: OutboxHolder,
     isOver: () => boolean,
   ): Promise<MoveEnd> {
-    const moving = this.#moveAside(home, to, holder);
+    const moving = this.#emptyAsideInSteps(home, to, holder);
     for (let step = await moving.next(); ; step = await moving.next()) {
       if (step.done) return step.value ? 'ended' : 'lost';
       if (isOver()) return 'left';
@@ -163,11 +168,18 @@ export class Outbox {
   }
 
   /**
-   * Empties the list of entries that the partition `to` did not apply in time: asks `to` to apply some of them at a
-   * time, and yields each time. `holder` is the worker that runs the job for this list. When the list is empty, deletes
-   * this job and returns true. Returns false if there is no `holder`, or if it no longer holds the job.
+   * Empties the list of entries that were set aside for the partition `to`, because `to` did not apply them in time.
+   * Yields each time that `to` has applied some of them. `holder` is the worker that runs the job for this list.
+   * Returns, when the list is empty:
+   *
+   * - true if the job was deleted in the same step;
+   * - false if there is no `holder`, or if the holder has lost the job.
    */
-  async *#moveAside(home: Partition, to: number, holder?: OutboxHolder): AsyncGenerator<void, boolean> {
+  async *#emptyAsideInSteps(
+    home: Partition,
+    to: number,
+    holder?: OutboxHolder,
+  ): AsyncGenerator<void, boolean> {
     let applied: number | undefined;
     for (let checked = 0; ; ) {
       const { entries, ended } = await home.run('read_aside', {

@@ -24,9 +24,9 @@ export interface CallLimit<Item> {
    */
   ownerOf?: (item: Item) => string;
   /**
-   * The total number of items that wait in several Batchers, such as those of publishes to each partition. If the total
-   * is FEW or more, each of these Batchers waits for one more turn of the event loop, even if it has fewer items
-   * itself. By default a Batcher counts only its own items.
+   * Counts the items that wait in several Batchers together, such as one Batcher for each partition. Many waiting items
+   * are a sign of load. Each of these Batchers then sends its items a little later, so that its calls become larger
+   * (see FEW). By default a Batcher counts only its own items.
    */
   totalWaiting?: TotalWaiting;
 }
@@ -140,8 +140,8 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner whose next item does not fit gets no more turns in this call. The number of this owner's last turn
-      // (`#turns`) stays low, so that this owner comes early in the next call.
+      // An owner drops out of this call if no item is left, or if the next item does not fit. An owner that drops out
+      // early comes early in the next call, because the last turn of this owner is longer ago.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

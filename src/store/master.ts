@@ -33,8 +33,8 @@ const PASSING_WORDS = new Set([
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
- * For each connection, the number of times that it has connected to Redis. The counting begins when the first Master
- * object is made for the connection.
+ * For each connection, the number of times that it has connected to Redis since its first Master was made. If the
+ * number has grown since a caller last looked, Redis may have failed meanwhile, and lost data.
  */
 const made = new WeakMap<Redis, { count: number }>();
 

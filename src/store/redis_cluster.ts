@@ -98,9 +98,9 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process must then make a new connection to it, so `connections` grows. A caller that
-   * remembers the former value can tell by this that data may be lost.
+   * Closes the connections to nodes that were masters and are replicas now. A node that becomes a master again may have
+   * lost data. The process must then connect to the node again, so `connections`, the number of connections made so
+   * far, grows. NonceKeys compares this number to notice that data may be lost.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

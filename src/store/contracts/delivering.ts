@@ -46,12 +46,13 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of one script call of a bulk. A bulk is a retry or purge of many dead letters, of one subscriber after
- * the other. The call looks at up to `max` dead letters of the subscriber `token`. `queue` is the index of this
- * subscriber in the bulk's list of subscribers. If the bulk is for all subscribers, `token` is missing and `queue` is
- * 0.
+ * The arguments of one script call of a bulk (a retry or purge of many dead letters). A call looks at up to `max` dead
+ * letters. There are two kinds of bulks:
+ *
+ * - for certain subscribers, one after the other: `token` is one of them, and `queue` its index in their list;
+ * - for all subscribers: `token` is missing, and `queue` is 0.
  */
-const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: client, max: 'number' } as const;
+const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**
  * The result of one step of a bulk (a retry or purge of many dead letters). `lost`: this script call has changed
  * nothing, because another worker has made the step or the bulk was cancelled. `going`: further dead letters of the
