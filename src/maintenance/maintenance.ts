@@ -31,15 +31,17 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
  */
 const WORKERS = 2;
 /**
- * Number of these workers in each partition if the bus has several partitions. Under load, the job `outbox`, which
- * moves work to other partitions, occupies one worker, and another worker may wait for a partition that does not
- * answer. The third worker runs the other jobs meanwhile.
+ * Number of workers for the queue `aux` (all jobs that deliver no batch) in each partition, if there are several:
+ *
+ * - one is busy under load, because it sends events to other partitions (the job `outbox`);
+ * - one may wait for a partition that does not answer;
+ * - one is left for the other jobs.
  */
 const WORKERS_AMONG_OTHERS = 3;
 
 interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   outbox: Outbox;
-  /** Tells when a script has announced work, such as a new job in `aux`. It is closed when the maintenance stops. */
+  /** Wakes the workers and the scheduler when there is new work, until `Maintenance.stop` closes this object. */
   wakeups: Wakeups;
 }
 

@@ -9,8 +9,9 @@ interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
   /**
-   * Runs a sweep, which repairs inconsistencies in Redis. `rubyWorkers` is the number of living Ruby workers. If there
-   * are any, the sweep puts a delivery job that was lost into a list that Ruby workers do not read.
+   * Runs a sweep, which repairs inconsistencies in Redis, such as lost delivery jobs. `rubyWorkers` is the number of
+   * living Ruby workers. If there are any, the sweep puts a lost job into a list that only this bus reads. Otherwise a
+   * Ruby worker would take the job, not find its batch, and delete the job.
    */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;

@@ -24,8 +24,8 @@ export interface Shortage extends Holdings {
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
   /**
-   * The size, in bytes, to which autodrop should reduce the stored data. Undefined if data that cannot be dropped
-   * exceeds the high mark.
+   * The size, in bytes, to which the stored data should be reduced. Undefined if dropping would not help: even if
+   * everything were dropped that can be dropped, too much would be left (see `targetOf`).
    */
   targetBytes: number | undefined;
 }
@@ -87,17 +87,16 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size to which autodrop should reduce the stored data. Autodrop starts above `highMark`, which is more
- * than `lowMark` and less than the memory limit `max`. The result depends on `otherBytes`, the data that cannot be
- * dropped:
+ * Returns the size to which autodrop should reduce the stored data. Autodrop starts above `highMark`, which is between
+ * `lowMark` and the memory limit `max`. The result depends on `otherBytes`, the data that cannot be dropped:
  *
  * - up to `lowMark`: `lowMark`;
  * - below `highMark`: halfway between `otherBytes` and `highMark`;
- * - `highMark` or more: undefined, because autodrop cannot help.
+ * - `highMark` or more, but less without `movingBytes`: halfway between `highMark` and `max`;
+ * - `highMark` or more even without `movingBytes`: undefined, because autodrop cannot help.
  *
- * In the last case the reason may be outboxes (events that partitions have for each other). Without them, `otherBytes`
- * would be below `highMark`. The result is then halfway between `highMark` and `max`. This leaves room to move the
- * events to the other partitions, where they become batches, and batches can be dropped.
+ * `movingBytes` are events on their way to other partitions. The events need room to move. Then they become batches,
+ * which can be dropped.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

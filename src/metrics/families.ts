@@ -35,9 +35,11 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * All counters except those of histograms, each with the metric that Prometheus shows for it. Counters of times count
- * ms. The tag `queue` is the token of a subscriber, except in `jobs.scrubbed`, where it is `main` or `aux`. Counters
- * that the Ruby Routemaster had too keep its names and tags, so they continue the totals that it stored.
+ * All counters except those of histograms, each with the metric that Prometheus shows for it.
+ *
+ * - Counters of times count ms.
+ * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` it is the name of a job queue: `main` or `aux`.
+ * - Some counters continue totals that the Ruby Routemaster stored. So their names and tags must not change.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),

@@ -61,7 +61,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events that were left out after the last event in `noted`. */
+  /** Number of events since the last event in `noted`. There was no room for these events (see MAX_NOTED). */
   get skipped(): number {
     return this.#skipped;
   }
@@ -158,8 +158,9 @@ export class Tail {
 }
 
 /**
- * Returns the events of this interval for those who watch a topic (`watch`; `*` for all topics). If nobody watched that
- * topic before, its events were not held separately. They are then picked from those held for all topics.
+ * Returns the events of the last second for people who watch a topic. `watch` is the topic, or `*` for all topics.
+ * `notes` has events of each topic that was watched before. The events of a topic that somebody has just begun to watch
+ * are picked from those of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -33,7 +33,7 @@ export interface Seen {
   logs: Set<string>;
   /** Workers that hold jobs. */
   workers: Set<string>;
-  /** Batches that seemed to have no job. The set has at most `maxJobs`. */
+  /** Batches whose job was not found, at most `maxJobs`. Each is checked again before it is repaired. */
   jobless: Set<string>;
 }
 

@@ -77,11 +77,8 @@ export class JobSweep {
 
   /**
    * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. A correct job is in one
-   * place. For a job that waits, also stores the subscriber in `#lanes`.
-   *
-   * If `strangers` is given, jobs that are in a place, but not in `known`, are added to it. Two kinds of jobs are left
-   * out. If a queue has very many jobs, a sweep checks only a part of them, so the others are left out. Jobs of dropped
-   * batches are left out too, because the script `acquire` removes them later.
+   * place. For a job that waits, also stores the subscriber in `#lanes`. If `strangers` is given, adds to it jobs that
+   * are in a place, but not in `known`.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -95,6 +92,13 @@ export class JobSweep {
     }
   }
 
+  /**
+   * Adds the jobs of a place that are not in `known` to `strangers`. Leaves out:
+   *
+   * - jobs that this sweep does not check: of a queue with very many jobs, a sweep checks only a part (`#isMine`);
+   * - jobs without a batch, if the script `acquire` will remove them from this place (`leftovers`);
+   * - jobs beyond `maxJobs`.
+   */
   async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
     const strange = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isMine(job));
     const leftovers = place.leftovers ? await withoutBatch(this.#walk, strange) : [];

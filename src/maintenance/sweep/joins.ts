@@ -1,7 +1,10 @@
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/** Repairs joins, their open join keys, and their entries in other keys, such as the set of all joins. */
+/**
+ * Repairs what Redis stores about joins: the sets and hashes that name joins, and the open keys of each join. A join
+ * groups events by a key, such as an order number. A key is open while the join waits for further events with this key.
+ */
 export async function sweepJoins(
   walk: Walk,
   { joining, joins }: Pick<Seen, 'joining' | 'joins'>,

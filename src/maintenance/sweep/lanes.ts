@@ -25,7 +25,8 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // The script must run even if there are no workers, because it also checks the number of workers in each lane.
+  // The script must run even without workers, because it also checks, for each subscriber, the stored number of
+  // deliveries in flight.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
