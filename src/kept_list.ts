@@ -7,7 +7,7 @@ import { clock } from './clock.ts';
 const KEPT_MS = 10_000;
 
 interface Source<T> {
-  /** Resolves with the number of entries that the list should have. */
+  /** Resolves with the present number of entries in Redis. If the kept list has another length, it is outdated. */
   count: () => Promise<number>;
   /** Resolves with all entries, in any order. */
   read: () => Promise<T[]>;

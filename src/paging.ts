@@ -32,8 +32,8 @@ export const LIMIT = z
   .describe('Maximum entries of a page.');
 
 /**
- * The schema of a query parameter that says where a page begins. Its value is the text by which an entry is sorted,
- * encrypted by `Pages`.
+ * The schema of a query parameter that says where a page begins. Callers copy the value from the `Link` header of the
+ * page before. The value is encrypted, because it may contain a secret token.
  */
 export const PLACE = z
   .string(PLACE_RULE)
@@ -85,9 +85,12 @@ export interface Page<T> {
 
 /**
  * Cuts listings into pages. Each entry has a place, such as its name, by which the listing is sorted. The parameter
- * `after` of a query is the place of the last entry on the previous page. It is encrypted, because a place may be a
- * token that is a credential. Otherwise the logs of routers would contain tokens, and callers could find tokens by
- * trying places.
+ * `after` of a query is the place of the last entry on the previous page. A place may be a secret token. So `after` is
+ * encrypted, for two reasons:
+ *
+ * - Proxies in front of the bus may log URLs.
+ * - With a place of their own choice, callers could guess the tokens of others. For example, an entry on the page after
+ *   `k`, but not on the page after `l`, has a token that begins with `k`.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };

@@ -31,11 +31,15 @@ export class Proxies {
     return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';
   }
 
+  /**
+   * Returns the entry that the outermost router has written to a header, or undefined if there is none. `header` is the
+   * value of `X-Forwarded-For` or `X-Forwarded-Proto`.
+   */
   #writtenByRouter(header: string | string[] | undefined): string | undefined {
     if (header === undefined || this.#count === 0) return undefined;
     const entries = String(header).split(',');
-    // A router that replaces the header, instead of appending to it, leaves fewer entries than there are routers. In
-    // that case, the first entry is used.
+    // Usually each router appends one entry. A router that replaces the header instead leaves fewer entries than there
+    // are routers. The first entry is used then.
     return (entries.at(-this.#count) ?? entries[0])?.trim();
   }
 }

@@ -185,7 +185,7 @@ function holderOf({ caller }: { caller: Caller | undefined }): string {
 /** Returns the name under which the rate of a caller is counted. Returns undefined if its rate is not limited. */
 export function countedAs({ isFrequent }: Route, caller: Caller | undefined): string | undefined {
   if (isFrequent) return undefined;
-  // No token begins with a colon, so this name is no client's.
+  // All viewers are counted under this one name. No client has this name, because no token begins with a colon.
   if (caller?.role === 'viewer') return ':viewer';
   return caller?.role === 'client' ? caller.token : undefined;
 }

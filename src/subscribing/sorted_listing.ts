@@ -33,9 +33,9 @@ interface SortedCall {
 }
 
 /**
- * Returns a function that lists subscribers, sorted by the figures of the last sample, with their present reports. It
- * reads only the reports of one page. So a page costs little more on a bus with 10,000 subscribers than on a small
- * one.
+ * Returns a function that lists subscribers in pages. Subscribers are sorted by token, or by figures that the job
+ * `sample` stores for all of them at intervals. What the API shows of a subscriber (the report) is read now, but only
+ * for one page. So a page costs little more on a bus with 10,000 subscribers than on a small one.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;

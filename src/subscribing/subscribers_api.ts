@@ -117,8 +117,10 @@ function handlers(parts: SubscribersParts) {
   };
 
   /**
-   * Returns reports as the caller may see them. Root and viewers see everything except `uuid`. A client sees its own
-   * report in full, and a short report of each other subscriber.
+   * Returns reports as the caller may see them:
+   *
+   * - Root and viewers see all fields except `uuid`, a secret by which the subscriber recognizes the bus.
+   * - A client sees its own report in full, and a short report of each other subscriber.
    */
   const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(

@@ -101,8 +101,8 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
     },
 
     /**
-     * Checks the callback. Resolving its host name can take two seconds if the DNS server is an attacker's, so the
-     * credentials are checked again afterwards.
+     * Checks the callback. Looking up its host name can take two seconds, if an attacker runs the DNS server. The
+     * client may be removed meanwhile, so the caller of `refuseLate` checks the credentials again afterwards.
      */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);

@@ -37,8 +37,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * About how many tokens of a topic's subscribers are read from each partition, by one SSCAN. SSCAN may return some
- * more. It returns all if the topic has at most 128 subscribers in the partition.
+ * Approximate maximum of subscribers of a topic that are listed from each partition. (A topic may have thousands.)
+ * SSCAN may return a few more.
  */
 const NAMED_SUBSCRIBERS = 100;
 
@@ -112,9 +112,11 @@ export class Topics {
   }
 
   /**
-   * Returns the number of a topic's subscribers (`count`), and tokens of subscribers (`tokens`). If `candidates`, a
-   * list of tokens, is given, `tokens` has those candidates that are subscribers. Otherwise it has the tokens of about
-   * 100 subscribers in each partition.
+   * Returns two things about the subscribers of a topic:
+   *
+   * - `count`: their number;
+   * - `tokens`: those `candidates` (tokens) that are subscribers. Without `candidates`, the tokens of about 100
+   *   subscribers in each partition, because a topic may have thousands.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(

@@ -74,14 +74,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // The marks are read before the subscribers are counted, because somebody may subscribe just after the count. Each
-  // new subscriber sets the mark again after subscribing, which changes the time in the mark. `unmark_topics` removes a
-  // mark only if its time is still the one that was read here.
+  // A mark says that a topic has subscribers in `partition`. A mark without subscribers is removed below. But somebody
+  // may subscribe just after the count. The new subscriber sets the mark again, with a new time. So the marks are read
+  // before the count, and `unmark_topics` removes a mark only if its time is still the same.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // If there are subscribers, the mark is set again even if it is correct, to change the time in the mark. Example:
-  // another process read the mark and counted no subscriber, just before the first one subscribed. That process does
-  // not remove the mark now, because the time in it has changed.
+  // Even a correct mark is set again, to change its time. Another process may have counted no subscriber, just before
+  // the first one came. That process now finds a new time in the mark, and does not remove the mark.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -96,9 +95,10 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
 }
 
+/** A note in the partition of a topic: another partition has this number of subscribers of the topic. */
 interface Mark {
   subscribers: number;
-  /** The time when the mark was last set, in µs. */
+  /** The time when this note was last written, in µs. */
   markedUs: string;
 }
 

@@ -70,10 +70,10 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
-   * Throws unless the client's scopes let it publish to the topic. It is not enough that the client owns the topic. A
-   * client still owns its topics after its scopes were narrowed; otherwise another client could take over the names and
-   * the subscribers. This check comes before a deletion, which cannot be undone. So it reads the scopes from Redis, and
-   * not from the cache of clients, which may be a second old.
+   * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough: a client
+   * whose scopes are narrowed keeps its topics. Otherwise another client could take over the topics with their
+   * subscribers. The scopes are read from Redis, because the cache of clients may be a second old, and a deletion
+   * cannot be undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);
