@@ -46,13 +46,13 @@ local function end_joins(call, client, patterns_of)
   return ended
 end
 
--- Limits the topics of a client. `entries` has its topic patterns, separated by spaces: one entry for `publish` and one
--- for `subscribe`. A missing entry means no limit. The client still owns its topics, so that nobody else can take their
--- names. But it may not delete a topic that it may no longer publish to.
---
--- Subscriptions to topics that the patterns do not permit end. Joins end if the patterns do not permit a source topic,
--- or a topic to which the join publishes. Triggers pause if the patterns do not permit their topic. Returns the tokens
--- of the joins that ended; the caller deletes their batches and dead letters next.
+-- Stores to which topics a client may publish and subscribe. `entries` has one text of topic patterns for `publish` and
+-- one for `subscribe`; a missing entry means no limit. If the patterns do not permit a topic:
+--   subscriptions to the topic end
+--   joins that count its events or publish to it end
+--   triggers that publish to it pause
+-- The client still owns the topic, so that no other client can take the name. Returns the tokens of the joins that
+-- ended; the caller deletes their batches and dead letters next.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')

@@ -18,9 +18,9 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, so it has at most 8 KiB.
 -- It takes up to 20 KB of Redis, because Redis reserves more room for a text that grows.
 local MAX_COUNT = 65535
--- The bit set of a nonce's uses has one bit for each count (`nc`), and grows by this number of bits at a time. A use is
--- refused if its count lies beyond the next step: while the set has 512 bits, counts up to 1023 are accepted. So
--- requests may arrive out of order: a count is too high only if some 500 lower counts have not arrived yet.
+-- Number of bits by which the bit set of a nonce's uses grows. The set has one bit for each count (`nc`). Counts may
+-- arrive in any order, but not more than one step ahead. Example: the set has 512 bits, for the counts 0 to 511. A
+-- count from 512 to 1023 makes the set grow. The count 1024 is refused as long as no count from 512 to 1023 has come.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses one step (STEP) larger. Each step takes one permission from the client's quota
@@ -50,8 +50,10 @@ local function consume(call, quota, use, kept_ms)
   return redis.call('SETBIT', uses, count, 1) == 0 and 'consumed' or 'repeated'
 end
 
--- Consumes nonce uses, and returns the outcome of each. The uses of a nonce are stored in a bit set, which Redis
--- deletes `kept_ms` after the first use.
+-- Decides for each request (a nonce and its count `nc`) whether it may go on. The first request with a nonce and count
+-- sets a bit for them: its outcome is `consumed`. A further request with the same nonce and count finds the bit set:
+-- its outcome is `repeated`. The head of this file has the other outcomes. Redis deletes the bits of a nonce `kept_ms`
+-- after its first use.
 return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)

@@ -8,13 +8,15 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good: deletes its job, and makes its batch a dead letter (a batch that is kept, but not tried any
--- more). If the subscriber has left, the batch is deleted instead. The end of the delivery makes room for another one,
--- so `bring_back` makes a waiting job of the subscriber instant (ready for a worker). The caller has already taken the
--- job of the delivery from the worker.
+-- Ends a delivery for good. The caller has already taken the job of the delivery from the worker.
+--   - The job is deleted.
+--   - The batch becomes a dead letter: it is kept, but not tried any more. If the subscriber has left, the batch is
+--     deleted instead.
+--   - Another job of the subscriber may start. A subscriber has a maximum of deliveries at a time, and its other jobs
+--     wait. `bring_back` makes one of these jobs ready for a worker.
 --
--- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if the history has it already), and the
--- cost to the subscriber: `damage` (health points) and `throttle_ms`, the time without deliveries.
+-- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if it is stored in `attempts:{bid}`
+-- already), and the cost to the subscriber: `damage` (health points) and `throttle_ms`, the time without deliveries.
 --
 -- Returns two values: the number of events in the dead letter (0 if there is none), and the subscriber's token (false
 -- if the batch no longer exists).

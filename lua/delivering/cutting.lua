@@ -33,8 +33,8 @@ end
 -- Reads the list of a batch, about CHUNK events at a time. Stops at the end of the list, or when the events are too
 -- many for one delivery. Returns two values:
 --   items     the items that were read
---   too_many  true if these are known to be more events or bytes than one delivery may have. The bytes of the last
---             chunk are not measured here. The caller measures all events when it adds them to the reply
+--   too_many  true if these are certainly too many events or bytes for one delivery. Even if it is false, the bytes can
+--             be too many: those of the last chunk are not counted here, because the caller counts all bytes again
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -91,11 +91,12 @@ end
 -- score 8850. Then 50 stay, so the second one gets 8950.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
+  -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-  -- The new batch also comes after the next older batch of the subscriber.
   local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
-  -- If no whole number lies between the scores of `bid` and the older batch, the new batch gets the score of the older
-  -- one. An `ordered` subscriber has no older batch here, because only its oldest batch is delivered.
+  -- The new batch must also come before `bid`. If `bid` has the score 9000 and the batch before it 8999, the new batch
+  -- gets 8999 too, so these two have no certain order. Order matters only to an `ordered` subscriber. Such a subscriber
+  -- has no batch before `bid`, because only its oldest batch is delivered.
   return string.format('%d', math.min(first, place - 1))
 end
 

@@ -108,12 +108,12 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Makes waiting jobs of a subscriber instant (ready for a worker), because `ended` of its deliveries have ended. The
--- limit on its deliveries in flight is `lanes.width`. The number of jobs is:
---   normally      two for each ended delivery, up to the limit: the number in flight can grow from 4 to 8, then to 16
---   `recovered`   as many as the limit allows. The subscriber was on trial until now, with one delivery in flight at
---                 most
---   at the limit  one, which waits again if there is still no room when a worker takes it
+-- Makes waiting jobs of a subscriber ready for a worker, because `ended` of its deliveries have ended. `recovered` is a
+-- true value if the subscriber was failing or new until now; such a subscriber gets one delivery at a time. Number of
+-- jobs:
+--   normally   two for each ended delivery, up to the subscriber's limit: 4 deliveries at a time become 8, then 16
+--   recovered  as many as the limit allows
+--   no room    one. If there is no room either when a worker takes this job, the job waits again
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')

@@ -20,20 +20,20 @@ local grants = {}
 local MAX_EVENTS = 5000
 local MAX_BYTES = 1000000
 
--- Makes the table to which the grants (the jobs that one script call assigns to workers) are added. Its fields:
+-- Makes the table that collects what one script call gives to workers. A grant is a job that a worker gets. Fields:
 --   uids         makes the UIDs of batches that are split off larger ones
---   choice       the working state of choosing.lua
---   reader       the working state of lane_entry.lua
+--   choice       the state of choosing.lua, which finds the next job that can run
+--   reader       the state of lane_entry.lua, which decides whether a subscriber may get another delivery now
 --   list         the grants
---   pieces       the items of acquire's reply: first a description of all grants, which acquire writes at the end, then
---                for each grant its packed job and, if it delivers a batch, the events of the batch
+--   pieces       the reply: a description of all grants, which acquire writes at the end, then the job and the events
+--                of each grant
 --   events       the number of events in the reply
---   bytes        the size of the events in the reply
---   unleased     the grants that need a new lease, which `settle` gives them
+--   bytes        the size of these events
+--   unleased     the grants that need a lease (the right to hold a job). `settle` makes the leases
 --   holders      the workers that got a new job
 --   lane_of      for each worker that begins a delivery: the token of the subscriber
---   subscribers  for each subscriber of a granted batch: true if a new attempt begins; false if a worker only gets its
---                job again, because the reply with the job was lost
+--   subscribers  for each subscriber whose batch was granted: true if a new attempt begins, false if a worker only gets
+--                the same job again
 --   open_of      for each subscriber that was looked up: the UID of its open batch, or false if it has none
 function grants.begin(choice, reader, uid_seed)
   return {
@@ -109,8 +109,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Grants the worker the job that it already holds. `lease` is the number of the worker's lease, or nil if the lease has
--- expired.
+-- Gives the worker the job that it holds already. The worker asks for a job, so it never got the reply that gave it
+-- this one. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)

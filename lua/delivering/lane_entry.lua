@@ -75,12 +75,14 @@ local function wait_for_turn(call, lane, job)
   return false
 end
 
--- Counts a worker in a share, which is the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. Returns true if the share has room, or if the worker is a quarantine (a process with one worker), for
--- which there is always room. Otherwise returns false, and makes the job wait in one of two places:
---   lane   if the subscriber has deliveries in flight. The end of such a delivery brings the job back
---   share  otherwise. The job becomes the subscriber's trial job, and its other jobs wait for the trial job. So each
---          subscriber has at most one job in the list of the share
+-- Decides whether a worker may deliver to a slow, new or failing subscriber, or for a join. A share is the part of the
+-- workers that all slow and new subscribers, all failing ones, or all joins may hold together. If the share has room,
+-- counts the worker there and returns true. A quarantine (a process with one worker) always has room. Otherwise returns
+-- false, and the job waits:
+--   - If the subscriber has deliveries in flight, the job waits with the subscriber's other jobs, until one of these
+--     deliveries ends.
+--   - Otherwise the job waits in a list until the share has room. The subscriber's other jobs wait for this job
+--     (the trial job), so that each subscriber has at most one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then

@@ -33,8 +33,8 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns how many subscribers have exactly one worker in the slow share, the part of the workers that all slow
--- subscribers may hold together. Each of them uses one of the places that `share_room` keeps for first deliveries.
+-- Returns how many subscribers have exactly one worker in the slow share. That share is the part of the workers that
+-- all slow subscribers may hold together.
 --
 -- The number is counted once in a script call and kept in `call.single_workers`. lane_entry adds 1 for each subscriber
 -- that gets its first delivery after that.
@@ -46,8 +46,8 @@ local function single_workers(call)
     if token then
       held[token] = (held[token] or 0) + 1
     else
-      -- This worker got its delivery in this script call, so its subscriber is not in `lanes_held` yet. The worker
-      -- counts as one more subscriber.
+      -- This worker got its delivery in this script call, so `lanes_held` does not name its subscriber yet. The
+      -- subscriber is counted as having only this worker.
       call.single_workers = call.single_workers + 1
     end
   end
@@ -61,10 +61,12 @@ end
 -- subscribers, all failing ones, or all joins may hold. `holds_some` is true if the subscriber of the next delivery has
 -- deliveries in flight already.
 --
--- The last quarter of the slow share (`kept`) is for subscribers without a delivery in flight. Of 64 workers, the share
--- has 32 places, and 8 of these are kept. Late deliveries (those in flight for longer than a second) enter the share
--- even if it is full, so they can fill the kept places. A subscriber without a delivery may then enter the full share
--- too, as long as fewer than 8 subscribers have exactly one delivery in the share.
+-- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that hanging ones do
+-- not keep them waiting. With 64 workers, the share has 32 places, and 8 of these are kept:
+--   - A subscriber with deliveries in flight may enter while fewer than 24 places are taken.
+--   - A subscriber without a delivery may enter while fewer than 32 are taken.
+--   - Deliveries that take longer than a second enter even the full share (late.lua). If the share is full, a
+--     subscriber without a delivery may still enter while fewer than 8 subscribers have exactly one worker there.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -89,10 +91,12 @@ function lanes.width(call, own_limit, args)
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries that a subscriber may have in flight when a spare worker begins one of them.
--- (Spare workers deliver only while all other workers of their thread hang.) The maximum is a quarter of the workers
--- that no other subscriber holds, but at least 1. For example, other subscribers hold 66 of 86 workers: the maximum is
--- 5. So each subscriber leaves three quarters of the workers that it finds free.
+-- Returns the maximum number of deliveries that a subscriber may have in flight if a spare worker begins one of them.
+-- Spare workers deliver only while all other workers of their thread wait for the answers of subscribers. A few
+-- subscribers that never answer must not get all spare workers too.
+--
+-- The maximum is a quarter of the workers that no other subscriber holds, but at least 1. Example: there are 86
+-- workers, and other subscribers hold 66 of them. The maximum is 5, a quarter of 20.
 --
 -- `in_flight` is the number of deliveries that the subscriber has in flight now. `entered` is the number of deliveries,
 -- of all subscribers, that this script call has begun but not yet stored in `lanes_held`.

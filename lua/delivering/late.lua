@@ -8,9 +8,8 @@ local lanes = include('delivering/lanes')
 local leases = include('delivering/leases')
 local late = {}
 
--- Time is divided into intervals of this length (µs). An acquire call searches for late deliveries and then gives
--- leases, which are numbered by the time. So if the newest lease has a time in the present interval, the search of this
--- interval is done already. A search reads all leases, which takes Redis 20 µs for 64 deliveries in flight.
+-- Length (µs) of the intervals in which late deliveries are searched for: a quarter of a second. A search reads all
+-- leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
 -- Returns the workers whose delivery is late (in flight for longer than `slow_ms`), as a table that maps each worker to
@@ -27,9 +26,10 @@ end
 
 -- Finds late deliveries (those in flight for longer than `slow_ms`). Their subscribers count as slow from then on.
 -- Their workers enter the slow share (the part of the workers that all slow subscribers may hold together); those in
--- the share of failing subscribers or of joins stay there. Does nothing if an earlier call has searched and given
--- leases in the present interval (LOOK_EVERY_US).
+-- the share of failing subscribers or of joins stay there.
 function late.notice(call, slow_ms)
+  -- One search in an interval of LOOK_EVERY_US is enough. The number of a lease is the time at which it was given, and
+  -- acquire calls `notice` first. So a lease from the present interval shows that this interval has had its search.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

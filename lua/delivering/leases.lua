@@ -63,7 +63,8 @@ function leases.holds(call, q, worker, job, lease, lease_ms)
   return redis.call('LINDEX', call.keys.jobs_pending(q, worker), 0) == job
 end
 
--- Takes a job from a single worker like `take_job`, and also deletes the lease in Redis.
+-- Takes a job from its worker: removes the job from the worker's pending list, and deletes the worker's lease. Returns
+-- false, and changes nothing, if the worker does not hold the job under this lease.
 function leases.settle(call, q, worker, job, lease, lease_ms)
   if not leases.take_job(call, q, worker, job, lease, leases.of(call, { worker }, lease_ms)) then return false end
   redis.call('HDEL', call.keys.leases(), worker)

@@ -57,8 +57,9 @@ function open_batches.counts_bytes(entry, slice, first)
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Computes the room of a new batch whose events have `bytes` bytes: the number of bytes that still fit into it. Returns
--- two values: the text to store in `batches:room`, which is the UID followed by the room, and the room itself.
+-- Computes the room of a new batch: how many bytes still fit into the JSON array that delivers it. `bytes` is the size
+-- of its events, each with the comma or `]` after it. The `[` takes 1 byte more. Returns two values: the text to store
+-- in `batches:room`, which is the UID followed by the room, and the room itself.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
@@ -83,8 +84,9 @@ end
 -- Returns the entry of an open batch in the hash `batches:open`:
 --   the UID alone             if the subscriber has the default limits
 --   the UID, then max_events  if it has another max_events, or a max_bytes of its own
--- `max_bytes` is the subscriber's own setting, or false. An entry longer than a UID tells `counts_bytes` that the bytes
--- of all events must be counted.
+-- `max_bytes` is the subscriber's own setting, or false. If the entry is the UID alone, the bytes of small events are
+-- not counted (`counts_bytes`): 100 of them, the default max_events, take at most an eighth of the default max_bytes.
+-- With any other limits the bytes of all events are counted.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end

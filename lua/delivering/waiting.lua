@@ -21,10 +21,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Moves at most `max` waiting jobs of a subscriber to the instant jobs, beginning with the job that has waited longest.
--- They come after all other instant jobs, so that subscribers take turns. For an `ordered` subscriber `max` does not
--- matter: only the job of the oldest batch becomes instant. Does nothing while the subscriber is paused, or has a trial
--- job, for which its other jobs must wait.
+-- Makes at most `max` waiting jobs of a subscriber ready for a worker, beginning with the job that has waited longest.
+-- Workers take all other ready jobs first, so that subscribers take turns. If the subscriber is `ordered`, only the job
+-- of its oldest batch becomes ready, whatever `max` is. Does nothing while the subscriber is paused. Also does nothing
+-- while one job of the subscriber (the trial job) must be tried before all its others.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
