@@ -91,9 +91,9 @@ end
 -- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
 -- for the refusal, with the index of the event if one event is the reason.
 --
--- If the client has no room for more delayed events, the publication may have been sent twice, and be stored already.
--- Then the reason is `already_delayed`. To find that out, it is enough to look up the event that is due last: no other
--- event of the publication stays delayed for longer.
+-- A publisher may send a publication that is stored already. The reason is then `already_delayed`, even if the client
+-- has no room for more delayed events. Without room, only the event that is due last is looked up: the others of a
+-- stored publication may have been published since.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

@@ -20,11 +20,12 @@ local join_work = {}
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
--- Decides whether the join may publish to a topic. Returns the reason for a refusal, or nothing if the join may publish
--- there. The reason is 'replaced' if the topic no longer takes events from this join. If the topic has no publisher
--- because it was deleted, the client of the join becomes its publisher again. The topic is then refused only if it
--- would exceed a limit on topics. `home` is the number of another partition if the topic lives there. That partition
--- checks the topic when it gets the events.
+-- Returns why the join may not publish to a topic, or nothing if the join may:
+--   replaced                the topic no longer takes events from this join
+--   claimed_by_other        the topic belongs to another client
+--   no_room, owns_too_many  the topic belongs to nobody, because it was deleted. The client of the join would get the
+--                           topic again, but the bus, or the client, has its maximum of topics
+-- If the topic lives in another partition (`home`), only `replaced` is checked here. That partition checks the rest.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end
@@ -103,9 +104,9 @@ function join_work.complete(call, work, key, record)
   work.completed = work.completed + 1
 end
 
--- Closes a join key that is not complete. If the join has a topic for such join keys, publishes an event about the join
--- key. `is_early` is true if the join key is closed before its time, because the open keys of the join are too many or
--- too large.
+-- Gives up a join key, for which events are still missing: the join no longer waits for them. (A join key is the value
+-- that groups the events of a join, such as an order number.) Publishes an event about the join key if the join has a
+-- topic for such events. `is_early` is true if the join key has not expired yet, but must make room for others.
 function join_work.expire(work, key, is_early)
   local record, stuck = open_keys.read(work.open, key), work.stuck
   if record and stuck and not stuck.refusal then

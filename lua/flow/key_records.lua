@@ -7,8 +7,8 @@ last of them.
 ]]
 local key_records = {}
 
--- Maximum ids of events that the record of a join key keeps. If there are more, the record forgets the oldest id of the
--- source topic with the most ids.
+-- A join groups events by a value, the join key, and counts them in one record for each join key. A record also lists
+-- the ids of these events, but at most this number of ids. `forget_id` says which id is dropped.
 local MAX_IDS = 100
 
 -- Creates the record of a join key, without any counted events.
@@ -37,8 +37,8 @@ function key_records.pack(record)
   return cmsgpack.pack(all)
 end
 
--- Removes one event id from the record of a join key: the oldest id of the source topic that has the most ids. A source
--- topic is a topic whose events the join counts.
+-- Removes one event id from a record that has too many. The ids are listed by topic. The topic with the most ids loses
+-- its oldest one, so that a topic with few events keeps its ids.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do

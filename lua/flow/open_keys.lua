@@ -14,10 +14,11 @@ local open_keys = {}
 -- estimate is good enough.
 local SAMPLES = 20
 
--- Creates the working state of one script call for the open keys of a join. It is called `state` in this file. `counts`
--- has, for each source topic, how many of its events a join key needs. `touched` has the join keys whose record must be
--- written. `moved` has those whose entry in the sorted set must be written, because they were opened or closed, or
--- because their time to expire begins anew.
+-- Creates the working state of one script call for a join (`state` in this file). A join groups events by a value, the
+-- join key, such as an order number. A join key is open while events for it are missing. Some of the fields:
+--   counts   for each source topic, how many of its events a join key needs
+--   touched  the join keys whose record must be written
+--   moved    the join keys whose entry in the sorted set `since` must be written
 function open_keys.begin(call, token, counts)
   local since = call.keys.open_keys_since(token)
   return {
@@ -60,9 +61,10 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Subtracts the events that have completed a join key from the counts of its record. If the record has further events,
--- they count for the next completion: the join key stays open, and its time to expire counts from now. Otherwise the
--- join key is closed. Returns the ids of the subtracted events.
+-- Takes the events that made a join key complete out of its record, and returns their ids, as far as the record has
+-- them. Example: a join needs one event `order` and one event `payment` with the same order number (the join key). If
+-- two payments have come, one is left: the join key stays open, and its time to expire begins anew. If no event is
+-- left, the join key is closed.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then
@@ -73,12 +75,9 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Updates the sorted set of open join keys (the values that group the events of a join), which are sorted by the time
--- since when each is open:
---   opened    added
---   closed    removed
---   complete  removed, or kept with the time of its completion if it has further events, which count for the next
---             completion
+-- Writes the changes to the sorted set of open join keys (the values that group the events of a join). The set is
+-- sorted by the time since when each join key is open. Closed join keys are removed. The others are entered with their
+-- time, which is new if the join key was opened now, or was complete and has further events (`take_complete`).
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -29,8 +29,9 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the first delayed event of a topic that is not taken yet. Returns its text, or nothing if Redis has no text for
--- it.
+-- Takes the next event of a topic (`topic.entry`), which the script deletes at its end. Returns the text of the event.
+-- The text can be missing in Redis, for example after a write that was cut off. Then returns nothing, and the reply
+-- names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -93,13 +94,12 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Returns two values, or nothing if no event is due:
---   first     the client whose next event is due first
---   until_ms  a time: events of the topic `first.first` that are due by then come before those of other topics and
---             clients, so `take` takes them together
---
--- A script call has a maximum of work (µs of Redis), and each client may use an equal part of it. A client that has
--- used its part is skipped. If all clients have used their parts, each may use another part.
+-- Each client may use an equal part of the script call's maximum of work. When all clients have used their parts, each
+-- gets another part. Of the clients that have not used their part, this function finds the one with the earliest due
+-- event. Returns nothing if no event is due, or two values:
+--   first     this client. Its field `first` is the topic with the earliest event
+--   until_ms  the time of the next event in another topic of these clients, but at most the present time. `take` takes
+--             all events of the first topic up to this time together
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

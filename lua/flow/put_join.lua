@@ -59,9 +59,9 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- `join` publishes to `topic`, so the search for a loop goes on with the source topics of `join`. But the join
-      -- that is being changed is left out, because it stops publishing to `topic`: its new outlets (the topics to which
-      -- it publishes) do not include `topic`.
+      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. The join that the script
+      -- changes is left out: its new outlets (the topics to which it will publish) do not include `topic`, because an
+      -- outlet has ended the search above (`is_outlet`).
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -75,10 +75,9 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A join of another client is no reason for a refusal
-    -- here. If the topic belongs to that client, the new join is refused by `judge_all` below, or by the caller if the
-    -- topic lives in another partition. Otherwise the topic was deleted, and the other join can no longer publish to
-    -- it.
+    -- Two joins of one client must not publish to the same topic. A join of another client does not matter here. Its
+    -- client got the topic when that join was made. If the topic still belongs to that client, `judge_all` refuses it
+    -- below (for a topic of another partition, the caller does). If not, the topic was deleted since.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)
