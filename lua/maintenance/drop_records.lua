@@ -21,14 +21,13 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local CHUNK = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table that sums up what one script call drops of each subscriber. `before` has the arguments of the
--- script. The previous script call may have counted only a part of the events of a large batch. Then this call goes on
--- there:
---   begun_bid     the batch
---   begun_at      the number of items of its list that were read so far
---   begun_topics  the events counted so far, by topic
-function drop_records.begin(before)
-  return { before = before, work = 0, by_token = {}, list = {} }
+-- Creates the table that sums up what one script call drops of each subscriber. `args` are the arguments of the script.
+-- If the script call before has counted only a part of a large batch, three arguments say where to go on:
+--   begun_bid     the UID of the batch, or nil
+--   begun_at      the number of items that were read from the batch's list so far
+--   begun_topics  the number of events that were counted so far, by topic
+function drop_records.begin(args)
+  return { args = args, work = 0, by_token = {}, list = {} }
 end
 
 -- True if the script call may drop more: it has done less than its maximum of work, and there is no large batch of
@@ -77,9 +76,9 @@ end
 -- continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
-  if bid == records.before.begun_bid then
-    at, is_whole = records.before.begun_at, false
-    for _, each in ipairs(records.before.begun_topics) do counts[each.topic] = each.events end
+  if bid == records.args.begun_bid then
+    at, is_whole = records.args.begun_at, false
+    for _, each in ipairs(records.args.begun_topics) do counts[each.topic] = each.events end
   else
     count_events(records, items, batches.HEADER + 1, counts)
   end

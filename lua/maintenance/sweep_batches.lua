@@ -31,9 +31,9 @@ local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Makes a batch whose header is damaged a dead letter. A new header is put before all its items, the damaged header
--- included. If the first item is not the token of a subscriber, the batch is only reported, because nobody is known to
--- own it.
+-- Turns a batch with a damaged header into a dead letter (a batch that is kept, but not tried any more). A header is
+-- the first three items of a batch's list. A new header is put in front of the list, and no item is removed. If the
+-- first item is not the token of a subscriber, the owner is unknown, and the batch is only reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local owner = owner_of(batch)

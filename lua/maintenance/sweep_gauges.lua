@@ -38,8 +38,9 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the batches between two scores, and their events. Returns both numbers. If one of the batches is open, the
--- first number is UNSETTLED instead, so that the next script call counts these batches again.
+-- Counts the batches between two scores, and their events. Returns both numbers. An open batch can get more events. So
+-- if one of the batches is open, the first number is UNSETTLED instead: each later script call counts these batches
+-- again, including the last one, which corrects the gauges.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
@@ -58,10 +59,10 @@ end
 --
 -- Returns three values:
 --   slices  all slices so far, for the next script call
---   events  the number of events in these slices, or false if the script call had to stop (MAX_LISTS) and another must
---           go on
---   from    the lower bound of the scores after the last slice. If `events` is a number, fewer than MAX_AT_ONCE batches
---           have such scores. They are in no slice, and the caller counts them
+--   events  the number of events in these slices. False if this script call had to stop (MAX_LISTS), so that another
+--           one must go on
+--   from    the score after which the next slice would begin. If `events` is a number, fewer than MAX_AT_ONCE batches
+--           follow, and the caller counts these
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

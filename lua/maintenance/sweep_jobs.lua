@@ -92,9 +92,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a job that is in no list or sorted set instant (ready for any worker). But workers of a Ruby Routemaster would
--- take an instant delivery job too, and lose it. While such workers run, the job goes to a list that they do not know:
--- the jobs that wait until a worker may deliver to slow subscribers. Acquire takes the job from there.
+-- Makes a lost job ready for a worker: adds the job to the list of instant jobs. Workers of a Ruby Routemaster would
+-- take a delivery job from that list too, and lose it. While such workers run, the job goes instead to a list that only
+-- the workers of this bus read (the jobs that wait until a worker may deliver to slow subscribers).
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

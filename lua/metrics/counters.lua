@@ -6,8 +6,8 @@ A *series* names one such count: its `field` in the hash `counters`, the field o
 ]]
 local counters = {}
 
--- True if a series (one count in the hash `counters`) is about a topic or a subscriber that no longer exists. False for
--- a series that is about the whole bus.
+-- True if a count is about a topic or a subscriber that no longer exists, such as the number of events that were
+-- published to a removed topic. False for a count about the whole bus. `series` says what is counted.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end

@@ -68,9 +68,10 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- The Ruby Routemaster looks for the open batch of a subscriber in the set of current batches. If it used this Redis
-  -- before, one of its web processes may still run. That process would append events to the batch, but under a key that
-  -- this bus does not read. So the set stays empty on such a Redis.
+  -- The set of current batches belongs to the Redis layout of the Ruby Routemaster. Publish does not read the set: it
+  -- finds open batches in `batches:open`. If the Ruby Routemaster used this Redis before, one of its web processes may
+  -- still run, find the batch in the set, and append events under a key that this bus does not read. So the batch is
+  -- not added to the set then.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry

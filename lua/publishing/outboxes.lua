@@ -64,9 +64,9 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that moves the entries of a list to other partitions. The caller has checked that the list is empty.
--- The list is `outbox`, or, with `partition`, the list of entries that this partition did not apply in time. Returns
--- false if the worker does not hold the job.
+-- Deletes the job that sends the entries of a list to other partitions. The caller has checked that the list is empty.
+-- Without `partition`, the list is `outbox`. With `partition`, it is `outbox:{partition}`, the entries that the
+-- partition with this number did not apply in time. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -126,9 +126,9 @@ local function bytes_aside(call)
   return aside
 end
 
--- `marks` has an entry for each other partition that has subscribers of a topic. Returns true if `max_bytes` or more
--- wait for one of these partitions. All entries of `outbox` count, and the entries that the partition did not apply in
--- time, which are in a list of its own.
+-- Returns true if `max_bytes` or more wait to be sent to one of the partitions in `marks`: the other partitions that
+-- have subscribers of a topic. What waits for a partition is the whole list `outbox`, which all partitions share, and
+-- the list `outbox:{partition}`, which has the entries that this partition did not apply in time.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

@@ -93,8 +93,9 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the `removed` oldest records of a log. `counted` is the number of records that `deliveries:logs` has stored
--- for the log. Returns the new total of all logs.
+-- Removes the oldest records of a log; `removed` is their number. Each record takes two items of the list: the UID of
+-- the batch, and the record itself. `counted` is the number of records that `deliveries:logs` has stored for the log.
+-- Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
@@ -116,9 +117,10 @@ local function shrink(call, total, max)
   end
 end
 
--- Appends records to a log. `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of records
--- in all logs; 0 means that nothing is kept. The subscriber must exist: the logs of a subscriber that has left already
--- would never be removed.
+-- Appends records to one of the two logs of a subscriber: `ending` is 'taken' (accepted batches) or 'dropped'.
+-- `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of records in the logs of all
+-- subscribers together; 0 means that nothing is kept. The subscriber must exist, because its logs are removed when it
+-- leaves.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
@@ -135,7 +137,8 @@ function delivery_log.follow(call, ending, tokens, max)
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
-  -- Each entry stands for one record or more, and all logs together keep at most `max` records.
+  -- The newest `max` entries are enough, because all logs together keep only about `max` records. The trail is cut only
+  -- when it has LUMP entries more than that, so that few script calls have to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 

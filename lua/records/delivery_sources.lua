@@ -22,10 +22,11 @@ local MIN_CHUNK, MAX_CHUNK = 4, 128
 -- with the entry `x`, a listing returns the id `x-`: ids are in descending order, so `x-` comes directly before `x`.
 local JUST_BEFORE = '-'
 
--- Creates the working state of one listing. A listing looks at no more than `max_looked` batches, because few of them
--- may be in the wanted state. After that, an iterator returns `{ place, id, stopped = true }` instead of a batch. The
--- next page then begins after the time `place` and this id. `sources` is the number of indexes and logs that the
--- listing has searched, even those without entries; the caller's rate limit is charged for them.
+-- Creates the working state of one listing. A listing of one state skips the batches in other states, which can be
+-- many. So it looks at `max_looked` batches at most. After that, the function that reads the next batch (`read_index`)
+-- returns `{ place, id, stopped = true }` instead, and the next page begins after this time and id. `sources` is the
+-- number of indexes and logs that the listing has searched, even those without entries; the caller's rate limit is
+-- charged for them.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
