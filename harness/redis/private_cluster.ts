@@ -6,6 +6,7 @@ import type { PrivateRedis } from './private_redis.ts';
 import { callRedis, type RedisReply } from './redis_call.ts';
 
 const SLOTS = 16_384;
+const ASK_AGAIN_MS = 1000;
 const SETTLES_WITHIN_MS = 30_000;
 
 export interface ClusterOptions extends NodeOptions {
@@ -100,11 +101,19 @@ export class PrivateCluster {
     await until(follows, { timeoutMs: SETTLES_WITHIN_MS, everyMs: 20, what: 'a replica follows the master' });
   }
 
-  /** Makes a replica the master while its master is well. */
+  /**
+   * Makes a replica the master while its master is well. It asks again and again, because the other masters vote for a
+   * replica only if the last failover of its master is long enough ago. It asks with FORCE, because without it the
+   * master takes no writes for up to ten seconds while the votes are missing.
+   */
   async failOver(tag: string): Promise<void> {
     const master = await this.masterOf(tag);
-    await callRedis((await this.replicaOf(master)).url, 'CLUSTER', 'FAILOVER');
-    await this.failsOver(tag, master);
+    const replica = await this.replicaOf(master);
+    const promoted = this.failsOver(tag, master).then(() => true);
+    do {
+      // A replica that has just become a master refuses this, which is no failure. Any other ends `promoted`.
+      await callRedis(replica.url, 'CLUSTER', 'FAILOVER', 'FORCE').catch(() => {});
+    } while (!(await Promise.race([promoted, sleep(ASK_AGAIN_MS, false)])));
   }
 
   /**
