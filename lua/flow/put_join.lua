@@ -59,9 +59,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. The join that the script
-      -- changes is left out: its new outlets (the topics to which it will publish) do not include `topic`, because an
-      -- outlet has ended the search above (`is_outlet`).
+      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. It does not go on if
+      -- `join` is the join that this script call changes: from now on this join no longer publishes to `topic`.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end

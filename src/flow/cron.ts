@@ -154,9 +154,10 @@ export class CronTimes implements Times {
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [
-      // If the clocks went back on the day before `toMs`, local times after that of `toMs` have come already. Example:
-      // `30,45 2 25 10 *` in Berlin, up to the second 2:15 on 25 October 2026. At 3:00 the clocks went back to 2:00, so
-      // 2:45 was half an hour ago. But croner returns 2:45 in 2025.
+      // The clocks may have gone back on the day before `toMs`. Croner, which knows only one offset, then misses times
+      // of the repeated hour. Example: in Berlin, on 25 October 2026, the clocks went back from 3:00 to 2:00. It is
+      // 2:15 for the second time. Croner is asked when `30,45 2 25 10 *` was due last. It returns 2:45 of the year
+      // before, but 2:45 was half an hour ago.
       Math.max(toMs - DAY_MS, atMs),
       // If the clocks went back on the day after `atMs`, the local time of `atMs` may have come again.
       Math.min(atMs + DAY_MS, toMs),

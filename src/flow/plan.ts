@@ -11,9 +11,9 @@ export const PROMPT_MS = 10_000;
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least 11: if a trigger is due every
- * second, up to 11 due times are at most 10 s (PROMPT_MS) old. The trigger must fire for all of them. In a later script
- * call some would be older than 10 s, and `catch_up` could skip them.
+ * Maximum number of due times for which one script call fires a trigger. A trigger always fires for due times that are
+ * at most 10 s (PROMPT_MS) old. If it is due every second, there are up to 11 of them. One call must fire for all 11,
+ * because some would be older than 10 s in a later call.
  */
 const MAX_AT_ONCE = 100;
 

@@ -112,7 +112,7 @@ export class Connection {
       this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
       this.#feed(slice);
       this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
-      // The headers of a request ended in this slice. `#bodyBytes` is now what has not come of the request's body:
+      // The headers of a request ended in this slice. `#bodyBytes` becomes the number of bytes of its body to come:
       // - If the slice ended with the headers (`endsHead`): the whole body.
       // - Otherwise the slice may have brought a part of the body, and it is not known how much. The whole slice is
       //   subtracted, so `#bodyBytes` may be too low, which does no harm.

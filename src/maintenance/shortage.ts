@@ -87,16 +87,17 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size to which autodrop should reduce the stored data. Autodrop starts above `highMark`, which is between
- * `lowMark` and the memory limit `max`. The result depends on `otherBytes`, the data that cannot be dropped:
+ * Returns the size to which autodrop should reduce the stored data. Autodrop starts when more than `highMark` is
+ * stored. The marks lie below the memory limit: `lowMark` < `highMark` < `max`.
  *
- * - up to `lowMark`: `lowMark`;
- * - below `highMark`: halfway between `otherBytes` and `highMark`;
- * - `highMark` or more, but less without `movingBytes`: halfway between `highMark` and `max`;
- * - `highMark` or more even without `movingBytes`: undefined, because autodrop cannot help.
+ * Some data cannot be dropped (`otherBytes`). A part of it are events on their way to other partitions
+ * (`movingBytes`). They become batches there, which can be dropped. The result:
  *
- * `movingBytes` are events on their way to other partitions. The events need room to move. Then they become batches,
- * which can be dropped.
+ * - `otherBytes` is at most `lowMark`: `lowMark`;
+ * - `otherBytes` is between the marks: halfway from `otherBytes` to `highMark`;
+ * - `otherBytes` is at least `highMark`, but would be less if the events had moved: halfway from `highMark` to `max`,
+ *   which leaves them room to move;
+ * - `otherBytes` would be at least `highMark` even then: undefined, because autodrop cannot help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

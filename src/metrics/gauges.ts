@@ -207,7 +207,8 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting for one of these:
     // - the end of another delivery to its subscriber;
     // - the end of the subscriber's pause;
-    // - a worker, while subscribers of its kind (slow or new ones, failing ones, or joins) hold their whole share;
+    // - a free worker, because all slow or new subscribers together (or all failing ones, or all joins) may hold only a
+    //   part of the workers, and now hold this whole part;
     // - the quarantine process, which delivers batches that may have killed a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };

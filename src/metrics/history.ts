@@ -182,8 +182,8 @@ interface Change {
 
 /**
  * Returns how the figures of a subject (the bus, a topic or a subscriber) changed from each sample of the bus to the
- * next. `sampled` has the slots of the samples; a slot is the number of a step of time (see STEPS). The key of each
- * change is the slot of the later sample.
+ * next. `sampled` has the times of the samples as slots: steps of time are numbered (see STEPS), and a slot is such a
+ * number. The key of each change is the slot of the later sample.
  *
  * If the subject has no entry for a slot, the result says that its figures have not changed. That can be wrong, because
  * a sample writes entries only for the busiest topics and subscribers. The change then shows at the next entry.

@@ -89,7 +89,8 @@ export class Applying {
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
-    // If the caller deletes a topic, the topic stays listed until its last mark is removed. So the removal is awaited.
+    // Waits until outdated marks of topics are removed. (A mark says that another partition has subscribers of a
+    // topic.) The caller may be deleting a topic, and a deleted topic is listed until its last mark is removed.
     await refreshed;
     return last;
   }

@@ -93,7 +93,7 @@ export class JobSweep {
   }
 
   /**
-   * Adds the jobs of a place that are not in `known` to `strangers`. Leaves out:
+   * Adds jobs to `strangers`: those of a place (a list or sorted set of jobs) that `known` lacks. Leaves out:
    *
    * - jobs that this sweep does not check: of a queue with very many jobs, a sweep checks only a part (`#isMine`);
    * - jobs without a batch, if the script `acquire` will remove them from this place (`leftovers`);
