@@ -21,7 +21,7 @@ export function prepareDataDirectory(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const names = readdirSync(directory);
   const isOpen = (statSync(directory).mode & OTHERS) !== 0;
-  if (isOpen && names.some((name) => !OURS.test(name) && !name.startsWith('.')))
+  if (isOpen && names.some((name) => !isOurs(directory, name) && !name.startsWith('.')))
     throw new DataDirectoryError(
       `others can read ${directory}, which has other files too: set ROUTEMASTER_DATA_DIR to a directory for bin/start alone`,
     );
@@ -30,7 +30,14 @@ export function prepareDataDirectory(directory: string): void {
 
 function close(directory: string, names: string[]): void {
   chmodSync(directory, DIRECTORY_MODE);
-  for (const name of names.filter((each) => OURS.test(each))) closeEntry(join(directory, name));
+  for (const name of names.filter((each) => isOurs(directory, each))) closeEntry(join(directory, name));
+}
+
+/** Others may have a directory `demo` too. It is one of bin/start if nothing else is in it. */
+function isOurs(directory: string, name: string): boolean {
+  if (name !== 'demo') return OURS.test(name);
+  const path = join(directory, name);
+  return lstatSync(path).isDirectory() && readdirSync(path).every((each) => OURS.test(each));
 }
 
 /** Closes a file, or a directory with its contents, to others. Leaves sockets and links alone. */

@@ -12,9 +12,9 @@ export interface Settings {
   /** True if the bus runs on a private cluster. */
   cluster: boolean;
   /**
-   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo has one of its
-   * own, so that its clients and topics are not on the bus that a start without it runs. So has a cluster, which forgets
-   * its clients when it stops; its directory is emptied at each start.
+   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo on a private
+   * Redis has one of its own, so that its clients and topics are not on the bus that a start without it runs. So has a
+   * cluster, which forgets its clients when it stops; its directory is emptied at each start.
    */
   dataDir: string;
   /** Address on which web listens: by default only on this machine. */
@@ -49,7 +49,7 @@ export function readSettings(directory: string, args: string[]): Settings {
   if (cluster && env.ROUTEMASTER_REDIS_URL)
     throw new SettingsError('--cluster starts a cluster of its own, but ROUTEMASTER_REDIS_URL is set');
   const demo = args.includes('--demo');
-  const dataDir = join(directory, cluster ? 'cluster' : demo ? 'demo' : '');
+  const dataDir = join(directory, cluster ? 'cluster' : demo && !env.ROUTEMASTER_REDIS_URL ? 'demo' : '');
   if (cluster) rmSync(dataDir, { recursive: true, force: true });
   mkdirSync(dataDir, { recursive: true });
   return {
@@ -100,14 +100,16 @@ export function childEnvironment(
 
 /**
  * Allows callbacks only to the ports of the sample receivers and of https, unless the environment says
- * otherwise. Clients of the bus could reach whatever else listens on this machine.
+ * otherwise. Clients of the bus could reach whatever else listens on this machine. The receiver of the demo is allowed
+ * whatever the environment says.
  */
 function callbacks(demoPort?: number): NodeJS.ProcessEnv {
   const { ROUTEMASTER_CALLBACK_ALLOW: allow, ROUTEMASTER_CALLBACK_PORTS: ports } = process.env;
-  const samples = [HTTPS_PORT, RECEIVER_PORT, ...(demoPort === undefined ? [] : [demoPort])].join(',');
+  const [demoHosts, demoPorts] = demoPort === undefined ? [[], []] : [[LOOPBACK], [demoPort]];
+  const samples = [HTTPS_PORT, RECEIVER_PORT, ...demoPorts].join(',');
   return {
-    ROUTEMASTER_CALLBACK_ALLOW: allow || LOOPBACK,
-    ROUTEMASTER_CALLBACK_PORTS: ports || (allow ? '' : samples),
+    ROUTEMASTER_CALLBACK_ALLOW: allow ? [allow, ...demoHosts].join(',') : LOOPBACK,
+    ROUTEMASTER_CALLBACK_PORTS: ports ? [ports, ...demoPorts].join(',') : allow ? '' : samples,
   };
 }
 

@@ -104,7 +104,7 @@ export class PrivateCluster {
   /**
    * Makes a replica the master while its master is well. It asks again and again, because the other masters vote for a
    * replica only if the last failover of its master is long enough ago. It asks with FORCE, because without it the
-   * master takes no writes for up to ten seconds while the votes are missing.
+   * master takes no writes for up to ten seconds while the votes are missing. FORCE may lose the last writes.
    */
   async failOver(tag: string): Promise<void> {
     const master = await this.masterOf(tag);

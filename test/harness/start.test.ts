@@ -73,8 +73,9 @@ async function interrupted(bus: Command): Promise<void> {
 }
 
 test('bin/start --demo prints delivered batches and has a drop notice, twice in a row, and leaves nothing to a start without it', async () => {
-  for (const _ of ['first', 'second']) {
-    const bus = start(['--demo']);
+  // The demo must also run for somebody who has set callbacks for a bus of their own.
+  for (const env of [{}, { ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8', ROUTEMASTER_CALLBACK_PORTS: '8000' }]) {
+    const bus = start(['--demo'], env);
     await bus.prints(/Routemaster listens on http:\/\/127\.0\.0\.1:\d+/);
     await bus.prints(/demo_paused .* it lost a batch/);
     const url = /listens on (\S+)/.exec(bus.output)?.[1] ?? '';
@@ -222,6 +223,13 @@ test('a directory that others can read and that has other files is refused as it
   assert.equal(await bus.exitCode, 1);
   assert.match(bus.output, /has other files too: set ROUTEMASTER_DATA_DIR/);
   assert.equal(statSync(dir).mode & 0o777, 0o755);
+
+  // A directory `demo` of somebody else counts as another file.
+  await rm(join(dir, 'letter.txt'));
+  mkdirSync(join(dir, 'demo'));
+  writeFileSync(join(dir, 'demo', 'page.html'), '<p>', { mode: 0o644 });
+  assert.equal(await start().exitCode, 1);
+  assert.equal(statSync(join(dir, 'demo', 'page.html')).mode & 0o777, 0o644);
 });
 
 test('a signal while it starts leaves nothing behind', async () => {

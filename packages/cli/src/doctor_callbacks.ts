@@ -63,10 +63,12 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
   }
   if (health_points < 100) {
     const failure = await lastFailure(bus, subscriber, role);
+    if (failure === '' && unreached === undefined)
+      return { check, isWell: true, detail: `${health} after failures; no delivery fails now` };
     const advice =
       unreached === undefined
-        ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure} Its log says more.`
-        : `Deliveries fail: start the receiver, or subscribe with another callback.${failure}`;
+        ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
+        : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
     return { check, isWell: false, detail: health, advice };
   }
   if (last_attempted_at !== null)
@@ -89,18 +91,19 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence that says how the last failed delivery to a subscriber ended. The sentence is empty if the bus
- * lists no such delivery, or if the call fails, for example because an old bus has no `GET /deliveries`.
+ * Returns a sentence that says how the last failed delivery to a subscriber ended. The sentence is empty if no batch
+ * has failed and waits for its next attempt, or has become a dead letter. Returns undefined if the bus does not say,
+ * for example because it is old and has no `GET /deliveries`.
  */
-async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
-  // A batch that keeps failing is `retrying` most of the time, and `in_flight` during each attempt. So the batches in
-  // both states are looked at.
-  for (const state of ['retrying', 'in_flight'] as const) {
+async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
+  // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
+  for (const state of ['retrying', 'in_flight', 'dead'] as const) {
     const query = { state, limit: 100, ...(role === 'watcher' && { subscriber }) };
     const deliveries = await bus.call('GET /deliveries', { query }).catch((error) => {
-      if (error instanceof RoutemasterError) return [];
+      if (error instanceof RoutemasterError) return undefined;
       throw error;
     });
+    if (!deliveries) return undefined;
     // For a client, `deliveries` also has the batches of the client's joins. The bus itself counts the events of those
     // batches, and no callback gets them. So they are left out.
     const attempts = deliveries.flatMap((each) => (each.join === undefined ? each.attempts.slice(-1) : []));

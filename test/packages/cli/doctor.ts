@@ -82,16 +82,25 @@ test('doctor finds a callback that fails, that nobody serves, or that is paused'
   await failing.subscriber.call('DELETE', '/subscriber');
 });
 
-test('doctor takes it for well if a callback failed, and nothing waits for it now', async (t) => {
+test('doctor takes it for well if a callback failed, and nothing waits for it now, or what waits did not fail', async (t) => {
   const { receiver, publisher, topic, subscriber } = await bus.scene(t);
-  receiver.answers(answer.status(500));
-  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const publish = () =>
+    publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const examined = () => terminal.rtm(`doctor -b ${bus.url} -t ${subscriber.token}:${subscriber.secret}`);
+  receiver.answers(...Array.from({ length: 3 }, () => answer.status(500)));
+  await publish();
   await until(async () => (await subscriber.report()).events.sent === 1);
-  const { stdout, status } = await terminal.rtm(
-    `doctor -b ${bus.url} -t ${subscriber.token}:${subscriber.secret}`,
-  );
+  const { stdout, status } = await examined();
   assert.match(stdout, /^ok +callback .*health \d+ of 100 after failures; nothing waits$/m);
   assert.equal(status, 0);
+
+  const { callback } = receiver;
+  await subscriber.call('POST', '/subscription', { topics: [topic], callback, timeout: 60_000, max: 100 });
+  await publish();
+  assert.match(
+    (await examined()).stdout,
+    /^ok +callback .*health \d+ of 100 after failures; no delivery fails now$/m,
+  );
 });
 
 test('doctor finds wrong credentials, and nobody at all', async () => {
