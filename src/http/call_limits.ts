@@ -13,7 +13,8 @@ const BYTES_PER_CALL = 16_384;
 const MAX_AT_ONCE = 16;
 /**
  * Limits two rates: that of each client's calls other than publishes, and that of the requests without credentials from
- * each IP address. Each web process counts only the calls that it handles itself, because a call takes the time of one
+ * each IP address. Limits also the calls of a client that are under way. A rate of 0 for clients turns off both limits
+ * of clients. Each web process counts only the calls that it handles itself, because a call takes the time of one
  * process only.
  */
 export class CallLimits {
@@ -60,12 +61,11 @@ export class CallLimits {
     const underWay = this.#underWay.get(client) ?? 0;
     if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
     this.#clients.take(client, 1);
-    // The call ends when its response or its socket emits `close`. The socket is needed, because if the connection
-    // closes, Node emits no `close` on a response that still waits for an earlier response.
     const { socket } = response.req;
-    // A socket that is already closed emits no `close` any more. The call would stay under way for ever, so it is not
-    // counted as under way.
+    // If the socket is closed already, no `close` will end this call. So it is not counted as under way.
     if (socket.destroyed) return;
+    // The call ends when its response or its socket emits `close`. The socket is needed too: when a connection closes,
+    // Node emits no `close` on a response that still waits for an earlier one.
     this.#underWay.set(client, underWay + 1);
     const end = () => {
       response.off('close', end);

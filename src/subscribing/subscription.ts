@@ -7,7 +7,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
-/** Maximum subscribers that one script call reads. Reading one takes nine commands; reading 50 takes Redis 2 ms. */
+/** Maximum subscribers that one script call reads. Reading 50 takes Redis 2 ms. */
 const LISTED_AT_ONCE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROPPED_AT_ONCE = 500;

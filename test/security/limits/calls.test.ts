@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { Api, problemIn } from '../../../harness/http/api.ts';
+import { until } from '../../../harness/until.ts';
 import { SharedReading } from '../../../src/shared_reading.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -60,6 +62,31 @@ describe('a client that calls too often', () => {
     assert.ok(statuses.includes(429));
     assert.equal(await ask('/health'), 200);
     assert.equal((await api.call('GET', '/topics', { as: 'another' })).status, 200);
+  });
+});
+
+describe('a client with many calls at once', () => {
+  const api = new Api({ env: { ROUTEMASTER_CALL_RATE: '1000' } });
+
+  test('has sixteen under way at most, such as those whose bodies do not come', async (t) => {
+    const lines = [
+      ...['POST /subscription HTTP/1.1', 'Host: bus', 'Content-Length: 9'],
+      `Authorization: ${await api.authorization('hasty')}`,
+    ];
+    const list = () => api.call('GET', '/topics', { as: 'hasty' });
+    const sockets = Array.from({ length: 16 }, () => connect(api.port, '127.0.0.1'));
+    t.after(() => sockets.map((socket) => socket.destroy()));
+    const [last] = sockets;
+    for (const socket of sockets.slice(1)) socket.write(`${lines.join('\r\n')}\r\n\r\n`);
+    assert.equal((await list()).status, 200);
+    last?.write(`${lines.join('\r\n')}\r\n\r\n`);
+    const refused = await until(async () => {
+      const answer = await list();
+      return answer.status === 429 ? answer : undefined;
+    });
+    assert.match(problemIn(refused).detail, /may have 16 calls under way/);
+    last?.destroy();
+    await until(async () => (await list()).status === 200);
   });
 });
 
