@@ -96,8 +96,9 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
  * for example because it is old and has no `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
-  // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last.
-  for (const state of ['retrying', 'in_flight', 'dead'] as const) {
+  // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An
+  // attempt can end between two of these calls, so `retrying` is asked for twice.
+  for (const state of ['retrying', 'in_flight', 'retrying', 'dead'] as const) {
     const query = { state, limit: 100, ...(role === 'watcher' && { subscriber }) };
     const deliveries = await bus.call('GET /deliveries', { query }).catch((error) => {
       if (error instanceof RoutemasterError) return undefined;
