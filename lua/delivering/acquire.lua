@@ -14,7 +14,7 @@ running the job already.
 A delivery carries no more than max_events and max_bytes of its subscriber, but at least one event. A larger batch is
 cut in two: the worker gets the first events as a new batch, and the batch with the other events is ready again.
 
-`kind` is the kind of the workers. Spare workers (`spare`) ask only while the other workers of their thread hang.
+`kind` is the kind of the workers. Spare workers (`spare`) help while the other workers of their thread hang.
 They begin a second delivery of a lane only if other lanes leave enough workers (lanes.lua). A `quarantine` is one
 worker in a process of its own. It gets only the jobs of suspects, which are batches that two workers held when they
 died. Other workers do not get these jobs.

@@ -92,7 +92,7 @@ function lanes.width(call, own_limit, args)
 end
 
 -- Returns the maximum number of deliveries that a subscriber may have in flight if a spare worker begins one of them.
--- Spare workers deliver only while all other workers of their thread wait for the answers of subscribers. A few
+-- Spare workers help while all other workers of their thread wait for the answers of subscribers. A few
 -- subscribers that never answer must not get all spare workers too.
 --
 -- The maximum is a quarter of the workers that no other subscriber holds, but at least 1. Example: there are 86

@@ -16,9 +16,9 @@ import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 export const SLOW_MS = 1000;
 
 /**
- * The kind of the workers for which a script call acquires jobs. `spare` workers ask for jobs only while all other
- * workers of their thread hang. A `quarantine` is a process with one worker, which gets only batches that may have
- * killed their workers.
+ * The kind of the workers for which a script call acquires jobs. `spare` workers help while all other workers of their
+ * thread hang, and seldom ask for jobs at other times. A `quarantine` is a process with one worker, which gets only
+ * batches that may have killed their workers.
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 

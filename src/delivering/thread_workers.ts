@@ -13,16 +13,14 @@ interface ThreadParts extends Omit<WorkersParts, 'queue' | 'mayAsk'> {
 
 interface ThreadSettings extends QueueSettings {
   /**
-   * Number of workers, not counting the spare workers. Spare workers work only while all other workers of a thread
-   * hang.
+   * Number of workers, not counting the spare workers. Spare workers help while all other workers of a thread hang.
    */
   workers: number;
   acquireTimeoutMs: number;
 }
 
 /**
- * Number of regular workers for which a thread has one spare worker. Spare workers deliver only while all regular
- * workers hang.
+ * Number of regular workers for which a thread has one spare worker. Spare workers help while all regular workers hang.
  */
 const WORKERS_PER_SPARE = 3;
 /**
