@@ -1,10 +1,8 @@
-// The rooms of the house, and who may import whom: entries → http → the story folders → store → leaves (files of src/ that
-// import other leaves at most). Of a story folder's neighbours it may use those that its row names.
+// The rooms of the house, and who may import whom: entries (of the commands and of processes) → http → the story folders →
+// store → leaves (files of src/, src/config/ and src/routing/; they import other leaves at most). Of a story folder's neighbours it may use those that its row names.
 
-const leaves =
-  '^src/(backoff|caller|clock|config|config/values|config/setting|config/settings|config/delivery_settings|config/limit_settings|config/ruby_variables|dialect|errors|html|ids|join_token|json|kept_list|listing|log|named_schemas|owner_limit|paging|picking|proxies|removed_label|route|shared_reading|subscription_defaults|topic_name)[.]ts$';
-const entries =
-  '^src/(entry[.]cjs|(web|worker|takeover|move|web_main|worker_main|delivery_thread|delivery_parts|quarantine_process|api|process|web_processes)[.]ts)$';
+const leaves = '^src/(backoff|clock|config|errors|html|ids|json|log)[.]ts$|^src/(config|routing)/';
+const entries = '^src/(entry[.]cjs|(web|worker|takeover|move)[.]ts)$|^src/processes/';
 
 /** What each folder of src/ may import, beside itself and the leaves. */
 const folders = {

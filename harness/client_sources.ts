@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { ERRORS } from '../src/errors.ts';
 import { EVENT_TYPES } from '../src/publishing/event.ts';
-import type { Input, Route } from '../src/route.ts';
+import type { Input, Route } from '../src/routing/route.ts';
 import { root } from './processes/command.ts';
 import { routeTable } from './route_table.ts';
 

@@ -1,7 +1,7 @@
-import { type ApiParts, buildApi } from '../src/api.ts';
 import { readConfig } from '../src/config.ts';
-import { type Compatibility, DIALECTS } from '../src/dialect.ts';
-import type { Route } from '../src/route.ts';
+import { type ApiParts, buildApi } from '../src/processes/api.ts';
+import { type Compatibility, DIALECTS } from '../src/routing/dialect.ts';
+import type { Route } from '../src/routing/route.ts';
 import type { Partition } from '../src/store/partition.ts';
 import { Partitions } from '../src/store/partitions.ts';
 

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import { isOfRuby, redisUrlByKey, rubyWarnings, variableValue } from './config/ruby_variables.ts';
 import { SETTINGS, VARIABLES } from './config/settings.ts';
-import type { Compatibility } from './dialect.ts';
 import { BootError } from './errors.ts';
+import type { Compatibility } from './routing/dialect.ts';
 
 /**
  * Matches root and viewer keys that people copied from an example. Examples such as `a-secret` are not matched, because

@@ -10,4 +10,4 @@ if (Number.parseInt(process.versions.node, 10) < 24) {
   process.exit(78);
 }
 
-void (script === 'worker' ? import('./worker_main.ts') : import('./web_main.ts'));
+void (script === 'worker' ? import('./processes/worker_main.ts') : import('./processes/web_main.ts'));

@@ -6,7 +6,7 @@ import { deleteMoved } from './moving/deleting.ts';
 import { move } from './moving/move.ts';
 import { isWhole, progressOn, reportOf } from './moving/report.ts';
 import { openSide } from './moving/side.ts';
-import { start } from './process.ts';
+import { start } from './processes/process.ts';
 
 const OPTIONS = {
   from: { type: 'string' },

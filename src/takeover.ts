@@ -4,7 +4,7 @@ import { BootError } from './errors.ts';
 import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
-import { start } from './process.ts';
+import { start } from './processes/process.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';

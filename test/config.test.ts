@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { VARIABLES } from '../src/config/settings.ts';
 import { configIn, environmentWarnings, readConfig } from '../src/config.ts';
-import type { Compatibility } from '../src/dialect.ts';
 import { BootError } from '../src/errors.ts';
+import type { Compatibility } from '../src/routing/dialect.ts';
 
 const read = (env: Record<string, string> = {}) => readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...env });
 

@@ -7,7 +7,7 @@ import { NonceUses } from '../../src/authentication/nonce_uses.ts';
 import { Nonces } from '../../src/authentication/nonces.ts';
 import type { FailureReason } from '../../src/authentication/verdict.ts';
 import type { Log } from '../../src/log.ts';
-import { Proxies } from '../../src/proxies.ts';
+import { Proxies } from '../../src/routing/proxies.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
 export interface AuthenticationParts {

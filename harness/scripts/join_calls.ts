@@ -1,7 +1,7 @@
 import { keyOf } from '../../src/flow/join_key.ts';
 import { type JoinRules, outletsOf } from '../../src/flow/join_rules.ts';
 import { type Join, joinArguments, readJoin } from '../../src/flow/join_store.ts';
-import { joinToken } from '../../src/join_token.ts';
+import { joinToken } from '../../src/ids.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import type { Bus } from './bus.ts';

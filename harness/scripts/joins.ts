@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { decode } from '@msgpack/msgpack';
 import type { JoinRules } from '../../src/flow/join_rules.ts';
 import { outletsOf } from '../../src/flow/join_rules.ts';
-import { readJoinToken } from '../../src/join_token.ts';
+import { readJoinToken } from '../../src/ids.ts';
 import type { Readable } from './image.ts';
 
 /** Asserts that joins, the entries that name them, and their open keys fit together. */

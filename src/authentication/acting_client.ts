@@ -1,5 +1,5 @@
-import type { Caller, ClientCaller } from '../caller.ts';
 import { BusError } from '../errors.ts';
+import type { Caller, ClientCaller } from '../routing/caller.ts';
 import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 

@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import type { Scopes } from '../caller.ts';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { listed } from '../listing.ts';
-import { NAMED } from '../named_schemas.ts';
-import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
+import type { Scopes } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { listed } from '../routing/listing.ts';
+import { PAGED, type PagedCall, type Pages } from '../routing/paging.ts';
+import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
+import { NAMED } from '../routing/schemas.ts';
 import { type Clients, placeOf } from './client.ts';
 import {
   CLIENT_WORDING,

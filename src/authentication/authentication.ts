@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import type { Caller, Role } from '../caller.ts';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { type Log, loggedPath } from '../log.ts';
+import type { Caller, Role } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
 import { schemeOf } from './authorization.ts';
 import { Basic } from './basic.ts';
 import type { ClientDirectory } from './client_directory.ts';

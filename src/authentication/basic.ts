@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { BasicStrategy } from 'passport-http';
-import type { ClientCaller } from '../caller.ts';
+import type { ClientCaller } from '../routing/caller.ts';
 import { credentialsOf, notByPassport } from './authorization.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';

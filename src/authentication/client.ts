@@ -1,7 +1,7 @@
-import type { Scopes } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret } from '../ids.ts';
-import { KeptList } from '../kept_list.ts';
+import type { Scopes } from '../routing/caller.ts';
+import { KeptList } from '../routing/kept_list.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';

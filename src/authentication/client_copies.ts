@@ -1,4 +1,4 @@
-import type { Scopes } from '../caller.ts';
+import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import { readScopes, scopeList } from './scope.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Dialect } from '../dialect.ts';
-import type { Input, Wording } from '../route.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import type { Input, Wording } from '../routing/route.ts';
 import { CLIENT_NAME, CLIENT_TOKEN, maxNameLength } from './client_token.ts';
 import { isTopicPattern, MAX_PATTERNS, TOPIC_PATTERN_RULE } from './scope.ts';
 

@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Caller, ClientCaller, Role } from '../caller.ts';
+import type { Caller, ClientCaller, Role } from '../routing/caller.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import { type Digests, ha1 } from './digests.ts';

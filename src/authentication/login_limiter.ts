@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { type Proxies, sourceOf } from '../proxies.ts';
+import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 

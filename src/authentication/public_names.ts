@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
-import type { Caller } from '../caller.ts';
-import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
+import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
+import type { Caller } from '../routing/caller.ts';
 import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
 

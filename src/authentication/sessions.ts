@@ -1,7 +1,7 @@
 import { createHmac, hash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { nanoid } from 'nanoid';
-import type { Caller, Role } from '../caller.ts';
+import type { Caller, Role } from '../routing/caller.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Authentication } from './authentication.ts';
 

@@ -1,4 +1,4 @@
-import type { Caller } from '../caller.ts';
+import type { Caller } from '../routing/caller.ts';
 
 /** Reasons why an authentication failed, for the log and the figures. */
 export type FailureReason =

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { REMOVED } from '../removed_label.ts';
+import { REMOVED } from '../ids.ts';
 
 /** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;

@@ -1,8 +1,8 @@
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
 import { isPieces } from '../http/answers.ts';
 import { checked } from '../http/validation.ts';
-import type { Call, Route } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import type { Call, Route } from '../routing/route.ts';
 
 /**
  * What `ApiCalls` needs of a visit (a request for a page or form of the console) to call the API in the name of the

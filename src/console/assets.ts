@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
-import { ANYONE, type Route, route } from '../route.ts';
+import { ANYONE, type Route, route } from '../routing/route.ts';
 
 const YEAR_SECONDS = 31_536_000;
 const SCRIPT = 'text/javascript; charset=utf-8';

@@ -1,5 +1,5 @@
 import { html } from '../html.ts';
-import { type Route, WATCHERS } from '../route.ts';
+import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { page } from './page.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
+import { type Input, ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';

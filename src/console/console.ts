@@ -1,5 +1,5 @@
 import { BusError } from '../errors.ts';
-import { ANYONE, type Route, route } from '../route.ts';
+import { ANYONE, type Route, route } from '../routing/route.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';

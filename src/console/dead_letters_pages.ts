@@ -3,7 +3,7 @@ import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, BOTH, type Input, type Route } from '../route.ts';
+import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';

@@ -1,6 +1,6 @@
 import { type Content, type Html, html } from '../html.ts';
 import { type Delivery, STATES } from '../records/delivery.ts';
-import { ALL, type Route } from '../route.ts';
+import { ALL, type Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { outcomeShown } from './batch_parts.ts';
 import { nameOf, PATH, stateOf } from './delivery_page.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { type Content, type Html, html } from '../html.ts';
-import { joinToken } from '../join_token.ts';
+import { joinToken } from '../ids.ts';
 import type { Delivery } from '../records/delivery.ts';
-import { ALL, BOTH, type Input, type Route } from '../route.ts';
+import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { html } from '../html.ts';
 import type { ListedJob } from '../records/jobs.ts';
-import { type Input, ROOT, type Route, WATCHERS } from '../route.ts';
+import { type Input, ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';

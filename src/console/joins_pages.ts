@@ -1,6 +1,6 @@
 import type { JoinReport, OpenKey } from '../flow/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, count, duration, number } from './format.ts';
 import { boxes, table } from './parts.ts';

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import type { Caller, Role } from '../caller.ts';
 import { type BusError, ERRORS } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, type Answer, type FailedCall, WATCHERS } from '../route.ts';
+import type { Caller, Role } from '../routing/caller.ts';
+import { ALL, type Answer, type FailedCall, WATCHERS } from '../routing/route.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);

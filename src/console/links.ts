@@ -1,5 +1,5 @@
 import { type Html, html } from '../html.ts';
-import { readJoinToken } from '../join_token.ts';
+import { readJoinToken } from '../ids.ts';
 import { pathWith } from './parts.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
-import type { Answer, Call, Route } from '../route.ts';
+import type { Answer, Call, Route } from '../routing/route.ts';
 import { isRefresh } from './layout.ts';
 
 /**

@@ -3,8 +3,8 @@ import type { Authentication } from '../authentication/authentication.ts';
 import type { Sessions } from '../authentication/sessions.ts';
 import { BusError } from '../errors.ts';
 import { html } from '../html.ts';
-import type { Proxies } from '../proxies.ts';
-import { ALL, ANYONE, type Input, type Route } from '../route.ts';
+import type { Proxies } from '../routing/proxies.ts';
+import { ALL, ANYONE, type Input, type Route } from '../routing/route.ts';
 import type { Page } from './layout.ts';
 import { action, page } from './page.ts';
 

@@ -1,7 +1,7 @@
 import { type Content, type Html, html } from '../html.ts';
 import { type Figures, type History, STEPS } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
-import { ALL, type Route } from '../route.ts';
+import { ALL, type Route } from '../routing/route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';

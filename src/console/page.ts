@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Role } from '../caller.ts';
 import type { ErrorCode } from '../errors.ts';
-import { type Answer, type Call, type Input, type Route, route } from '../route.ts';
+import type { Role } from '../routing/caller.ts';
+import { type Answer, type Call, type Input, type Route, route } from '../routing/route.ts';
 import { chargeOf } from './api_calls.ts';
 import { answerError, answerPage, type Page } from './layout.ts';
 

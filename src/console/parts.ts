@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Content, type Html, html } from '../html.ts';
-import type { Input } from '../route.ts';
+import type { Input } from '../routing/route.ts';
 import type { PageCall } from './api_calls.ts';
 import { tokenField } from './layout.ts';
 

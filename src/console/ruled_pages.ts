@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, BOTH, type Input, type Route } from '../route.ts';
+import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { jsonOf } from './fields.ts';
 import { live } from './layout.ts';

@@ -1,11 +1,11 @@
-import type { Caller } from '../caller.ts';
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import type { Delivery } from '../records/delivery.ts';
-import { ALL, BOTH, ROOT, type Route } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import { ALL, BOTH, ROOT, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { deliveriesTable, linkToDeliveries } from './deliveries_pages.ts';
 import { retryForm } from './delivery_page.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Content, type Html, html } from '../html.ts';
-import type { Input } from '../route.ts';
+import type { Input } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
 import { boxes, pathWith } from './parts.ts';

@@ -1,5 +1,5 @@
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, type Route } from '../route.ts';
+import { ALL, type Route } from '../routing/route.ts';
 import { type Sort, subscriberState } from '../subscribing/ranking.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';

@@ -1,5 +1,5 @@
 import { type Html, html } from '../html.ts';
-import { CLIENTS, type Route } from '../route.ts';
+import { CLIENTS, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';

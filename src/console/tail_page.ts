@@ -1,6 +1,6 @@
 import { html } from '../html.ts';
 import type { ShownTailEntry } from '../records/tail_api.ts';
-import { type Route, WATCHERS } from '../route.ts';
+import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';

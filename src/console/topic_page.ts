@@ -3,7 +3,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { parseJson } from '../json.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
-import { ALL, BOTH, CLIENTS, type Route } from '../route.ts';
+import { ALL, BOTH, CLIENTS, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';

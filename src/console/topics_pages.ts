@@ -1,5 +1,5 @@
 import { html } from '../html.ts';
-import { ALL, type Route } from '../route.ts';
+import { ALL, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { number } from './format.ts';

@@ -1,6 +1,6 @@
 import type { TriggerReport } from '../flow/trigger_report.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { BOTH, type Route } from '../route.ts';
+import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { action } from './page.ts';

@@ -1,8 +1,8 @@
 import { Decoder } from '@msgpack/msgpack';
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
 import { fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { Grant, Subscriber } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
 

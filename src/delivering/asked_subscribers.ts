@@ -1,8 +1,8 @@
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { joinToken, ownerOf, readJoinToken } from '../join_token.ts';
-import { ENTRIES_PER_CALL } from '../paging.ts';
+import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
+import type { Caller } from '../routing/caller.ts';
+import { ENTRIES_PER_CALL } from '../routing/paging.ts';
 
 export interface AskedSubscribersParts {
   /** Resolves with the tokens of the joins of a client, which are subscribers too. */

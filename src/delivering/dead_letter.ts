@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { NAMED } from '../named_schemas.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
-import { ownerOf } from '../join_token.ts';
+import { ownerOf } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';

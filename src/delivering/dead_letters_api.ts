@@ -1,10 +1,17 @@
 import { z } from 'zod';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Caller } from '../routing/caller.ts';
+import {
+  DEFAULT_LISTED,
+  LIMIT,
+  nextLink,
+  PLACE_MEANING,
+  PLACE_RULE,
+  QUERY_WORDING,
+} from '../routing/paging.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import {
   type AskedSubscribersParts,
   badSubscriber,

@@ -1,7 +1,7 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { isJoinToken } from '../join_token.ts';
+import { isJoinToken } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { FailedAttempt } from './attempt.ts';

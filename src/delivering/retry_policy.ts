@@ -1,5 +1,5 @@
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Config } from '../config.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import type { Penalty } from './settlement.ts';
 
 const FIRST_BACKOFF_MS = 1000;

@@ -1,11 +1,18 @@
 import { z } from 'zod';
 import { allows } from '../authentication/scope.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { NAMED } from '../named_schemas.ts';
-import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
 import { DELIVERED_EVENT } from '../publishing/event_schema.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import {
+  DEFAULT_LISTED,
+  LIMIT,
+  nextLink,
+  PLACE_MEANING,
+  PLACE_RULE,
+  QUERY_WORDING,
+} from '../routing/paging.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { TOPIC_NAMED, TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
 import type { DelayedEvents, DelayedPlace } from './delayed_events.ts';

@@ -7,7 +7,7 @@ import { type QueueSettings, SLOW_MS } from '../delivering/queue.ts';
 import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/settlement.ts';
 import { takenRecord } from '../delivering/taken_record.ts';
 import { StorageFull } from '../errors.ts';
-import { ownerOf } from '../join_token.ts';
+import { ownerOf } from '../ids.ts';
 import { parseJson } from '../json.ts';
 import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';

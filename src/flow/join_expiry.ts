@@ -1,5 +1,5 @@
 import type { PublicNames } from '../authentication/public_names.ts';
-import { ownerOf } from '../join_token.ts';
+import { ownerOf } from '../ids.ts';
 import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';

@@ -1,6 +1,6 @@
 import { allows } from '../authentication/scope.ts';
-import type { Scopes } from '../caller.ts';
 import { BusError } from '../errors.ts';
+import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';
 

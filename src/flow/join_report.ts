@@ -1,7 +1,7 @@
 import { decode } from '@msgpack/msgpack';
 import { z } from 'zod';
-import { readJoinToken } from '../join_token.ts';
-import { NAMED } from '../named_schemas.ts';
+import { readJoinToken } from '../ids.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
 import { JOIN_RULES, type JoinRules } from './join_rules.ts';

@@ -1,6 +1,5 @@
 import type { Config } from '../config.ts';
-import { uidSeed } from '../ids.ts';
-import { readJoinToken } from '../join_token.ts';
+import { readJoinToken, uidSeed } from '../ids.ts';
 import { addedBySubscriber } from '../publishing/publication.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Keyspace } from '../store/keys.ts';

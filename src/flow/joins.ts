@@ -1,4 +1,4 @@
-import { joinToken, readJoinToken } from '../join_token.ts';
+import { joinToken, readJoinToken } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';

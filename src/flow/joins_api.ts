@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { actingClient } from '../authentication/acting_client.ts';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { joinToken, ownerOf } from '../join_token.ts';
-import { listed } from '../listing.ts';
+import { joinToken, ownerOf } from '../ids.ts';
+import type { Caller } from '../routing/caller.ts';
+import { listed } from '../routing/listing.ts';
 import {
   DEFAULT_LISTED,
   nextLink,
@@ -14,9 +14,9 @@ import {
   type PagedCall,
   type Pages,
   QUERY_WORDING,
-} from '../paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+} from '../routing/paging.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
 import { JOIN_REPORT, type JoinReport, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { ENTRIES_PER_CALL, LIMIT, PLACE, QUERY_WORDING } from '../paging.ts';
-import type { Input } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import { ENTRIES_PER_CALL, LIMIT, PLACE, QUERY_WORDING } from '../routing/paging.ts';
+import type { Input } from '../routing/route.ts';
 import type { Triggers } from './triggers.ts';
 
 const MAX_PREVIEW = 100;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { NAMED } from '../named_schemas.ts';
+import { NAMED } from '../routing/schemas.ts';
 import { readDefinition } from './definition.ts';
 import { CATCH_UPS } from './plan.ts';
 import type { StoredTrigger } from './stored_trigger.ts';

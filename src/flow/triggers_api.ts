@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { MAX_CHARACTERS_PER_BYTE } from '../json.ts';
-import { ALL, BOTH, MAX_BODY_BYTES, NOTHING, type Route, route } from '../route.ts';
+import { ALL, BOTH, MAX_BODY_BYTES, NOTHING, type Route, route } from '../routing/route.ts';
 import { type TriggersParts, triggerCalls } from './trigger_calls.ts';
 import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';

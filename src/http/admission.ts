@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { clock } from '../clock.ts';
-import { MAX_PUBLISH_BYTES } from '../route.ts';
+import { MAX_PUBLISH_BYTES } from '../routing/route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
 

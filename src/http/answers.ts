@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Answer } from '../route.ts';
+import type { Answer } from '../routing/route.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 

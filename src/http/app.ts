@@ -1,9 +1,9 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { type Route, route } from '../route.ts';
-import { TOPIC_NAME } from '../topic_name.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { type Route, route } from '../routing/route.ts';
+import { TOPIC_NAME } from '../routing/schemas.ts';
 import { Pipeline, type PipelineParts } from './pipeline.ts';
 
 const TOPICS = '/topics/';

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BusError } from '../errors.ts';
-import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../route.ts';
+import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../routing/route.ts';
 
 interface Watch {
   /**

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
-import { OwnerLimit } from '../owner_limit.ts';
-import { type Proxies, sourceOf } from '../proxies.ts';
+import { OwnerLimit } from '../routing/owner_limit.ts';
+import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import { Buckets } from './buckets.ts';
 
 /** A caller may make a burst of as many calls as its rate allows in this time. */

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import type { Sessions } from '../authentication/sessions.ts';
-import type { Caller } from '../caller.ts';
 import { clock } from '../clock.ts';
-import type { Dialect } from '../dialect.ts';
 import type { BusError } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { AuditedCall } from '../records/audit.ts';
-import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../routing/route.ts';
 import type { Admission } from './admission.ts';
 import { eachIn, isPieces } from './answers.ts';
 import { bodyRefusal, checkIsOpen, readBytes, textInSteps, textOf } from './body.ts';

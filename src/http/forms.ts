@@ -1,8 +1,8 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Session } from '../authentication/sessions.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import type { Call, Route } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import type { Call, Route } from '../routing/route.ts';
 import { checked } from './validation.ts';
 import { isFromOwnPage } from './well_formed.ts';
 

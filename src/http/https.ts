@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import type { Answer } from '../route.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import type { Answer } from '../routing/route.ts';
 
 /**
  * Returns a redirect to the same path and host by https. Its status is `reads` for GET and HEAD, and `others` for other

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { BusError } from '../errors.ts';
-import type { Input, Wording } from '../route.ts';
+import type { Input, Wording } from '../routing/route.ts';
 
 /**
  * Checks a value by the schema of an input. Returns the value as the schema converts it, or undefined if there is no

@@ -1,4 +1,4 @@
-import { ownerOf } from '../join_token.ts';
+import { ownerOf } from '../ids.ts';
 
 /** What one subscriber holds in Redis: its queue, its deliveries in flight, and its dead letters. */
 export interface Holding {

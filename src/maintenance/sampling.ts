@@ -1,5 +1,6 @@
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Config } from '../config.ts';
-import { isJoinToken } from '../join_token.ts';
+import { isJoinToken } from '../ids.ts';
 import type { Log } from '../log.ts';
 import { type Count, readCounts } from '../metrics/counter_hash.ts';
 import { type Figures, STEPS, STORED, type SubjectKind } from '../metrics/history.ts';
@@ -16,7 +17,6 @@ import type { Arguments } from '../store/contracts.ts';
 import { type Memory, readFullestMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 import { type CensusSubscriber, census } from './census.ts';
 
 /**

@@ -1,12 +1,11 @@
-import { isSpareWorker } from '../ids.ts';
-import { isJoinToken } from '../join_token.ts';
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
+import { isJoinToken, isSpareWorker } from '../ids.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import { QUEUES, type QueueName } from '../store/job.ts';
 import { fullest, infoNumber, type MemoryLimits, memoryIn } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pauserOf } from '../store/pause.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /**
  * The gauges of the partitions that can be reached. `missing` has the partitions that cannot. `memory` is the memory of

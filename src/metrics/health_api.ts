@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { sleep } from '../clock.ts';
-import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 
 /**
  * Time that `/pulse/scaling` takes to answer while deliveries fall behind. Autoscalers watch response times, so a slow

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { ownerOf } from '../join_token.ts';
-import { ENTRIES_PER_CALL, QUERY_WORDING } from '../paging.ts';
-import { ALL, type Input, ok, type Route, route } from '../route.ts';
+import { ownerOf } from '../ids.ts';
+import type { Caller } from '../routing/caller.ts';
+import { ENTRIES_PER_CALL, QUERY_WORDING } from '../routing/paging.ts';
+import { ALL, type Input, ok, type Route, route } from '../routing/route.ts';
 import {
   type History,
   METRICS,

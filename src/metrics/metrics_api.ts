@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { z } from 'zod';
-import { ALL, ok, type Route, route } from '../route.ts';
-import { SharedReading } from '../shared_reading.ts';
+import { ALL, ok, type Route, route } from '../routing/route.ts';
+import { SharedReading } from '../routing/shared_reading.ts';
 import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
 

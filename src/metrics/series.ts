@@ -1,4 +1,4 @@
-import { REMOVED } from '../removed_label.ts';
+import { REMOVED } from '../ids.ts';
 import { packField, type Tags } from './counter_hash.ts';
 import { FAMILIES } from './families.ts';
 

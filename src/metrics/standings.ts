@@ -1,9 +1,9 @@
 import { clock } from '../clock.ts';
-import { isJoinToken } from '../join_token.ts';
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
+import { isJoinToken } from '../ids.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
 
 /** A rate is a mean in which old values lose weight. After this time, a value has lost two thirds of its weight. */
 const WINDOW_MS = 60_000;

@@ -1,4 +1,4 @@
-import { joinToken } from '../join_token.ts';
+import { joinToken } from '../ids.ts';
 import { unpackField } from '../metrics/counter_hash.ts';
 import { subjectOf } from '../metrics/series.ts';
 import { deliveredBy } from '../store/job.ts';

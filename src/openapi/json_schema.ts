@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { NAMED } from '../named_schemas.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**

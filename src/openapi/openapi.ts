@@ -1,4 +1,4 @@
-import type { Role } from '../caller.ts';
+import type { Role } from '../routing/caller.ts';
 
 /** A JSON Schema (draft 2020-12), as OpenAPI 3.1 uses it. */
 export interface JsonSchema {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
-import { ANYONE, type Route, route } from '../route.ts';
+import { ANYONE, type Route, route } from '../routing/route.ts';
 import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 

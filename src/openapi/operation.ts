@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { Input, Route } from '../route.ts';
+import type { Input, Route } from '../routing/route.ts';
 import type { RouteText } from './chapters.ts';
 import type { Schemas } from './json_schema.ts';
 import type { JsonSchema, Operation, Parameter, Response } from './openapi.ts';

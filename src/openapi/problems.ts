@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorCode } from '../errors.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../routing/route.ts';
 import type { JsonSchema, Response } from './openapi.ts';
 
 /** Codes of the errors that any request can cause, whatever its route is. */

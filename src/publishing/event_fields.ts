@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
-import type { EventDialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
+import type { EventDialect } from '../routing/dialect.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
 /** Maximum characters of the name of an unknown field that an error message repeats. */

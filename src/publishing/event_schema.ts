@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { EventDialect } from '../dialect.ts';
-import { NAMED } from '../named_schemas.ts';
+import type { EventDialect } from '../routing/dialect.ts';
+import { NAMED } from '../routing/schemas.ts';
 import { EVENT_TYPES } from './event.ts';
 import { ID, MAX_DATA_DEPTH, MAX_DELAY_MS } from './event_fields.ts';
 import { MAX_EVENTS } from './event_input.ts';

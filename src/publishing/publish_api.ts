@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
 import { allows } from '../authentication/scope.ts';
-import type { Caller, ClientCaller } from '../caller.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { OwnerLimit } from '../owner_limit.ts';
-import { CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../route.ts';
+import type { Caller, ClientCaller } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { OwnerLimit } from '../routing/owner_limit.ts';
+import { CLIENTS, MAX_PUBLISH_BYTES, type Route, route } from '../routing/route.ts';
 import { TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
 import { isLong, readEvents, readInSteps } from './event_input.ts';
 import { publishBody } from './event_schema.ts';

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import type { Caller, ClientCaller } from '../caller.ts';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
-import { eventId, uidSeed } from '../ids.ts';
-import { isJoinToken } from '../join_token.ts';
-import { BOTH, CLIENTS, ok, type Route, route } from '../route.ts';
+import { eventId, isJoinToken, uidSeed } from '../ids.ts';
+import type { Caller, ClientCaller } from '../routing/caller.ts';
+import { BOTH, CLIENTS, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
 import { eventText } from './event.ts';

@@ -1,9 +1,9 @@
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
 import type { Config } from '../config.ts';
 import { BusError, ERRORS, type ErrorCode, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { Answer, Call } from '../route.ts';
+import type { Caller } from '../routing/caller.ts';
+import type { Answer, Call } from '../routing/route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 

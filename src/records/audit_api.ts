@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { NAMED } from '../named_schemas.ts';
 import {
   DEFAULT_LISTED,
   ENTRIES_PER_CALL,
@@ -8,8 +7,9 @@ import {
   PLACE_MEANING,
   PLACE_RULE,
   QUERY_WORDING,
-} from '../paging.ts';
-import { type Input, ok, type Route, route, WATCHERS } from '../route.ts';
+} from '../routing/paging.ts';
+import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Audit, StoredEntry } from './audit.ts';
 
 const TIME_RULE = 'must be a time in ms since 1970';

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { Caller } from '../caller.ts';
 import {
   type AskedSubscribersParts,
   shownTo,
@@ -7,9 +6,17 @@ import {
   subscribersOf,
 } from '../delivering/asked_subscribers.ts';
 import { BusError } from '../errors.ts';
-import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Caller } from '../routing/caller.ts';
+import {
+  DEFAULT_LISTED,
+  LIMIT,
+  nextLink,
+  PLACE_MEANING,
+  PLACE_RULE,
+  QUERY_WORDING,
+} from '../routing/paging.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AttemptReport } from '../delivering/attempt.ts';
-import { NAMED } from '../named_schemas.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 
 /** The states of a batch, which is in exactly one of them. docs/api.md says what each means. */

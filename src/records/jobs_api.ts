@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { NAMED } from '../named_schemas.ts';
+import type { Caller } from '../routing/caller.ts';
 import {
   DEFAULT_LISTED,
   ENTRIES_PER_CALL,
@@ -11,8 +10,9 @@ import {
   type Pages,
   PLACE,
   QUERY_WORDING,
-} from '../paging.ts';
-import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../route.ts';
+} from '../routing/paging.ts';
+import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
+import { NAMED } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_places.ts';
 import type { Jobs, ListedJob } from './jobs.ts';

@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../caller.ts';
-import { NAMED } from '../named_schemas.ts';
-import { QUERY_WORDING } from '../paging.ts';
-import { type Input, ok, type Route, route, WATCHERS } from '../route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Caller } from '../routing/caller.ts';
+import { QUERY_WORDING } from '../routing/paging.ts';
+import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
+import { NAMED, TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import type { Tail } from './tail.ts';
 
 const query = z.strictObject({

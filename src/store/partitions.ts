@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { StorageUnavailable } from '../errors.ts';
-import { ownerOf } from '../join_token.ts';
+import { ownerOf } from '../ids.ts';
 import type { Connection } from './master.ts';
 import { Partition, type PartitionOptions } from './partition.ts';
 import { RedisCluster } from './redis_cluster.ts';

@@ -5,7 +5,7 @@ import {
   DEFAULT_MAX_EVENTS,
   DEFAULT_TIMEOUT_MS,
   PERFECT_HEALTH,
-} from '../subscription_defaults.ts';
+} from '../config/subscription_defaults.ts';
 import type { Contract } from './contract.ts';
 import { luaArguments, luaReply } from './contract_lua.ts';
 import { contracts } from './contracts.ts';

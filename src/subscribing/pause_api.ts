@@ -1,6 +1,6 @@
-import type { Caller, ClientCaller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { BOTH, CLIENTS, NO_CONTENT, NOTHING, type Route, route } from '../route.ts';
+import type { Caller, ClientCaller } from '../routing/caller.ts';
+import { BOTH, CLIENTS, NO_CONTENT, NOTHING, type Route, route } from '../routing/route.ts';
 import { SUBSCRIBER_PARAMS } from './subscribers_api.ts';
 import type { Subscriptions } from './subscription.ts';
 

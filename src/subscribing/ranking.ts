@@ -1,6 +1,6 @@
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Standing, Standings } from '../metrics/standings.ts';
-import { pickFirst } from '../picking.ts';
-import { PERFECT_HEALTH } from '../subscription_defaults.ts';
+import { pickFirst } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
 /** The states of a subscriber, in the order in which they need the attention of an operator, most urgent first. */

@@ -1,7 +1,7 @@
 import type { Clients } from '../authentication/client.ts';
-import type { Caller } from '../caller.ts';
 import type { LatestStandings, Standing } from '../metrics/standings.ts';
-import { DEFAULT_LISTED, ENTRIES_PER_CALL, nextLink, type Pages } from '../paging.ts';
+import type { Caller } from '../routing/caller.ts';
+import { DEFAULT_LISTED, ENTRIES_PER_CALL, nextLink, type Pages } from '../routing/paging.ts';
 import {
   latelyOf,
   ranked,

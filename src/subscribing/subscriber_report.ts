@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import type { Config } from '../config.ts';
-import { NAMED } from '../named_schemas.ts';
-import type { Partition } from '../store/partition.ts';
-import { PAUSERS, pauserOf } from '../store/pause.ts';
 import {
   DEFAULT_MAX_BYTES,
   DEFAULT_MAX_EVENTS,
   DEFAULT_TIMEOUT_MS,
   PERFECT_HEALTH,
-} from '../subscription_defaults.ts';
+} from '../config/subscription_defaults.ts';
+import type { Config } from '../config.ts';
+import { NAMED } from '../routing/schemas.ts';
+import type { Partition } from '../store/partition.ts';
+import { PAUSERS, pauserOf } from '../store/pause.ts';
 import { splitCallback } from './callback_url.ts';
 import { fieldsOf, readDropNotice } from './drop_notice.ts';
 

@@ -1,12 +1,11 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller, ClientCaller } from '../caller.ts';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { listed } from '../listing.ts';
 import type { LatestStandings } from '../metrics/standings.ts';
-import { NAMED } from '../named_schemas.ts';
+import type { Caller, ClientCaller } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { listed } from '../routing/listing.ts';
 import {
   ENTRIES_PER_CALL,
   PAGE_FIELDS,
@@ -14,9 +13,20 @@ import {
   type PagedCall,
   type Pages,
   QUERY_WORDING,
-} from '../paging.ts';
-import { ALL, CLIENTS, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../route.ts';
-import { SharedReading } from '../shared_reading.ts';
+} from '../routing/paging.ts';
+import {
+  ALL,
+  CLIENTS,
+  type Input,
+  NO_CONTENT,
+  NOTHING,
+  ok,
+  ROOT,
+  type Route,
+  route,
+} from '../routing/route.ts';
+import { NAMED } from '../routing/schemas.ts';
+import { SharedReading } from '../routing/shared_reading.ts';
 import { SORTS, SUBSCRIBER_STATES } from './ranking.ts';
 import { sortedListing } from './sorted_listing.ts';
 import { SUBSCRIBER_REPORT, type SubscriberReport } from './subscriber_report.ts';

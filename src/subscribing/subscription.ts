@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
-import { isJoinToken, ownerOf } from '../join_token.ts';
+import { isJoinToken, ownerOf } from '../ids.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';

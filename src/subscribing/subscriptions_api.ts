@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import { allows } from '../authentication/scope.ts';
-import type { ClientCaller } from '../caller.ts';
 import { newKeyPair, newSecret } from '../delivering/signatures.ts';
-import type { Dialect } from '../dialect.ts';
 import { BusError } from '../errors.ts';
-import { CLIENTS, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
+import type { ClientCaller } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { CLIENTS, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { CallbackPolicy } from './callback_policy.ts';
 import { splitCallback } from './callback_url.ts';
 import type { Subscriptions } from './subscription.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { KeptList } from '../kept_list.ts';
 import { seriesOf } from '../metrics/series.ts';
-import { NAMED } from '../named_schemas.ts';
+import { KeptList } from '../routing/kept_list.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';

@@ -2,14 +2,14 @@ import { z } from 'zod';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { allows } from '../authentication/scope.ts';
-import type { Caller } from '../caller.ts';
 import { BusError } from '../errors.ts';
-import { listed } from '../listing.ts';
 import type { Log } from '../log.ts';
-import { PAGED, type PagedCall, type Pages } from '../paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../route.ts';
-import { SharedReading } from '../shared_reading.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../topic_name.ts';
+import type { Caller } from '../routing/caller.ts';
+import { listed } from '../routing/listing.ts';
+import { PAGED, type PagedCall, type Pages } from '../routing/paging.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC, type Topic, type Topics } from './topic.ts';
 
 export interface TopicParams {

@@ -10,11 +10,11 @@ import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
-import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
-import { Pages } from '../../src/paging.ts';
-import { Proxies } from '../../src/proxies.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
+import { Pages } from '../../src/routing/paging.ts';
+import { Proxies } from '../../src/routing/proxies.ts';
 import { basic } from './guarded_server.ts';
 
 const ROOT_KEY = 'root_key_0123';

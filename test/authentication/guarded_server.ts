@@ -8,11 +8,11 @@ import { type AuthenticationParts, buildAuthentication } from '../../harness/htt
 import { TestStore } from '../../harness/redis/store.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import type { Caller, Role } from '../../src/caller.ts';
-import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
-import { Proxies } from '../../src/proxies.ts';
-import { ok, route } from '../../src/route.ts';
+import type { Caller, Role } from '../../src/routing/caller.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
+import { Proxies } from '../../src/routing/proxies.ts';
+import { ok, route } from '../../src/routing/route.ts';
 
 export const ROOT_KEY = 'the-root-key-of-this-test';
 /** A token of ROUTEMASTER_CLIENTS. */

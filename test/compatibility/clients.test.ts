@@ -8,7 +8,7 @@ import type { Receiver } from '../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import type { Compatibility } from '../../src/dialect.ts';
+import type { Compatibility } from '../../src/routing/dialect.ts';
 import { ElixirClient, GoClient, RubyGem } from './speakers.ts';
 
 const noRuby = spawnSync('ruby', ['--version']).status !== 0 && 'ruby is not on PATH (apt-get install ruby)';

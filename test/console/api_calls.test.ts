@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { z } from 'zod';
 import { ApiCalls, chargeOf, type PageCall } from '../../src/console/api_calls.ts';
 import { BATCH_ENDING } from '../../src/console/batch_parts.ts';
-import { ALL, ok, route } from '../../src/route.ts';
+import { ALL, ok, route } from '../../src/routing/route.ts';
 
 const PIECES = 1000;
 const EVENT = JSON.stringify({ data: 'x'.repeat(10_000) });

@@ -16,7 +16,7 @@ import { Queue } from '../../src/delivering/queue.ts';
 import { DONE, GIVEN_BACK } from '../../src/delivering/settlement.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { JoinBatches } from '../../src/flow/join_batches.ts';
-import { joinToken } from '../../src/join_token.ts';
+import { joinToken } from '../../src/ids.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 

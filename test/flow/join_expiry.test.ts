@@ -11,7 +11,7 @@ import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { joinExpiry } from '../../src/flow/join_expiry.ts';
-import { joinToken } from '../../src/join_token.ts';
+import { joinToken } from '../../src/ids.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 

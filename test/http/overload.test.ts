@@ -11,11 +11,11 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import { DIALECTS } from '../../src/dialect.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
-import { Proxies } from '../../src/proxies.ts';
-import { NO_CONTENT, route } from '../../src/route.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
+import { Proxies } from '../../src/routing/proxies.ts';
+import { NO_CONTENT, route } from '../../src/routing/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const redis = new TestStore();

@@ -5,7 +5,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { JoinCalls } from '../../harness/scripts/join_calls.ts';
 import { putTrigger } from '../../harness/scripts/triggers.ts';
-import { joinToken } from '../../src/join_token.ts';
+import { joinToken } from '../../src/ids.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

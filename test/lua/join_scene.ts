@@ -6,7 +6,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, type Rules } from '../../harness/scripts/join_calls.ts';
 import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { type OpenKey, readOpenKeys } from '../../src/flow/join_report.ts';
-import { joinToken } from '../../src/join_token.ts';
+import { joinToken } from '../../src/ids.ts';
 
 /** What the tests of joins share: a Redis, the scripts, and a subscriber of what the joins publish. */
 export const redis = new TestStore();

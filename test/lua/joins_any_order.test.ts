@@ -8,7 +8,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { nthWord } from '../../harness/scripts/names.ts';
 import { readOpenKeys } from '../../src/flow/join_report.ts';
-import { joinToken } from '../../src/join_token.ts';
+import { joinToken } from '../../src/ids.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);

@@ -1,7 +1,7 @@
 import { routeTable } from '../../harness/route_table.ts';
-import type { Compatibility } from '../../src/dialect.ts';
 import type { OpenApiDocument } from '../../src/openapi/openapi.ts';
-import type { Call } from '../../src/route.ts';
+import type { Compatibility } from '../../src/routing/dialect.ts';
+import type { Call } from '../../src/routing/route.ts';
 
 /** Resolves with the answer of a route of the documentation, without a server. */
 async function answerOf(path: string, compatibility?: Compatibility, env?: Record<string, string>) {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { DIALECTS } from '../../src/dialect.ts';
 import { EVENT_TYPES } from '../../src/publishing/event.ts';
 import { MAX_DATA_DEPTH } from '../../src/publishing/event_fields.ts';
 import { readEvents } from '../../src/publishing/event_input.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
 
 const NOW_MS = 1_795_166_913_608;
 const LIMITS = { maxEventDataBytes: 65_536, ...DIALECTS.none.events };

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { DIALECTS } from '../../src/dialect.ts';
 import { type Event, eventText } from '../../src/publishing/event.ts';
 import { FIELDS } from '../../src/publishing/event_fields.ts';
 import { DELIVERED_EVENT, publishBody } from '../../src/publishing/event_schema.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
 
 for (const [name, { events }] of Object.entries(DIALECTS))
   test(`the documentation has all fields of a published event, dialect ${name}`, () => {

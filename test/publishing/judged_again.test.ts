@@ -11,11 +11,11 @@ import { DELAY_LIMITS, PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.t
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { ClientDirectory } from '../../src/authentication/client_directory.ts';
-import { DIALECTS } from '../../src/dialect.ts';
 import { createApp } from '../../src/http/app.ts';
-import { Proxies } from '../../src/proxies.ts';
 import { publishApi } from '../../src/publishing/publish_api.ts';
 import { Publisher } from '../../src/publishing/publisher.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
+import { Proxies } from '../../src/routing/proxies.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { threadCpuSince } from '../../harness/thread_cpu.ts';
-import { DIALECTS } from '../../src/dialect.ts';
 import { BusError } from '../../src/errors.ts';
 import { isLong, readEvents, readInSteps } from '../../src/publishing/event_input.ts';
+import { DIALECTS } from '../../src/routing/dialect.ts';
 
 const LIMITS = { maxEventDataBytes: 65_536, ...DIALECTS.none.events };
 /** Number of random bodies; four times as many with LONG_BODIES. */

@@ -37,7 +37,7 @@ import { Recorder } from '../../src/metrics/recorder.ts';
 import { unpackStandings } from '../../src/metrics/standings.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
 import { Jobs } from '../../src/records/jobs.ts';
-import type { Call } from '../../src/route.ts';
+import type { Call } from '../../src/routing/route.ts';
 import { connectListener } from '../../src/store/connection.ts';
 import { packJob } from '../../src/store/job.ts';
 import { Partition } from '../../src/store/partition.ts';

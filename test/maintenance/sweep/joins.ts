@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe } from 'node:test';
 import { breaks, bus } from '../../../harness/scripts/breaking.ts';
 import { CLIENT, JoinCalls, joinEvent } from '../../../harness/scripts/join_calls.ts';
-import { joinToken } from '../../../src/join_token.ts';
+import { joinToken } from '../../../src/ids.ts';
 
 const joins = new JoinCalls(bus);
 const TOKEN = joinToken('order', CLIENT);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readAnswer } from '../../../src/authentication/digest_answer.ts';
-import { Proxies } from '../../../src/proxies.ts';
+import { Proxies } from '../../../src/routing/proxies.ts';
 import { GuardedServer } from '../../authentication/guarded_server.ts';
 
 /** Makers of headers of any length that a careless parser would read over and over. */

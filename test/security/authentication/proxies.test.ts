@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { Api } from '../../../harness/http/api.ts';
 import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { readConfig } from '../../../src/config.ts';
-import { Proxies, sourceOf } from '../../../src/proxies.ts';
+import { Proxies, sourceOf } from '../../../src/routing/proxies.ts';
 import { basic, GuardedServer } from '../../authentication/guarded_server.ts';
 
 const request = (forwardedFor?: string, proto?: string) =>

@@ -5,11 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
-import { DIALECTS } from '../../../src/dialect.ts';
 import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
-import { Proxies } from '../../../src/proxies.ts';
-import { route } from '../../../src/route.ts';
+import { DIALECTS } from '../../../src/routing/dialect.ts';
+import { Proxies } from '../../../src/routing/proxies.ts';
+import { route } from '../../../src/routing/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { Api, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
-import { SharedReading } from '../../../src/shared_reading.ts';
+import { SharedReading } from '../../../src/routing/shared_reading.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 

@@ -1,18 +1,18 @@
 import cluster from 'node:cluster';
+import { refuseShortTokens, warnOfShortTokens } from '../authentication/short_tokens.ts';
+import { sleep } from '../clock.ts';
+import { type Config, environmentWarnings, readConfig } from '../config.ts';
+import { createApp } from '../http/app.ts';
+import { HttpServer } from '../http/server.ts';
+import { createLog, type Log } from '../log.ts';
+import { Counters } from '../metrics/counters.ts';
+import { Recorder } from '../metrics/recorder.ts';
+import { type Compatibility, DIALECTS } from '../routing/dialect.ts';
+import { connect, connectListener } from '../store/connection.ts';
+import { Partitions } from '../store/partitions.ts';
+import { showPresence } from '../store/presence.ts';
 import { buildApi } from './api.ts';
-import { refuseShortTokens, warnOfShortTokens } from './authentication/short_tokens.ts';
-import { sleep } from './clock.ts';
-import { type Config, environmentWarnings, readConfig } from './config.ts';
-import { type Compatibility, DIALECTS } from './dialect.ts';
-import { createApp } from './http/app.ts';
-import { HttpServer } from './http/server.ts';
-import { createLog, type Log } from './log.ts';
-import { Counters } from './metrics/counters.ts';
-import { Recorder } from './metrics/recorder.ts';
 import { boot, confirmedPartitions, onStop, start } from './process.ts';
-import { connect, connectListener } from './store/connection.ts';
-import { Partitions } from './store/partitions.ts';
-import { showPresence } from './store/presence.ts';
 import { WebProcesses } from './web_processes.ts';
 
 /** Maximum time that a stop, after SIGTERM, waits for requests under way. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
+import type { BusError, ErrorCode } from '../errors.ts';
 import type { Caller, Role } from './caller.ts';
-import type { BusError, ErrorCode } from './errors.ts';
 
 /** Maximum bytes in the body of a publish. It is enough for a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { BusError } from '../errors.ts';
 import type { Caller } from './caller.ts';
-import { BusError } from './errors.ts';
 import { pickFirst } from './picking.ts';
 import type { Input, Wording } from './route.ts';
 

@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
-import { Backoff } from './backoff.ts';
-import { clock } from './clock.ts';
-import { BootError } from './errors.ts';
-import { type Log, logged } from './log.ts';
+import { Backoff } from '../backoff.ts';
+import { clock } from '../clock.ts';
+import { BootError } from '../errors.ts';
+import { type Log, logged } from '../log.ts';
 
 /**
  * If a process has run for at least this time, its death does not count as a failed start. Its replacement then starts

@@ -1,20 +1,20 @@
-import { Clients } from './authentication/client.ts';
-import { ClientDirectory } from './authentication/client_directory.ts';
-import { NameKey } from './authentication/name_key.ts';
-import { PublicNames } from './authentication/public_names.ts';
-import type { Config } from './config.ts';
-import { batchJob } from './delivering/deliver_batch.ts';
-import { Delivery } from './delivering/delivery.ts';
-import { autodrops } from './delivering/queue.ts';
-import { JoinBatches } from './flow/join_batches.ts';
-import type { Log } from './log.ts';
-import { Counters } from './metrics/counters.ts';
-import { Recorder } from './metrics/recorder.ts';
-import { StorageGuard } from './publishing/storage_guard.ts';
-import { Audit } from './records/audit.ts';
-import { connect } from './store/connection.ts';
-import { Partitions } from './store/partitions.ts';
-import { CallbackPolicy } from './subscribing/callback_policy.ts';
+import { Clients } from '../authentication/client.ts';
+import { ClientDirectory } from '../authentication/client_directory.ts';
+import { NameKey } from '../authentication/name_key.ts';
+import { PublicNames } from '../authentication/public_names.ts';
+import type { Config } from '../config.ts';
+import { batchJob } from '../delivering/deliver_batch.ts';
+import { Delivery } from '../delivering/delivery.ts';
+import { autodrops } from '../delivering/queue.ts';
+import { JoinBatches } from '../flow/join_batches.ts';
+import type { Log } from '../log.ts';
+import { Counters } from '../metrics/counters.ts';
+import { Recorder } from '../metrics/recorder.ts';
+import { StorageGuard } from '../publishing/storage_guard.ts';
+import { Audit } from '../records/audit.ts';
+import { connect } from '../store/connection.ts';
+import { Partitions } from '../store/partitions.ts';
+import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 
 /**
  * The objects that a thread needs for delivering batches. A quarantine (the process that delivers batches which may

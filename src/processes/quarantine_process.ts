@@ -1,8 +1,8 @@
-import type { DeliveryOrder, QuarantineData } from './delivering/delivery_order.ts';
-import { Queue } from './delivering/queue.ts';
-import { tickMs, Workers } from './delivering/workers.ts';
+import type { DeliveryOrder, QuarantineData } from '../delivering/delivery_order.ts';
+import { Queue } from '../delivering/queue.ts';
+import { tickMs, Workers } from '../delivering/workers.ts';
+import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
-import { createLog, logged } from './log.ts';
 
 /**
  * Delivers batches that may have killed workers, one at a time. Ends after a `stop` order, or if there has been no

@@ -1,13 +1,13 @@
-import { Backoff } from './backoff.ts';
-import type { Config } from './config.ts';
-import type { Compatibility } from './dialect.ts';
-import { BootError, StorageFull, StorageUnavailable } from './errors.ts';
-import { type Log, logged } from './log.ts';
-import { prepareStorage, wasTakenOver } from './maintenance/schema.ts';
-import { refuseMoved } from './moving/mark.ts';
-import { connect } from './store/connection.ts';
-import { settlePartitionCount } from './store/partition_count.ts';
-import { Partitions } from './store/partitions.ts';
+import { Backoff } from '../backoff.ts';
+import type { Config } from '../config.ts';
+import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
+import { type Log, logged } from '../log.ts';
+import { prepareStorage, wasTakenOver } from '../maintenance/schema.ts';
+import { refuseMoved } from '../moving/mark.ts';
+import type { Compatibility } from '../routing/dialect.ts';
+import { connect } from '../store/connection.ts';
+import { settlePartitionCount } from '../store/partition_count.ts';
+import { Partitions } from '../store/partitions.ts';
 
 /** Maximum time for stopping. After it, the process writes the rest of its log and ends. */
 const STOP_LIMIT_MS = 24_000;

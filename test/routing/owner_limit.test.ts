@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OwnerLimit } from '../src/owner_limit.ts';
+import { OwnerLimit } from '../../src/routing/owner_limit.ts';
 
 test('an owner has eight works under way, and the others wait in their order; failures free their place', async () => {
   const limit = new OwnerLimit(8);

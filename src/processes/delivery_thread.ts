@@ -1,9 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { DeliveryOrder, ThreadData } from './delivering/delivery_order.ts';
-import { IdleWorkers } from './delivering/idle_workers.ts';
-import { ThreadWorkers, workersOfPartition } from './delivering/thread_workers.ts';
+import type { DeliveryOrder, ThreadData } from '../delivering/delivery_order.ts';
+import { IdleWorkers } from '../delivering/idle_workers.ts';
+import { ThreadWorkers, workersOfPartition } from '../delivering/thread_workers.ts';
+import { createLog } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
-import { createLog } from './log.ts';
 
 /**
  * Runs one thread of the worker process. The thread delivers batches from the queue `main` until it gets a `stop`

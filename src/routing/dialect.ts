@@ -1,4 +1,4 @@
-import type { ErrorCode } from './errors.ts';
+import type { ErrorCode } from '../errors.ts';
 
 /**
  * The rules by which the bus answers its callers. DIALECTS has the rules with and without compatibility mode;
