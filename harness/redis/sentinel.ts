@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { keep } from '../processes/keeper.ts';
@@ -82,6 +82,11 @@ ${lines.map((line) => `${line}\n`).join('')}`,
   /** Makes the sentinel promote a replica although the master is well. */
   async failOver(): Promise<void> {
     await this.#call('SENTINEL', 'FAILOVER', this.#name);
+  }
+
+  /** Returns how often the sentinels have replaced the master, by this sentinel's log. */
+  get promotions(): number {
+    return readFileSync(join(this.#dir, 'sentinel.log'), 'utf8').split('+switch-master').length - 1;
   }
 
   /** Ends it and removes its files. */

@@ -57,6 +57,11 @@ export class SentinelTrio {
     return [...this.#nodes].flatMap(([port, node]) => (port === this.#masterPort ? [] : node));
   }
 
+  /** Returns how often the sentinels have replaced the master. */
+  get promotions(): number {
+    return Math.max(...this.#sentinels.map((each) => each.promotions));
+  }
+
   /** Kills the master after `aloneMs` without its replicas, which lack what it stored then. Resolves with the master. */
   async crash(aloneMs: number): Promise<PrivateRedis> {
     const { master, replicas } = this;
