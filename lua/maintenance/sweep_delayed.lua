@@ -16,7 +16,7 @@ local findings = include('maintenance/findings')
 local topics = include('subscribing/topics')
 
 -- Number of entries that one script call checks.
-local MAX_AT_ONCE = 300
+local CHECKED_PER_CALL = 300
 
 local function delete_all(call, topic, found)
   local keys = call.keys
@@ -26,11 +26,11 @@ local function delete_all(call, topic, found)
   if deleted > 0 then findings.add(found, 'delayed_without_topic', topic) end
 end
 
--- Checks up to MAX_AT_ONCE delayed events of a topic, from the rank `from` on. Returns how many were checked, how many
--- were removed, and the bytes of those that stay.
+-- Checks up to CHECKED_PER_CALL delayed events of a topic, from the rank `from` on. Returns how many were checked, how
+-- many were removed, and the bytes of those that stay.
 local function check_entries(call, topic, from, found)
   local due, bytes, removed = call.keys.delayed_due(topic), 0, 0
-  local entries = redis.call('ZRANGE', due, from, from + MAX_AT_ONCE - 1)
+  local entries = redis.call('ZRANGE', due, from, from + CHECKED_PER_CALL - 1)
   for _, entry in ipairs(entries) do
     local id = delayed.id_of(entry)
     local event_bytes = delayed.bytes_at(call, topic, id)
@@ -68,7 +68,7 @@ return function(call, args)
   reply.members = (args.from == 0 and members or args.members) - removed
   reply.bytes = (args.from == 0 and 0 or args.bytes) + bytes
   reply.from = args.from + count - removed
-  reply.is_finished = count < MAX_AT_ONCE
+  reply.is_finished = count < CHECKED_PER_CALL
   if reply.is_finished then
     check_place(call, topic, found)
     reply.has_strays = redis.call('HLEN', call.keys.delayed_events(topic)) > redis.call('ZCARD', due)

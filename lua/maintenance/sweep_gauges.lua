@@ -20,7 +20,7 @@ local open_batches = include('delivering/open_batches')
 local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted at a time. Batches with the same score are in the
 -- same slice, so a slice can have more.
-local MAX_AT_ONCE = 200
+local BATCHES_PER_SLICE = 200
 -- Batches are counted in slices of some 200. If a slice contains an open batch, this value is stored instead of the
 -- slice's number of batches. No actual number equals it, so the next script call counts the slice again. By then the
 -- open batch may have more events.
@@ -54,15 +54,15 @@ local function count_slice(subject, from, to)
 end
 
 -- Counts the events of the batches in an index. Several script calls share this work: they count the batches in slices,
--- each of about MAX_AT_ONCE batches between two scores. `counted` has the slices that earlier script calls have
+-- each of about BATCHES_PER_SLICE batches between two scores. `counted` has the slices that earlier script calls have
 -- counted. Such a slice is counted again only if its number of batches has changed.
 --
 -- Returns three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in these slices. False if this script call had to stop (MAX_LISTS), so that another
 --           one must go on
---   from    the score after which the next slice would begin. If `events` is a number, fewer than MAX_AT_ONCE batches
---           follow, and the caller counts these
+--   from    the score after which the next slice would begin. If `events` is a number, fewer than BATCHES_PER_SLICE
+--           batches follow, and the caller counts these
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)
@@ -81,7 +81,8 @@ local function count_all(subject, counted)
     add(slice.to, members, slice_events)
   end
   while subject.read < MAX_LISTS do
-    local to = redis.call('ZRANGE', subject.index, from, '+inf', 'BYSCORE', 'LIMIT', MAX_AT_ONCE - 1, 1, 'WITHSCORES')[2]
+    local last = BATCHES_PER_SLICE - 1
+    local to = redis.call('ZRANGE', subject.index, from, '+inf', 'BYSCORE', 'LIMIT', last, 1, 'WITHSCORES')[2]
     if not to then break end
     add(to, count_slice(subject, from, to))
   end

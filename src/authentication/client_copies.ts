@@ -7,7 +7,7 @@ import { readScopes, scopeList } from './scope.ts';
  * `repairCopies` compares about this many clients at a time with their copies in another partition. Reading 300 takes
  * Redis about 1 ms.
  */
-const MAX_AT_ONCE = 300;
+const CLIENTS_PER_SCAN = 300;
 
 /**
  * The copy of a client that each partition other than the control partition stores. Scripts in such a partition check
@@ -65,7 +65,7 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
   let cursor = '0';
   do {
     const [next, flat] = await partition.command((redis, keys) =>
-      redis.hscan(keys.api_tokens(), cursor, 'COUNT', MAX_AT_ONCE),
+      redis.hscan(keys.api_tokens(), cursor, 'COUNT', CLIENTS_PER_SCAN),
     );
     cursor = next;
     yield flat.filter((_, index) => index % 2 === 0);

@@ -7,7 +7,7 @@ const STORED_EVERY_MS = 60_000;
 /** Time for which the tokens of calling clients are collected, so that one script call stores many of them. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
-const MAX_AT_ONCE = 250;
+const MAX_CLIENTS_PER_CALL = 250;
 const MAX_KNOWN = 10_000;
 
 /**
@@ -42,8 +42,8 @@ export class LastSeen {
     const tokens = this.#waiting;
     this.#waiting = [];
     try {
-      for (let from = 0; from < tokens.length; from += MAX_AT_ONCE)
-        await this.#control.run('note_seen', { tokens: tokens.slice(from, from + MAX_AT_ONCE) });
+      for (let from = 0; from < tokens.length; from += MAX_CLIENTS_PER_CALL)
+        await this.#control.run('note_seen', { tokens: tokens.slice(from, from + MAX_CLIENTS_PER_CALL) });
     } catch (error) {
       // The error does no lasting harm: if the client goes on calling, it is queued again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');

@@ -19,7 +19,7 @@ import { eventSlices } from './event_slices.ts';
 import type { DeathReason } from './settlement.ts';
 
 /** Maximum dead letters that one script call retries or deletes. 100 take Redis a few milliseconds. */
-const MAX_AT_ONCE = 100;
+const MAX_LETTERS_PER_CALL = 100;
 
 /**
  * Maximum dead letters that one pipeline reads, so that the process serves other requests between two pipelines. A
@@ -204,9 +204,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to MAX_AT_ONCE ids of a subscriber's dead letters, until no letter is left that died by
-   * `untilMs`. Returns the sum of the results. `process` must remove the ids from the subscriber's sorted set of dead
-   * letters, because the next ids are read from it. If `process` returns undefined, the loop ends.
+   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters, until no letter is left that
+   * died by `untilMs`. Returns the sum of the results. `process` must remove the ids from the subscriber's sorted set of
+   * dead letters, because the next ids are read from it. If `process` returns undefined, the loop ends.
    */
   async #bySlices(
     token: string,
@@ -216,11 +216,11 @@ export class DeadLetters {
     const partition = this.#partitions.ofSubscriber(token);
     for (let total = 0; ; ) {
       const ids = await partition.command((redis, keys) =>
-        redis.zrangebyscore(keys.dead_letters_of(token), '-inf', untilMs, 'LIMIT', 0, MAX_AT_ONCE),
+        redis.zrangebyscore(keys.dead_letters_of(token), '-inf', untilMs, 'LIMIT', 0, MAX_LETTERS_PER_CALL),
       );
       const count = ids.length > 0 ? await process(partition, ids) : undefined;
       total += count ?? 0;
-      if (count === undefined || ids.length < MAX_AT_ONCE) return total;
+      if (count === undefined || ids.length < MAX_LETTERS_PER_CALL) return total;
     }
   }
 }

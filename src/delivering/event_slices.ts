@@ -7,20 +7,20 @@ import { eventJson } from './legacy_event.ts';
  * Maximum events that one command reads. It bounds the memory that reading takes: by default, an event has at most 64
  * KiB of data, so 20 events have about 1.3 MB.
  */
-const MAX_AT_ONCE = 20;
+const EVENTS_PER_READ = 20;
 
 /**
- * Yields the first `count` events of a batch or dead letter, up to MAX_AT_ONCE at a time. Each event is the JSON text
- * that is delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch or
- * letter is deleted meanwhile.
+ * Yields the first `count` events of a batch or dead letter, up to EVENTS_PER_READ at a time. Each event is the JSON
+ * text that is delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch
+ * or letter is deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,
   listOf: (keys: Keyspace) => string,
   count: number,
 ): AsyncGenerator<string[]> {
-  for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + count; at += MAX_AT_ONCE) {
-    const to = Math.min(at + MAX_AT_ONCE, BATCH_HEADER_LENGTH + count) - 1;
+  for (let at = BATCH_HEADER_LENGTH; at < BATCH_HEADER_LENGTH + count; at += EVENTS_PER_READ) {
+    const to = Math.min(at + EVENTS_PER_READ, BATCH_HEADER_LENGTH + count) - 1;
     const stored = await partition.command((redis, keys) => redis.lrangeBuffer(listOf(keys), at, to));
     if (stored.length === 0) return;
     yield stored.map(shown);

@@ -14,7 +14,7 @@ import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
-const MAX_AT_ONCE = 100;
+const FIRED_PER_CALL = 100;
 /**
  * Planning means computing the due times for which triggers fire. It stops when there are this many. More would be
  * useless, because one script call fires triggers for at most 200 due times.
@@ -64,7 +64,7 @@ export class DueTriggers {
   async publish(): Promise<void> {
     const { partition, guard } = this.#parts;
     await guard.check(partition);
-    const { nowMs, due } = await partition.run('due_triggers', { limit: MAX_AT_ONCE, turn: this.#turn++ });
+    const { nowMs, due } = await partition.run('due_triggers', { limit: FIRED_PER_CALL, turn: this.#turn++ });
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
   }

@@ -26,7 +26,7 @@ import {
 } from './join_store.ts';
 
 /** Maximum events that one script call counts for a join. More would block Redis for too long. */
-const MAX_AT_ONCE = 50;
+const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
 /**
@@ -123,7 +123,7 @@ export class JoinBatches {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
     const { leaseMs, laneLimit, laneLimitMax, deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
-    const slice = events.slice(0, MAX_AT_ONCE);
+    const slice = events.slice(0, MAX_COUNTED_PER_CALL);
     try {
       const partition = partitions.ofSubscriber(batch.token);
       await guard.check(partition);

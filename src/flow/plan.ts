@@ -15,7 +15,7 @@ export const MAX_CAUGHT_UP = 1000;
  * at most 10 s (PROMPT_MS) old. If it is due every second, there are up to 11 of them. One call must fire for all 11,
  * because some would be older than 10 s in a later call.
  */
-const MAX_AT_ONCE = 100;
+const MAX_DUE_TIMES_PER_CALL = 100;
 
 export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
@@ -73,12 +73,12 @@ export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
 
 /**
  * Returns the plan by which a trigger fires for the due times from `firstMs` up to now. If they are more than
- * MAX_AT_ONCE, the plan has the oldest of them, and later script calls fire for the others.
+ * MAX_DUE_TIMES_PER_CALL, the plan has the oldest of them, and later script calls fire for the others.
  */
 function firing(times: Times, firstMs: number, nowMs: number, missed: number): Plan {
   const all = [firstMs];
   let nextMs = times.next(firstMs);
-  while (nextMs !== undefined && nextMs <= nowMs && all.length < MAX_AT_ONCE) {
+  while (nextMs !== undefined && nextMs <= nowMs && all.length < MAX_DUE_TIMES_PER_CALL) {
     all.push(nextMs);
     nextMs = times.next(nextMs);
   }

@@ -29,7 +29,7 @@ import { wanted } from './wanted.ts';
  * Maximum triggers that a listing reads and shows at a time. It is low because the parsed data of each may take a
  * megabyte.
  */
-const MAX_AT_ONCE = 4;
+const TRIGGERS_PER_TURN = 4;
 
 export interface TriggersParts {
   triggers: Triggers;
@@ -95,7 +95,7 @@ export function triggerCalls(parts: TriggersParts) {
         await budget.turn(caller.role === 'client' ? caller.token : caller.role);
         return shownTo(caller, stored);
       };
-      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, MAX_AT_ONCE);
+      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, TRIGGERS_PER_TURN);
     },
 
     async read({ caller, params: { name }, query }: { caller: Caller; params: TriggerParams; query: One }) {

@@ -13,7 +13,7 @@ import {
 } from './stored_trigger.ts';
 
 /** Maximum triggers that one pipeline reads. It is low because the definition of a trigger may have 70 KB. */
-const MAX_AT_ONCE = 50;
+const TRIGGERS_PER_PIPELINE = 50;
 /** Maximum attempts to store a definition while other calls keep replacing it. */
 const MAX_TRIES = 10;
 
@@ -106,8 +106,8 @@ export class Triggers {
   /** Returns the triggers with these names, in this order. Triggers that do not exist are left out. */
   async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
     const triggers: StoredTrigger[] = [];
-    for (let from = 0; from < names.length; from += MAX_AT_ONCE) {
-      const slice = names.slice(from, from + MAX_AT_ONCE);
+    for (let from = 0; from < names.length; from += TRIGGERS_PER_PIPELINE) {
+      const slice = names.slice(from, from + TRIGGERS_PER_PIPELINE);
       const read = this.#partitions.all.map((partition) =>
         partition.command((redis, keys) => readAll(redis, keys, slice)),
       );

@@ -10,7 +10,7 @@ const BURST_MS = 10_000;
 /** An answer of this many bytes uses up as much of its caller's rate as one call. */
 const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are under way: begun, but not answered yet. Further calls are refused. */
-const MAX_AT_ONCE = 16;
+const MAX_UNDER_WAY = 16;
 /**
  * Limits two rates: that of each client's calls other than publishes, and that of the requests without credentials from
  * each IP address. Limits also the calls of a client that are under way. A rate of 0 for clients turns off both limits
@@ -59,7 +59,7 @@ export class CallLimits {
     const rate = `${this.#clients.perSecond} calls a second other than publishing, less if answers are long`;
     check(this.#clients, client, `a client may make ${rate}`);
     const underWay = this.#underWay.get(client) ?? 0;
-    if (underWay >= MAX_AT_ONCE) throw tooMany(`a client may have ${MAX_AT_ONCE} calls under way`, 0);
+    if (underWay >= MAX_UNDER_WAY) throw tooMany(`a client may have ${MAX_UNDER_WAY} calls under way`, 0);
     this.#clients.take(client, 1);
     const { socket } = response.req;
     // If the socket is closed already, no `close` will end this call. So it is not counted as under way.

@@ -2,7 +2,7 @@ import { BATCH_HEADER_LENGTH } from '../delivering/batch.ts';
 import { packJob } from '../store/job.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 
-const MAX_AT_ONCE = 300;
+const KEYS_PER_SCAN = 300;
 
 /**
  * The batches that the takeover of a Ruby Routemaster's Redis would convert. Of the `count` batches, `jobless` have no
@@ -51,7 +51,7 @@ async function* strays(partition: Partition): AsyncGenerator<string[]> {
   const pattern = partition.keys.ruby_batch('*');
   for (let cursor = '', first = true; first || cursor !== '0'; first = false) {
     const [next, found] = await partition.command((redis) =>
-      redis.scan(cursor || '0', 'MATCH', pattern, 'COUNT', MAX_AT_ONCE, 'TYPE', 'list'),
+      redis.scan(cursor || '0', 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN, 'TYPE', 'list'),
     );
     cursor = next;
     const bids = found.map((key) => key.slice(pattern.length - 1)).filter((bid) => !seen.has(bid));

@@ -7,7 +7,7 @@ import type { Partition } from '../store/partition.ts';
 /** The version of the data layout that this code writes. */
 export const SCHEMA = 2;
 const OLDEST_REDIS = 7;
-const MAX_AT_ONCE = 200;
+const BATCHES_PER_SCAN = 200;
 /** Interval at which a starting process checks whether workers of the previous release still run. */
 const LOOK_EVERY_MS = 500;
 /** Interval at which a long takeover of a Ruby Routemaster's Redis logs its progress. */
@@ -130,7 +130,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
   let toldAtMs = clock.monotonicMs();
   do {
     const [next, members] = await partition.command((redis, keys) =>
-      redis.zscan(keys.batches_index(), cursor, 'COUNT', MAX_AT_ONCE),
+      redis.zscan(keys.batches_index(), cursor, 'COUNT', BATCHES_PER_SCAN),
     );
     cursor = next;
     const bids = members.filter((_, index) => index % 2 === 0);

@@ -11,7 +11,7 @@ const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
 /** Maximum reports (totals that were sent to Datadog) that one script call stores. 1000 take Redis about 1 ms. */
-const MAX_AT_ONCE = 1000;
+const MAX_REPORTS_PER_CALL = 1000;
 
 /**
  * Says which growth of a counter was sent to Datadog: `from` is the total that was sent before, and `to` the total now.
@@ -35,8 +35,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
  * changes. Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
-  for (let i = 0; i < reports.length; i += MAX_AT_ONCE)
-    await partition.run('report', { reports: reports.slice(i, i + MAX_AT_ONCE) });
+  for (let i = 0; i < reports.length; i += MAX_REPORTS_PER_CALL)
+    await partition.run('report', { reports: reports.slice(i, i + MAX_REPORTS_PER_CALL) });
 }
 
 /**

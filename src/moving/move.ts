@@ -12,7 +12,7 @@ import type { Side } from './side.ts';
  * Number of topics for which marks are set at a time. A mark of a topic names a partition that has subscribers of the
  * topic (TopicMarks).
  */
-const MAX_AT_ONCE = 300;
+const TOPICS_PER_SCAN = 300;
 /**
  * Value of the stored cursor when everything is copied and compared. From then on the target may be in use, so a
  * repeated run copies nothing any more.
@@ -130,7 +130,7 @@ async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   let cursor = '0';
   do {
     const [next, topics] = await source.partitions.control.command((redis, keys) =>
-      redis.sscan(keys.topics(), cursor, 'COUNT', MAX_AT_ONCE),
+      redis.sscan(keys.topics(), cursor, 'COUNT', TOPICS_PER_SCAN),
     );
     cursor = next;
     for (const partition of partitions.all) await marks.refresh(partition, topics);

@@ -81,7 +81,7 @@ export class Reading {
 }
 
 /** Maximum elements that one command writes. Redis serves nobody else while the command runs. */
-const MAX_AT_ONCE = 1000;
+const MAX_ELEMENTS_PER_WRITE = 1000;
 
 /** Returns the commands that add elements to a key. `type` is the Redis type of the key. */
 export function writing(
@@ -92,8 +92,8 @@ export function writing(
   const slices: (string | Buffer)[][] = [];
   if (type === 'stream') return elements.map(([id, ...fields]) => ['XADD', key, id, ...fields]);
   const verb = { string: 'SET', list: 'RPUSH', set: 'SADD', hash: 'HSET', zset: 'ZADD' }[type];
-  for (let i = 0; i < elements.length; i += MAX_AT_ONCE) {
-    const slice = elements.slice(i, i + MAX_AT_ONCE);
+  for (let i = 0; i < elements.length; i += MAX_ELEMENTS_PER_WRITE) {
+    const slice = elements.slice(i, i + MAX_ELEMENTS_PER_WRITE);
     // ZADD wants the score before the member.
     const flat = slice.flatMap((element) => (type === 'zset' ? element.toReversed() : element));
     slices.push([verb, key, ...flat]);

@@ -14,7 +14,7 @@ export type Sums = (source: Partition, partitions: Partitions, of: string) => Pr
 
 /** The two fields of `delayed:held:{token}` that are totals. All its other fields are names of topics. */
 const [EVENTS, BYTES] = [':events', ':bytes'];
-const MAX_AT_ONCE = 1000;
+const LOGS_PER_SCAN = 1000;
 
 /**
  * Computes `delayed:held:{token}`, a hash about the delayed events of one client in one partition. Its fields are:
@@ -46,7 +46,7 @@ export const recordSums: Sums = async (source, partitions) => {
   let cursor = '0';
   do {
     const [next, flat] = await source.command((redis, keys) =>
-      redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', MAX_AT_ONCE),
+      redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', LOGS_PER_SCAN),
     );
     cursor = next;
     // A map is used, because a scan may return a log twice.

@@ -13,7 +13,7 @@ import type { Partition } from '../store/partition.ts';
  */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
-const MAX_AT_ONCE = 500;
+const MAX_ENTRIES_PER_READ = 500;
 /** Maximum entries of the audit that are searched for the matching entries of one page. */
 const MAX_LOOKED = 5000;
 
@@ -73,7 +73,7 @@ export class Audit {
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
     const isFiltered = filter.client !== undefined || filter.action !== undefined;
-    const count = isFiltered ? MAX_AT_ONCE : Math.min(limit + 1, MAX_AT_ONCE);
+    const count = isFiltered ? MAX_ENTRIES_PER_READ : Math.min(limit + 1, MAX_ENTRIES_PER_READ);
     let looked = 0;
     for (let place = before; ; ) {
       const slice = await this.#read(filter.since, place, count);

@@ -5,7 +5,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { type Delivery, deliveryOf } from './delivery.ts';
 
 /** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
-const MAX_AT_ONCE = 100;
+const MAX_BATCHES_PER_CALL = 100;
 
 /**
  * The place of a batch in a listing, which is sorted by `placeMs` and then by id. `placeMs` is the time when the batch
@@ -58,7 +58,7 @@ export class Deliveries {
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
     for (;;) {
-      const size = Math.min(MAX_AT_ONCE, limit - page.deliveries.length);
+      const size = Math.min(MAX_BATCHES_PER_CALL, limit - page.deliveries.length);
       const { deliveries, next, looked } = await this.#slice(wanted, size, page.next);
       page.deliveries.push(...deliveries);
       page.looked += looked;

@@ -3,7 +3,7 @@ import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
 /** Maximum entries that are converted to JSON in one turn of the event loop; listings of long entries set fewer. */
-const MAX_AT_ONCE = 200;
+const MAX_ENTRIES_PER_TURN = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
@@ -16,7 +16,7 @@ export async function listed<T, Shown>(
   all: readonly T[],
   show: Show<T, Shown>,
   page?: Page<unknown>,
-  size = MAX_AT_ONCE,
+  size = MAX_ENTRIES_PER_TURN,
 ) {
   const { headers, calls } = page ?? {};
   if (all.length <= size) return { ...ok(await show(all)), headers, calls };

@@ -1,15 +1,15 @@
 import type { Partition } from './partition.ts';
 
 /** Maximum commands of a pipeline; 500 take this process about 1 ms. */
-const MAX_AT_ONCE = 500;
+const COMMANDS_PER_PIPELINE = 500;
 
 /** Returns, for each topic with delayed events, their number. Throws StorageUnavailable if Redis is away. */
 export function delayedCounts(partition: Partition): Promise<Map<string, number>> {
   return partition.command(async (redis, keys) => {
     const topics = await redis.zrange(keys.delayed_topics(), '0', '-1');
     const counts = new Map<string, number>();
-    for (let from = 0; from < topics.length; from += MAX_AT_ONCE) {
-      const slice = topics.slice(from, from + MAX_AT_ONCE);
+    for (let from = 0; from < topics.length; from += COMMANDS_PER_PIPELINE) {
+      const slice = topics.slice(from, from + COMMANDS_PER_PIPELINE);
       const replies = await redis.pipeline(slice.map((topic) => ['zcard', keys.delayed_due(topic)])).exec();
       for (const [index, [error, count]] of (replies ?? []).entries()) {
         if (error) throw error;

@@ -10,7 +10,7 @@ import { replies } from '../store/replies.ts';
 import type { Flushing } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
-const MAX_AT_ONCE = 500;
+const TOPICS_PER_PIPELINE = 500;
 
 /**
  * A topic. `publisher` is the token of the client that owns it, or null if nobody has published to it. `events` is the
@@ -166,8 +166,8 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   return partition.command(async (redis, keys) => {
     const topics: Topic[] = [];
     // Topics are read in pipelines, because 10,000 single commands would delay other requests by 150 ms.
-    for (let from = 0; from < names.length; from += MAX_AT_ONCE) {
-      const slice = names.slice(from, from + MAX_AT_ONCE);
+    for (let from = 0; from < names.length; from += TOPICS_PER_PIPELINE) {
+      const slice = names.slice(from, from + TOPICS_PER_PIPELINE);
       const [exist, ...hashes] = (await replies(
         redis.pipeline([
           ['smismember', keys.topics(), ...slice],

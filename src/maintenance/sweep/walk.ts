@@ -10,7 +10,7 @@ import { type Finding, isFindingKind } from './finding.ts';
  * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 of them take Redis
  * about 1 ms.
  */
-const MAX_AT_ONCE = 300;
+const ELEMENTS_PER_SLICE = 300;
 /**
  * Minimum length of the pauses between commands (see Walk), because timers are not precise enough for shorter ones.
  * Shorter pauses are added up until their sum reaches this length.
@@ -68,7 +68,8 @@ export class Walk {
     const { prefix } = this.partition;
     const match = `${prefix}*`;
     const present = new Set<string>();
-    const scan: Scan = (redis, cursor) => redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', MAX_AT_ONCE);
+    const scan: Scan = (redis, cursor) =>
+      redis.scanBuffer(cursor, 'MATCH', match, 'COUNT', ELEMENTS_PER_SLICE);
     for await (const slice of this.#scan(scan)) {
       const keys = slice.map(String);
       for (const key of keys) if (SINGLE_KEYS.has(key.slice(prefix.length))) present.add(key);
@@ -85,9 +86,9 @@ export class Walk {
     const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
     if (isSingle && this.#present && !this.#present.has(key)) return;
     const scans: Record<typeof type, Scan> = {
-      set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', MAX_AT_ONCE),
-      zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', MAX_AT_ONCE),
-      hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', MAX_AT_ONCE),
+      set: (redis, cursor) => redis.sscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
+      zset: (redis, cursor) => redis.zscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
+      hash: (redis, cursor) => redis.hscanBuffer(key, cursor, 'COUNT', ELEMENTS_PER_SLICE),
     };
     // The reply for a sorted set or a hash has a score or value after each member.
     const step = type === 'set' ? 1 : 2;
@@ -96,10 +97,10 @@ export class Walk {
 
   /** Yields the elements of a list, from the left. */
   async *elements(key: string): AsyncGenerator<Buffer[]> {
-    for (let at = 0; !this.aborted; at += MAX_AT_ONCE) {
-      const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + MAX_AT_ONCE - 1));
+    for (let at = 0; !this.aborted; at += ELEMENTS_PER_SLICE) {
+      const slice = await this.ask((redis) => redis.lrangeBuffer(key, at, at + ELEMENTS_PER_SLICE - 1));
       if (slice.length > 0) yield slice;
-      if (slice.length < MAX_AT_ONCE) return;
+      if (slice.length < ELEMENTS_PER_SLICE) return;
     }
   }
 
@@ -148,7 +149,7 @@ export function* slices<T>(all: Iterable<T>): Generator<T[]> {
   let slice: T[] = [];
   for (const each of all) {
     slice.push(each);
-    if (slice.length < MAX_AT_ONCE) continue;
+    if (slice.length < ELEMENTS_PER_SLICE) continue;
     yield slice;
     slice = [];
   }
