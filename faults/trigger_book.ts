@@ -4,7 +4,7 @@ import { until } from '../harness/until.ts';
 import type { TriggerReport } from '../src/flow/trigger_report.ts';
 
 /** Calls under way while triggers are put. */
-const AT_A_TIME = 20;
+const TRIGGERS_AT_A_TIME = 20;
 export const PERIOD_MS = 1000;
 
 /** The triggers of a client, and the events that each of them must publish. */
@@ -33,9 +33,9 @@ export class TriggerBook {
   }
 
   async putAll(prefix: string, count: number, body: Record<string, unknown>): Promise<void> {
-    for (let from = 0; from < count; from += AT_A_TIME) {
+    for (let from = 0; from < count; from += TRIGGERS_AT_A_TIME) {
       const slice = Array.from(
-        { length: Math.min(AT_A_TIME, count - from) },
+        { length: Math.min(TRIGGERS_AT_A_TIME, count - from) },
         (_, i) => `${prefix}_${from + i}`,
       );
       await Promise.all(slice.map((name) => this.put(name, body)));

@@ -5,7 +5,7 @@ import type { Known } from './grammar.ts';
 
 const EVERY_MS = 1000;
 /** Connections that are opened at a time; more than the backlog of a listening socket would be refused. */
-const AT_A_TIME = 50;
+const SOCKETS_AT_A_TIME = 50;
 
 /** The first bytes of a slow connection, and those that follow, a few every second. */
 interface Kind {
@@ -52,7 +52,7 @@ export class SlowConnections {
   static async open(count: number, port: number, known: Known, random: Random): Promise<SlowConnections> {
     const slow = new SlowConnections(port, known, random);
     while (slow.#sockets.size < count) {
-      const some = Math.min(AT_A_TIME, count - slow.#sockets.size);
+      const some = Math.min(SOCKETS_AT_A_TIME, count - slow.#sockets.size);
       await Promise.all(Array.from({ length: some }, () => slow.#open()));
     }
     return slow;

@@ -13,7 +13,7 @@ import { counted } from '../workload.ts';
 /** `settleMs` gives processes the time to flush their counters. */
 const FULL = { triggers: 100_000, settleMs: 12_000, windowMs: 60_000 };
 const QUICK: typeof FULL = { triggers: 500, settleMs: 0, windowMs: 1000 };
-const AT_A_TIME = 100;
+const TRIGGERS_AT_A_TIME = 100;
 /** Number of clients that the triggers belong to. */
 const CLIENTS = 100;
 const PROCESSES = 2;
@@ -95,8 +95,8 @@ async function fillWithTriggers(bus: Bus, count: number): Promise<number> {
 
 /** Calls `put` for each index below `count`, some at a time. */
 export async function inSlices(count: number, put: (index: number) => Promise<void>): Promise<void> {
-  for (let from = 0; from < count; from += AT_A_TIME) {
-    const length = Math.min(AT_A_TIME, count - from);
+  for (let from = 0; from < count; from += TRIGGERS_AT_A_TIME) {
+    const length = Math.min(TRIGGERS_AT_A_TIME, count - from);
     await Promise.all(Array.from({ length }, (_, place) => put(from + place)));
   }
 }

@@ -3,7 +3,7 @@ import { serveCalls } from '../../harness/measuring/helper.ts';
 
 /** Maximum delayed events of a publish. */
 const PER_POST = 500;
-const AT_A_TIME = 4;
+const POSTS_AT_A_TIME = 4;
 const DELAY_MS = 86_400_000;
 
 export type DelayingCalls = { offer: typeof offer };
@@ -41,7 +41,7 @@ async function offer(
       }
     }
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, lane));
+  await Promise.all(Array.from({ length: POSTS_AT_A_TIME }, lane));
   return offered;
 }
 

@@ -19,7 +19,7 @@ const ROUNDS = { full: 3, quick: 1 };
 const BARS = { apart: 1.2, together: 2 };
 /** Maximum by which that p99 may grow in quick runs, on machines busy with other tests. Starvation would take seconds. */
 const NOISE_MS = 500;
-const AT_A_TIME = 16;
+const ITEMS_AT_A_TIME = 16;
 /** Time at the start of each round that is not judged, so that the cost of subscribing five hundred is no part of it. */
 const SETTLING_SECONDS = { full: 4, quick: 1 };
 
@@ -150,7 +150,7 @@ async function unsubscribe(lab: Lab, subscribers: Callback[], bad: HelperProcess
 /** Calls `each` for all items, a few at a time. */
 async function inTurns<T, R>(items: T[], each: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  for (let from = 0; from < items.length; from += AT_A_TIME)
-    results.push(...(await Promise.all(items.slice(from, from + AT_A_TIME).map(each))));
+  for (let from = 0; from < items.length; from += ITEMS_AT_A_TIME)
+    results.push(...(await Promise.all(items.slice(from, from + ITEMS_AT_A_TIME).map(each))));
   return results;
 }

@@ -19,7 +19,7 @@ import { DELIVERY_LOG, LANE_LIMIT_MAX, WorkerCalls } from './worker_calls.ts';
 
 const OVERLAP_MS = 60_000;
 /** The deadline of batches, unless a test sets another: none falls due within a test, however busy the machine is. */
-const TIMEOUT_MS = 60_000;
+const BATCH_TIMEOUT_MS = 60_000;
 
 /** Returns undefined for an empty setting, which is then left out. */
 const given = <T>(setting: T | ''): T | undefined => (setting === '' ? undefined : setting);
@@ -40,7 +40,7 @@ export class Bus extends WorkerCalls {
     token: string,
     {
       topics = ['widgets'],
-      timeout = TIMEOUT_MS,
+      timeout = BATCH_TIMEOUT_MS,
       max = 100,
       maxBytes,
       ordered = '',

@@ -16,7 +16,7 @@ local uids = include('store/uids')
 local cutting = {}
 
 -- Number of events that one LRANGE reads. A batch of the default size is read at once.
-local CHUNK = 100
+local EVENTS_PER_READ = 100
 -- Maximum bytes of a delivery of a batch that was attempted before. Such a batch is split only if it is larger, so that
 -- the next attempt normally has the same UID and the same body. A larger batch is split because its size may have
 -- killed the workers that attempted it.
@@ -30,23 +30,23 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about CHUNK events at a time. Stops at the end of the list, or when the events are too
--- many for one delivery. Returns two values:
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when the events
+-- are too many for one delivery. Returns two values:
 --   items     the items that were read
 --   too_many  true if these are certainly too many events or bytes for one delivery. Even if it is false, the bytes can
 --             be too many: those of the last chunk are not counted here, because the caller counts all bytes again
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
-  local list = redis.call('LRANGE', batch, 0, batches.HEADER + CHUNK)
-  local is_whole, bytes, from = #list <= batches.HEADER + CHUNK, 1, batches.HEADER + 1
+  local list = redis.call('LRANGE', batch, 0, batches.HEADER + EVENTS_PER_READ)
+  local is_whole, bytes, from = #list <= batches.HEADER + EVENTS_PER_READ, 1, batches.HEADER + 1
   while not is_whole and #list - batches.HEADER <= limits.events do
     bytes = bytes + open_batches.bytes_of({ list = list, first = from, last = #list }, from)
     if bytes > limits.bytes then return list, true end
     from = #list + 1
-    local more = redis.call('LRANGE', batch, #list, #list + CHUNK - 1)
+    local more = redis.call('LRANGE', batch, #list, #list + EVENTS_PER_READ - 1)
     for i, event in ipairs(more) do list[from + i - 1] = event end
-    is_whole = #more < CHUNK
+    is_whole = #more < EVENTS_PER_READ
   end
   return list, #list - batches.HEADER > limits.events
 end

@@ -17,8 +17,8 @@ local grants = {}
 
 -- Maximum events and bytes in the reply of one script call. They bound the time for which the call blocks Redis. The
 -- last batch in the reply may exceed them.
-local MAX_EVENTS = 5000
-local MAX_BYTES = 1000000
+local MAX_REPLY_EVENTS = 5000
+local MAX_REPLY_BYTES = 1000000
 
 -- Makes the table that collects what one script call gives to workers. A grant is a job that a worker gets. Fields:
 --   uids         makes the UIDs of batches that are split off larger ones
@@ -43,7 +43,7 @@ function grants.begin(choice, reader, uid_seed)
 end
 
 local function is_full(given)
-  return given.choice.is_exhausted or given.events >= MAX_EVENTS or given.bytes >= MAX_BYTES
+  return given.choice.is_exhausted or given.events >= MAX_REPLY_EVENTS or given.bytes >= MAX_REPLY_BYTES
 end
 
 -- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and

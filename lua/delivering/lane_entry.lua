@@ -18,9 +18,9 @@ local ENTRY_FIELDS = {
 }
 -- The fields of both lists, first those that a delivery needs. The lists are joined without `unpack` and `ipairs`,
 -- because Redis has no such functions while FUNCTION LOAD runs this code.
-local FIELDS = {}
-for i = 1, #DELIVERY_FIELDS do FIELDS[i] = DELIVERY_FIELDS[i] end
-for i = 1, #ENTRY_FIELDS do FIELDS[#FIELDS + 1] = ENTRY_FIELDS[i] end
+local LANE_FIELDS = {}
+for i = 1, #DELIVERY_FIELDS do LANE_FIELDS[i] = DELIVERY_FIELDS[i] end
+for i = 1, #ENTRY_FIELDS do LANE_FIELDS[#LANE_FIELDS + 1] = ENTRY_FIELDS[i] end
 
 -- Creates the working state of a script call that begins deliveries: `lanes` has the lanes that were read so far, and
 -- `entered` is the number of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args`
@@ -29,15 +29,15 @@ function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about the lane of a subscriber: the FIELDS of the subscriber's hash, and `in_flight`, the number of
--- its deliveries in flight. That number includes the deliveries that began during this script call, although lanes.join
--- stores them only later.
+-- Returns a table about the lane of a subscriber: the LANE_FIELDS of the subscriber's hash, and `in_flight`, the number
+-- of its deliveries in flight. That number includes the deliveries that began during this script call, although
+-- lanes.join stores them only later.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
   lane = { token = token }
-  local values = redis.call('HMGET', call.keys.subscriber(token), unpack(FIELDS))
-  for i, name in ipairs(FIELDS) do lane[name] = values[i] end
+  local values = redis.call('HMGET', call.keys.subscriber(token), unpack(LANE_FIELDS))
+  for i, name in ipairs(LANE_FIELDS) do lane[name] = values[i] end
   lane.delivery_fields = { unpack(values, 1, #DELIVERY_FIELDS) }
   lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
   reader.lanes[token] = lane

@@ -14,7 +14,7 @@ local intake = include('publishing/intake')
 local due_topics = {}
 
 -- Number of delayed events of a topic that one command reads.
-local CHUNK = 20
+local DELAYED_PER_READ = 20
 -- Maximum topics that a script call looks at. Those with the earliest due events are chosen. The maximum is twice the
 -- number of topics that one client may own by default, so that topics of other clients are also seen. Looking at 2,000
 -- takes Redis 4 ms.
@@ -24,7 +24,7 @@ local MAX_TOPICS = 2000
 -- `topic` to those of the event. After the last event, `due_ms` is math.huge.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
-    topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + CHUNK - 1, 'WITHSCORES')
+    topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
     topic.at, topic.read = 0, topic.read + #topic.entries / 2
   end
   topic.entry, topic.due_ms = topic.entries[topic.at + 1], tonumber(topic.entries[topic.at + 2]) or math.huge

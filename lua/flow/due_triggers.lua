@@ -12,11 +12,11 @@ readable trigger is removed. Otherwise the scheduler would find such entries due
 local triggers = include('flow/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
-local MAX_BYTES = 1000000
+local MAX_DEFINITION_BYTES = 1000000
 -- Maximum due triggers that a script call looks at. Those with the earliest due times are chosen. The maximum is twice
 -- the number of triggers that one client may have by default, so that triggers of other clients are also seen. Looking
 -- at 2,000 takes Redis 1 ms.
-local MAX_LOOKED = 2000
+local MAX_DUE_READ = 2000
 
 -- Reads a trigger. Returns three values: its definition, the time at which it is due next, and the bytes of the
 -- definition. The time is nil if the trigger is paused or will never be due again. Returns nil alone if the trigger is
@@ -57,7 +57,7 @@ end
 return function(call, args)
   local keys, due, bytes = call.keys, {}, 0
   local now = string.format('%d', call.now_ms)
-  local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_LOOKED, 'WITHSCORES')
+  local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
   for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do
     local member, score = entries[i], tonumber(entries[i + 1])
     local name, client = triggers.parts(member)
@@ -73,7 +73,7 @@ return function(call, args)
         revision = trigger.revision, catch_up = trigger.catch_up, timing = trigger.timing,
       }
       bytes = bytes + length
-      if bytes > MAX_BYTES then break end
+      if bytes > MAX_DEFINITION_BYTES then break end
     end
   end
   return { now_ms = call.now_ms, due = due }

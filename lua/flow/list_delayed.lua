@@ -11,7 +11,7 @@ local delayed = include('flow/delayed')
 local topics = include('subscribing/topics')
 
 -- Number of events that one Redis command reads.
-local CHUNK = 20
+local DELAYED_PER_READ = 20
 
 -- Returns the rank (position) in a topic's sorted set of delayed events at which the next page begins. The page before
 -- ended with the event that was due at `after_ms` and has the number `after_place`. Events that are due at the same
@@ -53,7 +53,8 @@ return function(call, args)
   local due, hash = call.keys.delayed_due(topic), call.keys.delayed_events(topic)
   local rank = args.after_ms and rank_behind(due, args.after_ms, args.after_place) or 0
   while #list < args.limit and bytes < args.max_bytes do
-    local entries = redis.call('ZRANGE', due, rank, rank + math.min(CHUNK, args.limit - #list) - 1, 'WITHSCORES')
+    local count = math.min(DELAYED_PER_READ, args.limit - #list)
+    local entries = redis.call('ZRANGE', due, rank, rank + count - 1, 'WITHSCORES')
     if #entries == 0 then break end
     bytes = add_events(list, hash, entries, bytes, args.max_bytes)
     rank = rank + #entries / 2

@@ -18,7 +18,7 @@ local MAX_WORK = 1900
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 -- Number of events in a chunk, which one LRANGE reads. It is small, because a script call never stops within a chunk,
 -- and twenty of the largest events that the default settings allow have 1.3 MB.
-local CHUNK = 20
+local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
 -- Creates the table that sums up what one script call drops of each subscriber. `args` are the arguments of the script.
@@ -71,11 +71,11 @@ local function count_events(records, items, first, counts)
   records.work = records.work + math.max(0, #items - first + 1) * WORK_OF.event + bytes * WORK_OF.byte
 end
 
--- Counts the events of a list by topic. `items` are the first HEADER + CHUNK items of the list. Returns the counts
--- and the length of the list. Returns nothing if the script call has done its maximum of work. Then another call must
--- continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
+-- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
+-- counts and the length of the list. Returns nothing if the script call has done its maximum of work. Then another call
+-- must continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
 local function count_topics(records, bid, list, items)
-  local at, counts, is_whole = #items, {}, #items < batches.HEADER + CHUNK
+  local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid then
     at, is_whole = records.args.begun_at, false
     for _, each in ipairs(records.args.begun_topics) do counts[each.topic] = each.events end
@@ -87,10 +87,10 @@ local function count_topics(records, bid, list, items)
       records.begun = { bid = bid, at = at, counts = counts }
       return
     end
-    local events = redis.call('LRANGE', list, at, at + CHUNK - 1)
+    local events = redis.call('LRANGE', list, at, at + EVENTS_PER_READ - 1)
     count_events(records, events, 1, counts)
     at = at + #events
-    is_whole = #events < CHUNK
+    is_whole = #events < EVENTS_PER_READ
   end
   return counts, at
 end
@@ -103,7 +103,7 @@ end
 --   true, token, about  all events are counted, and the caller deletes the batch. `token` is its subscriber. `about` is
 --                       what the delivery log keeps of the batch
 function drop_records.note(call, records, bid, list, is_queued)
-  local items = redis.call('LRANGE', list, 0, batches.HEADER + CHUNK - 1)
+  local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
   if not token then return true end
   local counts, length = count_topics(records, bid, list, items)

@@ -12,11 +12,11 @@ local delivery_log = include('records/delivery_log')
 local findings = include('maintenance/findings')
 
 -- Number of records that one LRANGE reads, and the maximum number of such reads for each log.
-local CHUNK, MAX_CHUNKS = 64, 16
+local RECORDS_PER_READ, MAX_READS = 64, 16
 
--- Returns how many of the CHUNK oldest records of a delivery log are older than a day.
+-- Returns how many of the RECORDS_PER_READ oldest records of a delivery log are older than a day.
 local function count_old(call, list)
-  local items, old = redis.call('LRANGE', list, 0, 2 * CHUNK - 1), 0
+  local items, old = redis.call('LRANGE', list, 0, 2 * RECORDS_PER_READ - 1), 0
   for i = 2, #items, 2 do
     if delivery_log.time_of(items[i]) >= call.now_ms - delivery_log.KEPT_MS then break end
     old = old + 1
@@ -37,7 +37,7 @@ end
 
 local function tidy(call, ending, token)
   local name, list = delivery_log.name_of(ending, token), delivery_log.list_of(call, ending, token)
-  for _ = 1, MAX_CHUNKS do
+  for _ = 1, MAX_READS do
     local old = count_old(call, list)
     if old == 0 then return end
     delivery_log.cut(call, name, tonumber(redis.call('ZSCORE', call.keys.deliveries_logs(), name)), old)

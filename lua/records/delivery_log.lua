@@ -33,7 +33,7 @@ local UNIT = 16
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
-local MAX_ATTEMPTS, MAX_ATTEMPTS_BYTES = 3, 512
+local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. If the JSON is longer, the record has `null` in its
 -- place.
 local MAX_TOPICS_BYTES = 256
@@ -169,10 +169,10 @@ function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
   if not first then return '' end
-  local last, kept, bytes = redis.call('LRANGE', attempts, -MAX_ATTEMPTS, -1), {}, 0
+  local last, kept, bytes = redis.call('LRANGE', attempts, -MAX_RECORD_ATTEMPTS, -1), {}, 0
   for i = #last, 1, -1 do
     bytes = bytes + #last[i]
-    if bytes > MAX_ATTEMPTS_BYTES then break end
+    if bytes > MAX_RECORD_ATTEMPTS_BYTES then break end
     table.insert(kept, 1, last[i])
   end
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'

@@ -10,7 +10,7 @@ local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
 -- Maximum failed attempts in the reply. The bus stores no more for a batch (attempts.lua), so none is left out.
-local MAX_ATTEMPTS = 20
+local MAX_SHOWN_ATTEMPTS = 20
 
 -- Searches a delivery log for the record of a batch. Returns the entry for the reply and the number of records in the
 -- log. The entry is nil if the log has no such record.
@@ -46,7 +46,7 @@ return function(call, args)
   local entry = delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
   if entry then
     if not is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
-    delivery_states.describe(call, seen, entry, MAX_ATTEMPTS)
+    delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
   else
     entry, looked = in_logs(call, clients, id)
   end

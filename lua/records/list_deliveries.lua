@@ -21,11 +21,11 @@ local merging = include('records/merging')
 local open_batches = include('delivering/open_batches')
 
 -- Maximum batches that a call looks at. 2,000 take Redis some 5 ms.
-local MAX_LOOKED = 2000
+local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
-local MAX_ATTEMPTS = 3
+local MAX_SHOWN_ATTEMPTS = 3
 -- Number of subscribers whose indexes of retried batches one EXISTS command looks for. Most of them have no such index.
-local CHUNK = 50
+local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
 local function queue_owners(call, listing, clients)
@@ -73,9 +73,9 @@ end
 
 local function add_retrying(call, listing, sources, clients)
   local tokens = queue_owners(call, listing, clients)
-  for from = 1, #tokens, CHUNK do
+  for from = 1, #tokens, SUBSCRIBERS_PER_EXISTS do
     local indexes = {}
-    for i = from, math.min(from + CHUNK - 1, #tokens) do
+    for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
     -- Most subscribers have no batch that is tried again, and therefore no index of such batches. A single EXISTS
@@ -131,13 +131,13 @@ end
 
 return function(call, args)
   local bounds = { since = args.since, before = args.before or math.huge, place = args.place_ms, id = args.place_id }
-  local listing = delivery_sources.begin(call, bounds, MAX_LOOKED)
+  local listing = delivery_sources.begin(call, bounds, MAX_BATCHES)
   local entries, last = {}, nil
   for entry in merging.merged(sources_of(call, listing, args.clients, args.state)) do
     if entry.stopped then last = entry end
     if #entries == args.limit then last = entries[#entries] end
     if last then break end
-    if not entry.record then delivery_states.describe(call, listing.seen, entry, MAX_ATTEMPTS) end
+    if not entry.record then delivery_states.describe(call, listing.seen, entry, MAX_SHOWN_ATTEMPTS) end
     entries[#entries + 1] = entry
   end
   for _, entry in ipairs(entries) do

@@ -18,17 +18,17 @@ import {
 import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
 import type { PublicNames } from './public_names.ts';
 
-const GRACE_MS = 86_400_000;
-const MAX_GRACE_MS = 30 * GRACE_MS;
-const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_GRACE_MS}`;
+const SECRET_GRACE_MS = 86_400_000;
+const MAX_SECRET_GRACE_MS = 30 * SECRET_GRACE_MS;
+const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_SECRET_GRACE_MS}`;
 
 const rotation = z
   .strictObject({
     grace: z
       .int(GRACE_RULE)
       .min(0, GRACE_RULE)
-      .max(MAX_GRACE_MS, GRACE_RULE)
-      .default(GRACE_MS)
+      .max(MAX_SECRET_GRACE_MS, GRACE_RULE)
+      .default(SECRET_GRACE_MS)
       .describe('How long the old secret still works, in ms.'),
   })
   .prefault({});

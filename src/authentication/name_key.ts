@@ -7,7 +7,7 @@ const KEY_BYTES = 32;
  * Interval at which a process asks Redis again for the HMAC key of public names (the names that stand for clients in
  * figures and logs). The interval may be long, because the key changes only if Redis loses it.
  */
-const FRESH_MS = 60_000;
+const ASK_EVERY_MS = 60_000;
 
 /**
  * The random key of the HMACs in public names (see PublicNames). All processes of the bus share the key through Redis.
@@ -37,7 +37,7 @@ export class NameKey {
   }
 
   async #load(): Promise<Buffer> {
-    this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
+    this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
     // The script stores the given key only if Redis has none. So if Redis has lost the key, it gets back the key that
     // this process knows. Clients then keep the names under which they appear in figures and logs.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });

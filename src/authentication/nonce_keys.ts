@@ -9,8 +9,8 @@ const KEY_BYTES = 32;
  * Interval at which a process asks Redis for the keys again. The interval may be long, because each reply has the key
  * of the next hour too. So a process has the key of an hour when that hour begins.
  */
-const FRESH_MS = 60_000;
-const PAUSE_MS = 1000;
+const ASK_EVERY_MS = 60_000;
+const RETRY_MS = 1000;
 /**
  * Minimum time between two fetches of the keys because of unknown nonces. Without it, strangers could cause any number
  * of fetches by sending nonces that they made up.
@@ -99,7 +99,7 @@ export class NonceKeys {
 
   async #load(): Promise<void> {
     this.#triedAtMs = this.#monotonicMs();
-    this.#askAgainAtMs = this.#triedAtMs + PAUSE_MS;
+    this.#askAgainAtMs = this.#triedAtMs + RETRY_MS;
     const connection = this.#control.connections;
     const { nowMs, keys } = await this.#control.run('nonce_keys', {
       keyOfThisHour: randomBytes(KEY_BYTES),
@@ -113,6 +113,6 @@ export class NonceKeys {
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;
     this.#offsetMs = nowMs - this.#monotonicMs();
-    this.#askAgainAtMs = this.#monotonicMs() + FRESH_MS;
+    this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
   }
 }

@@ -6,7 +6,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Authentication } from './authentication.ts';
 
 const COOKIE = 'routemaster_session';
-const PATH = '/console';
+const COOKIE_PATH = '/console';
 /** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
 /** Maximum sessions of one client, of root, or of all viewers. A login beyond this number ends the oldest session. */
@@ -82,7 +82,7 @@ export class Sessions {
 }
 
 function cookie(value: string, maxAgeSeconds: number, isHttps: boolean): string {
-  const attributes = `Max-Age=${maxAgeSeconds}; Path=${PATH}; HttpOnly; SameSite=Strict`;
+  const attributes = `Max-Age=${maxAgeSeconds}; Path=${COOKIE_PATH}; HttpOnly; SameSite=Strict`;
   return `${COOKIE}=${value}; ${attributes}${isHttps ? '; Secure' : ''}`;
 }
 

@@ -8,10 +8,10 @@ const MAX_HEADER_BYTES = 16 * 1024;
 
 /**
  * Time for which an idle connection is kept, unless the subscriber asks for another time with the header `Keep-Alive`.
- * More than MAX_KEPT_MS is not granted.
+ * More than MAX_IDLE_KEPT_MS is not granted.
  */
-const KEPT_MS = 4000;
-const MAX_KEPT_MS = 10_000;
+const IDLE_KEPT_MS = 4000;
+const MAX_IDLE_KEPT_MS = 10_000;
 
 export interface ConnectionSettings {
   /** Maximum time from the start of a delivery to the status line of its answer. */
@@ -36,8 +36,8 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
   const limits = {
     headersTimeout: deliveryTimeoutMs,
     bodyTimeout: deliveryTimeoutMs,
-    keepAliveTimeout: KEPT_MS,
-    keepAliveMaxTimeout: MAX_KEPT_MS,
+    keepAliveTimeout: IDLE_KEPT_MS,
+    keepAliveMaxTimeout: MAX_IDLE_KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
     // HTTP/2 is off, because these limits of time and size are tested for HTTP/1.1 only.
     allowH2: false,

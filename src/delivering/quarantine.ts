@@ -17,7 +17,7 @@ import type { OneAtATime } from './one_at_a_time.ts';
  * Interval at which Redis is asked for suspects, which are batches that may have killed their workers. Asking is needed
  * because the announcement of a suspect may be lost.
  */
-const LOOK_EVERY_MS = 30_000;
+const ASK_EVERY_MS = 30_000;
 
 /**
  * Time without a suspect after which a quarantine ends. A quarantine is a process that delivers suspects, which are
@@ -101,7 +101,7 @@ export class Quarantine {
         const suspects = await this.#count();
         this.#backoff.reset();
         if (suspects === 0) {
-          await this.#bell.wait(LOOK_EVERY_MS);
+          await this.#bell.wait(ASK_EVERY_MS);
           continue;
         }
         const died = await turns.take(() => this.#deliver());

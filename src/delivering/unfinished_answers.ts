@@ -4,7 +4,7 @@
  */
 const MAX_OF_SUBSCRIBER = 16;
 /** Maximum unfinished answers (answers whose body is still read) of all subscribers together in a thread. */
-const MAX = 256;
+const MAX_OF_ALL = 256;
 
 /** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */
 export interface UnfinishedAnswer {
@@ -30,7 +30,7 @@ export class UnfinishedAnswers {
     const count = (this.#counts.get(subscriber) ?? 0) + 1;
     this.#counts.set(subscriber, count);
     if (count > MAX_OF_SUBSCRIBER) this.#cut((each) => each.subscriber === subscriber);
-    else if (this.#answers.size > MAX) this.#cut(() => true);
+    else if (this.#answers.size > MAX_OF_ALL) this.#cut(() => true);
   }
 
   /**

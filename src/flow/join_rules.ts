@@ -11,7 +11,7 @@ const DEFAULT_WITHIN_MS = 86_400_000;
 const DEFAULT_TYPE = 'noop';
 
 const MAX_PATH_LENGTH = 256;
-const PATH = /^(?:url|data(?:\.[\w-]+){1,8})$/;
+const MEMBER_PATH = /^(?:url|data(?:\.[\w-]+){1,8})$/;
 const PATH_RULE =
   'must be "url", or a path into data of up to 8 names of letters, digits, _ and -, such as "data.order_id"';
 
@@ -43,7 +43,7 @@ const shape = z.strictObject({
   by: z
     .string(PATH_RULE)
     .max(MAX_PATH_LENGTH, PATH_RULE)
-    .regex(PATH, PATH_RULE)
+    .regex(MEMBER_PATH, PATH_RULE)
     .describe(
       'What the events of a key have in common: `url`, or a path into `data` such as `data.order.id`.',
     ),

@@ -10,7 +10,7 @@ import { MAX_TIME_MS } from './schedule.ts';
 import { zoneCalled } from './zone.ts';
 
 /** Matches the names of triggers. A name is short, so that the event id `NAME@DUE` has at most 64 characters. */
-const NAME = /^[a-z0-9_]{1,50}$/;
+const TRIGGER_NAME = /^[a-z0-9_]{1,50}$/;
 const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
 const MIN_PERIOD_MS = 1000;
 const YEAR_MS = 31_536_000_000;
@@ -98,7 +98,7 @@ export interface TriggerParams {
 }
 
 export const TRIGGER_PARAMS: Input<TriggerParams> = {
-  schema: z.object({ name: z.string().regex(NAME).describe('The name of the trigger.') }),
+  schema: z.object({ name: z.string().regex(TRIGGER_NAME).describe('The name of the trigger.') }),
   wording: { code: 'bad_trigger', whole: `the name of a trigger has ${NAME_RULE}` },
 };
 

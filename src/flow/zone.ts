@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 
 /** Matches names of IANA time zones. `Intl` alone would also accept offsets such as `+01:00`. */
-const NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
+const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
 const MAX_SPELLINGS = 1000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 
@@ -72,7 +72,7 @@ const spellings = new LRUCache<string, Zone>({ max: MAX_SPELLINGS });
 /** Returns the time zone of an IANA name; undefined if there is none. */
 export function zoneCalled(name: string): Zone | undefined {
   const known = spellings.get(name);
-  if (known || !NAME.test(name)) return known;
+  if (known || !ZONE_NAME.test(name)) return known;
   try {
     const made = new Zone(name);
     const zone = zones.get(made.name) ?? made;

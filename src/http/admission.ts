@@ -10,7 +10,7 @@ const MAX_REQUESTS = 1000;
  * Maximum bytes of bodies that a process holds in memory. In addition, parsing a body takes memory of several times its
  * size.
  */
-const MAX_BYTES = 128 * 1024 * 1024;
+const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
  * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Without this limit a
  * single connection brings 115 MB a second, and Node spends half of its time on collecting garbage. The limit slows
@@ -22,7 +22,7 @@ const PACE_BURST_MS = 250;
  * Minimum time between two searches for bodies that arrive slowly. A search takes up to 50 µs, and gives back memory
  * that is reserved for those bodies but not used yet.
  */
-const LOOK_EVERY_MS = 50;
+const SEARCH_EVERY_MS = 50;
 
 /**
  * The requests with a body that are under way: how many they are, and how many bytes are reserved for their bodies.
@@ -51,7 +51,7 @@ export class Admission {
   readonly #reading = new Set<Reservation>();
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_BYTES } = {}) {
+  constructor({ maxRequests = MAX_REQUESTS, maxBytes = MAX_HELD_BYTES } = {}) {
     this.#maxRequests = maxRequests;
     this.#maxBytes = maxBytes;
   }
@@ -151,7 +151,7 @@ export class Admission {
       reservation.takeBack();
     }
     const nowMs = clock.monotonicMs();
-    if (nowMs - this.#lookedAtMs >= LOOK_EVERY_MS) {
+    if (nowMs - this.#lookedAtMs >= SEARCH_EVERY_MS) {
       this.#lookedAtMs = nowMs;
       for (const reservation of this.#reading) reservation.giveAhead();
     }

@@ -11,7 +11,7 @@ const STALLED_MS = 1000;
  * A body is slow if it is still incomplete after this time. When memory is short, a slow body keeps memory reserved
  * only for the bytes that have arrived.
  */
-const SLOW_MS = 250;
+const SLOW_BODY_MS = 250;
 /**
  * A process reads only so many bytes per second of one client's bodies (PACE in admission.ts). Bytes are counted
  * against this limit in portions of this size, so the bytes of a shorter body are not counted.
@@ -116,7 +116,7 @@ export class Reservation {
    * MiB each, send 64 KiB a second, and hold all the memory for bodies. Bytes that arrive later are reserved again.
    */
   giveAhead(): void {
-    if (clock.monotonicMs() - this.#beganMs < SLOW_MS || this.heldBytes <= this.#arrivedBytes) return;
+    if (clock.monotonicMs() - this.#beganMs < SLOW_BODY_MS || this.heldBytes <= this.#arrivedBytes) return;
     this.#room.shrink(this.heldBytes - this.#arrivedBytes, this.client);
     this.heldBytes = this.#arrivedBytes;
   }

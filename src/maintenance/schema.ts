@@ -9,7 +9,7 @@ export const SCHEMA = 2;
 const OLDEST_REDIS = 7;
 const BATCHES_PER_SCAN = 200;
 /** Interval at which a starting process checks whether workers of the previous release still run. */
-const LOOK_EVERY_MS = 500;
+const CHECK_EVERY_MS = 500;
 /** Interval at which a long takeover of a Ruby Routemaster's Redis logs its progress. */
 const TELL_EVERY_MS = 2000;
 
@@ -83,7 +83,7 @@ async function upgrade(partition: Partition, from: string, leaseMs: number, log:
   if (alive > 0)
     log.warn({ workers: alive }, 'waiting until the workers of the former release are gone: stop them');
   while (alive > 0) {
-    await sleep(LOOK_EVERY_MS);
+    await sleep(CHECK_EVERY_MS);
     alive = await countAlive();
   }
   log.info({ from: Number(from), to: SCHEMA }, 'upgraded the data in Redis');

@@ -6,7 +6,7 @@ import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../rout
  * Time that `/pulse/scaling` takes to answer while deliveries fall behind. Autoscalers watch response times, so a slow
  * answer makes them start more workers.
  */
-const SLOW_MS = 1000;
+const SLOW_ANSWER_MS = 1000;
 
 const HEALTH = z.object({});
 const PONG = z.object({ pong: z.string() });
@@ -51,7 +51,7 @@ function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
      * the delay as a sign to start more workers.
      */
     async scaling() {
-      if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_MS);
+      if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
       return NO_CONTENT;
     },
   };

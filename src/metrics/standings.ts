@@ -14,7 +14,7 @@ const RATE_DIGITS = 4;
  * Time for which a process keeps showing the standings (the figures of all subscribers at the last sample) before it
  * reads them again. Reading the standings of 10,000 subscribers takes 30 ms or more.
  */
-const KEPT_MS = 10_000;
+const STANDINGS_KEPT_MS = 10_000;
 
 /** The figures of one subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
 export interface Standing {
@@ -181,7 +181,7 @@ export class LatestStandings {
       .command((redis, keys) => redis.get(keys.standings()))
       .then((packed) => unpackStandings(packed ?? undefined));
     this.#kept = reading;
-    this.#untilMs = nowMs + KEPT_MS;
+    this.#untilMs = nowMs + STANDINGS_KEPT_MS;
     reading.catch(() => {
       this.#untilMs = 0;
     });

@@ -48,7 +48,7 @@ const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] =
   ['counters', 'counters', 'elements'],
   ['calls in the audit', 'audit', 'elements'],
 ];
-const NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
+const COUNTED_NAMES: ReadonlySet<KeyName> = new Set(COUNTED.map(([, name]) => name));
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'EXISTS' };
 const HEADER_LENGTH = 3;
 
@@ -83,7 +83,7 @@ export async function countKeys(
  * jobs of `aux` again at intervals.
  */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
-  return NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
+  return COUNTED_NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }
 
 /**

@@ -11,11 +11,11 @@ export interface FoundKey {
  * Regular expressions that some variable parts of keys must match. Other parts may have any characters, even colons, as
  * the token of a join has.
  */
-const SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
+const PART_SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
-const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
+const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
   const { pattern } = LAYOUT[name];
-  const shape = pattern.replace(/\{(\w+)\}/g, (_, part: string) => `(${SHAPES[part] ?? '.+'})`);
+  const shape = pattern.replace(/\{(\w+)\}/g, (_, part: string) => `(${PART_SHAPES[part] ?? '.+'})`);
   return {
     name,
     head: headOf(pattern),
@@ -30,7 +30,7 @@ const NAMES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
  * `topics:owned:{token}`.
  */
 const BY_HEAD = Map.groupBy(
-  NAMES.sort((one, other) => other.fixed - one.fixed),
+  KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),
   ({ head }) => head,
 );
 

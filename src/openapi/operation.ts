@@ -13,7 +13,7 @@ const IN_PATH: Record<string, string> = {
   id: 'A96w5uKHOM8kSsHw----',
 };
 
-const NAMES = [
+const EXAMPLE_NAMES = [
   ['/joins/', 'order'],
   ['/triggers/', 'daily_report'],
 ] as const;
@@ -68,7 +68,7 @@ function operationId({ method, path }: Route): string {
  */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];
-  return NAMES.find(([place]) => path.startsWith(place))?.[1] ?? 'products';
+  return EXAMPLE_NAMES.find(([place]) => path.startsWith(place))?.[1] ?? 'products';
 }
 
 function parametersOf({ path: at, params, query }: Route, text: RouteText, schemas: Schemas): Parameter[] {

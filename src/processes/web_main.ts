@@ -16,7 +16,7 @@ import { boot, confirmedPartitions, onStop, start } from './process.ts';
 import { WebProcesses } from './web_processes.ts';
 
 /** Maximum time that a stop, after SIGTERM, waits for requests under way. */
-const GRACE_MS = 20_000;
+const STOP_GRACE_MS = 20_000;
 
 /** Maximum time to wait for Redis before listening without it. A boot with Redis takes less. */
 const BOOT_MS = 1000;
@@ -57,7 +57,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   let app = appIn(assumed);
   const server = new HttpServer((request, response) => app(request, response), config, parts.budget);
   onStop(log, async () => {
-    await server.close(GRACE_MS);
+    await server.close(STOP_GRACE_MS);
     if (isReady) recorder.processStopped('web');
     await counters.stop();
     endPresence?.();

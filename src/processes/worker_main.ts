@@ -20,7 +20,7 @@ import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { boot, confirmedPartitions, onStop, start } from './process.ts';
 
 /** Maximum time that a stop waits for deliveries under way. */
-const GRACE_MS = 22_000;
+const STOP_GRACE_MS = 22_000;
 
 const THREAD = new URL('./delivery_thread.ts', import.meta.url);
 const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
@@ -69,8 +69,8 @@ await start(async () => {
   });
   // Stopping is prepared before the boot, because the boot may wait for Redis.
   const stopping = onStop(log, async () => {
-    const delivering = [...quarantines, ...maintenance].map((each) => each.stop(GRACE_MS));
-    await Promise.all([...delivering, supervisor?.stop(GRACE_MS)]);
+    const delivering = [...quarantines, ...maintenance].map((each) => each.stop(STOP_GRACE_MS));
+    await Promise.all([...delivering, supervisor?.stop(STOP_GRACE_MS)]);
     if (supervisor) recorder.processStopped('worker');
     await counters.stop();
     endPresence?.();

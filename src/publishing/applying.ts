@@ -11,7 +11,7 @@ import { addedBySubscriber } from './publication.ts';
 import type { PublishFigures } from './publisher.ts';
 
 /** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
-export const MAX_BYTES = 1_000_000;
+export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until another partition has applied entries, which normally takes
  * milliseconds. After this time the job goes on with the entries for other partitions. Without this limit, a Redis that
@@ -64,7 +64,7 @@ export class Applying {
     this.#batchers = parts.applying.all.map(
       (_, index) =>
         new Batcher((group) => this.#apply(index, group), {
-          max: MAX_BYTES,
+          max: MAX_APPLIED_BYTES,
           weigh: ({ entries }) => bytesOf(entries),
         }),
     );

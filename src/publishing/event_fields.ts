@@ -12,7 +12,7 @@ export const FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'url', 'timest
 /** Maximum time from now until an event is due: a year. */
 export const MAX_DELAY_MS = 31_536_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
-export const ID = /^[!#-[\]-~]{1,64}$/;
+export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
@@ -98,7 +98,7 @@ function refuseUnknownFields(value: object, fields: ReadonlySet<string>): void {
 
 function readId(id: unknown): string {
   if (id === undefined || id === null) return eventId();
-  if (typeof id === 'string' && ID.test(id)) return id;
+  if (typeof id === 'string' && EVENT_ID.test(id)) return id;
   throw new BadEvent('id', 'id must be a string of 1 to 64 visible ASCII characters other than " and \\');
 }
 

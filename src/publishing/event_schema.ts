@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { EventDialect } from '../routing/dialect.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { EVENT_TYPES } from './event.ts';
-import { ID, MAX_DATA_DEPTH, MAX_DELAY_MS } from './event_fields.ts';
+import { EVENT_ID, MAX_DATA_DEPTH, MAX_DELAY_MS } from './event_fields.ts';
 import { MAX_EVENTS } from './event_input.ts';
 
 const type = z.enum(EVENT_TYPES).describe('What happened to it.');
@@ -28,7 +28,7 @@ export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimesta
       .describe(WHAT),
     id: z
       .string()
-      .regex(ID)
+      .regex(EVENT_ID)
       .nullish()
       .describe('The id of the event, the same for every subscriber; unless given, the bus makes one.'),
     timestamp: timestamp

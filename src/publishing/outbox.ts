@@ -1,16 +1,19 @@
 import { clock, sleep } from '../clock.ts';
 import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
-import { Applying, type ApplyingParts, bytesOf, MAX_BYTES } from './applying.ts';
+import { Applying, type ApplyingParts, bytesOf, MAX_APPLIED_BYTES } from './applying.ts';
 
-/** Maximum number of outbox entries that are moved at a time. MAX_BYTES is the approximate maximum of their bytes. */
+/**
+ * Maximum number of outbox entries that are moved at a time. MAX_APPLIED_BYTES is the approximate maximum of their
+ * bytes.
+ */
 const MAX_ENTRIES = 500;
 /**
  * An outbox is a list of entries for other partitions, such as events for subscribers there. A busy outbox (see BUSY)
- * is read again at the next multiple of PAUSE_MS, so that each read finds many entries. All busy outboxes of a process
- * are read at the same moments, so that one script call can send entries of several outboxes.
+ * is read again at the next multiple of READ_EVERY_MS, so that each read finds many entries. All busy outboxes of a
+ * process are read at the same moments, so that one script call can send entries of several outboxes.
  */
-const PAUSE_MS = 20;
+const READ_EVERY_MS = 20;
 /**
  * An outbox is busy if the entries that were read from it lately count BUSY or more. An entry counts 1 at first, and
  * less and less later: 0.37 after RECENT_MS, 0.14 after twice this time.
@@ -70,7 +73,7 @@ export class Outbox {
    * in time). If Redis has no memory for that, this number becomes 1, and entries are moved one by one. It grows again
    * with each success.
    */
-  #maxBytes = MAX_BYTES;
+  #maxBytes = MAX_APPLIED_BYTES;
 
   constructor(parts: ApplyingParts) {
     this.#applying = new Applying(parts);
@@ -110,7 +113,7 @@ export class Outbox {
       step = stepOf(entries, [...behind, ...failed.keys()]);
       // After a read of MAX_ENTRIES there is no pause, because more entries may wait.
       if (this.#isBusy(home, entries.length) && entries.length < MAX_ENTRIES)
-        await sleep(PAUSE_MS - (clock.monotonicMs() % PAUSE_MS), signal);
+        await sleep(READ_EVERY_MS - (clock.monotonicMs() % READ_EVERY_MS), signal);
     }
     return 'left';
   }
@@ -135,7 +138,7 @@ export class Outbox {
   async #read(home: Partition, { late = [], ...step }: Partial<Step> = {}, holder?: OutboxHolder) {
     return home.run('read_outbox', {
       ...{ last: undefined, count: 0, bytes: 0, ...step, late },
-      ...{ maxEntries: MAX_ENTRIES, maxBytes: MAX_BYTES, leaseMs: 0, ...holder },
+      ...{ maxEntries: MAX_ENTRIES, maxBytes: MAX_APPLIED_BYTES, leaseMs: 0, ...holder },
     });
   }
 
@@ -193,7 +196,7 @@ export class Outbox {
           inTime: holder !== undefined,
           alone: true,
         });
-        this.#maxBytes = Math.min(MAX_BYTES, 8 * this.#maxBytes);
+        this.#maxBytes = Math.min(MAX_APPLIED_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
         // Redis uses several MB of memory for a moment to move one MB, which a full Redis may not have. So the move is

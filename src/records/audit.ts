@@ -15,7 +15,7 @@ const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
 const MAX_ENTRIES_PER_READ = 500;
 /** Maximum entries of the audit that are searched for the matching entries of one page. */
-const MAX_LOOKED = 5000;
+const MAX_SEARCHED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
 
@@ -78,7 +78,7 @@ export class Audit {
     for (let place = before; ; ) {
       const slice = await this.#read(filter.since, place, count);
       for (const entry of slice) {
-        if (entries.length === limit || looked === MAX_LOOKED) return { entries, looked, next: place };
+        if (entries.length === limit || looked === MAX_SEARCHED) return { entries, looked, next: place };
         looked++;
         place = entry.id;
         if (matches(entry, filter)) entries.push(entry);

@@ -6,9 +6,9 @@ import type { Commands } from '../store/partition.ts';
  * When a call has looked for the jobs of about this many workers or subscribers, it returns the jobs found so far.
  * Looking through 1,000 takes Redis about a millisecond.
  */
-const MAX_LOOKED = 1000;
+const MAX_LOOKED_THROUGH = 1000;
 /** Number of workers or subscribers that one SSCAN command reads. A call may send several of these commands. */
-const STEP = 200;
+const NAMES_PER_SCAN = 200;
 
 /**
  * A job, with what the Redis key in which it was found tells about it: for example, when it is due or which worker
@@ -98,7 +98,7 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
   const jobs: FoundJob[] = [];
   let looked = 0;
-  while (looked < MAX_LOOKED && jobs.length < max) {
+  while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
     const { names, next } = await step(redis, keys.subscribers(), cursor);
     const tokens = names.filter((each) => each > last || (inside.length > 0 && each === last));
     const counts = await Promise.all(tokens.map((token) => redis.zcard(keys.jobs_waiting(token))));
@@ -143,7 +143,7 @@ async function heldJobs(
 ): Promise<JobSlice> {
   const jobs: FoundJob[] = [];
   let looked = 0;
-  while (looked < MAX_LOOKED && jobs.length < max) {
+  while (looked < MAX_LOOKED_THROUGH && jobs.length < max) {
     const { names, next } = await step(redis, keys.jobs_pending_index(q), cursor);
     const rest = names.filter((each) => each > last);
     const lists = await Promise.all(
@@ -168,7 +168,7 @@ async function heldJobs(
  * up to that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
-  const [next, names] = await redis.sscan(key, cursor, 'COUNT', STEP);
+  const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
   return { names: names.sort(), next: next === START ? undefined : next };
 }
 const START = '0';

@@ -49,7 +49,7 @@ interface Source {
  * Matches the id of a job: its queue, the index of its partition if there are several, and the bytes of the job in
  * Redis as base64url.
  */
-const ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
+const JOB_ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 
 /** Lists the jobs of all queues. */
 export class Jobs {
@@ -85,7 +85,7 @@ export class Jobs {
 
   /** Makes a scheduled job instant, so that it runs now. */
   async run(id: string): Promise<Reply<'run_job'>> {
-    const [, q, place = '0', packed = ''] = ID.exec(id) ?? [];
+    const [, q, place = '0', packed = ''] = JOB_ID.exec(id) ?? [];
     const partition = q === undefined ? undefined : this.#partitions.all[Number(place)];
     if (!partition) return 'job_not_found';
     return partition.run('run_job', { q: q as QueueName, job: Buffer.from(packed, 'base64url') });

@@ -1,7 +1,7 @@
 import type { Delivery } from './delivery.ts';
 
 /** Matches the start of the JSON text of an event, up to the end of its topic. The first group is the topic. */
-const TOPIC = /^\{"id":"[^"]*","topic":"(\w+)"/;
+const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
  * Yields the JSON of a batch with its events piece by piece, because the events can be hundreds of megabytes. If the
@@ -37,7 +37,7 @@ class EventSum {
   add(event: string): void {
     this.#events++;
     this.#bytes += Buffer.byteLength(event) + 1;
-    const topic = TOPIC.exec(event)?.[1];
+    const topic = TOPIC_OF_EVENT.exec(event)?.[1];
     if (topic === undefined) this.#topics = undefined;
     else this.#topics?.set(topic, (this.#topics.get(topic) ?? 0) + 1);
   }

@@ -11,7 +11,7 @@ const PING_EVERY_MS = 30_000;
 /**
  * Pause before a process tries again to listen to channels of a cluster, after a failure or the end of its listening.
  */
-const PAUSE_MS = 100;
+const LISTEN_AGAIN_MS = 100;
 
 /**
  * An object that listens to channels of Redis. Either none of its channels has a hash tag (a part in braces), or all
@@ -122,7 +122,7 @@ export class ClusterListener implements Listener {
       } catch {
         // The master cannot be reached, is not known yet, or has changed. The loop tries again after a pause.
       }
-      await sleep(PAUSE_MS, signal);
+      await sleep(LISTEN_AGAIN_MS, signal);
       await this.#cluster.refresh();
     }
   }

@@ -13,7 +13,7 @@ export interface DropNotice {
   topics: Record<string, number>;
 }
 
-const TOPIC = 'topic:';
+const TOPIC_PREFIX = 'topic:';
 
 /**
  * Maximum topics that the header with the drop notice lists. A topic name has up to 64 characters, and many receivers
@@ -31,13 +31,15 @@ export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<st
 /** Reads a hash that lua/delivering/drop_notices.lua has written. Returns null if nothing was dropped. */
 export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
   if (hash.batches === undefined) return null;
-  const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC));
+  const topics = Object.entries(hash).filter(([field]) => field.startsWith(TOPIC_PREFIX));
   return {
     batches: Number(hash.batches),
     events: Number(hash.events),
     fromMs: Number(hash.from),
     toMs: Number(hash.to),
-    topics: Object.fromEntries(topics.map(([field, events]) => [field.slice(TOPIC.length), Number(events)])),
+    topics: Object.fromEntries(
+      topics.map(([field, events]) => [field.slice(TOPIC_PREFIX.length), Number(events)]),
+    ),
   };
 }
 

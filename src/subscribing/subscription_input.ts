@@ -10,7 +10,7 @@ const MAX_TIMEOUT_MS = 3_600_000;
 const MAX_MAX_EVENTS = 10_000;
 const MIN_MAX_BYTES = 1024;
 const MAX_MAX_BYTES = 16 * 1024 * 1024;
-const MAX_ATTEMPTS = 1_000_000;
+const MAX_MAX_ATTEMPTS = 1_000_000;
 const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
 
@@ -71,7 +71,7 @@ const requestSchema = (
     max_in_flight: wholeNumber(1, laneLimitMax)
       .nullish()
       .describe('How many deliveries may be under way; unless set `ROUTEMASTER_LANE_LIMIT`.'),
-    max_attempts: wholeNumber(1, MAX_ATTEMPTS)
+    max_attempts: wholeNumber(1, MAX_MAX_ATTEMPTS)
       .nullish()
       .describe('After how many attempts a batch is a dead letter; unless set `ROUTEMASTER_MAX_ATTEMPTS`.'),
     max_age: wholeNumber(MIN_AGE_MS, MAX_AGE_MS)

@@ -159,7 +159,7 @@ async function membersAmong(redis: Commands, key: string, candidates: readonly s
   return candidates.filter((_, index) => flags[index] === 1);
 }
 
-const FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropped_to'];
+const STORED_FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropped_to'];
 
 async function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
   const delayed = await delayedCounts(partition);
@@ -171,7 +171,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
       const [exist, ...hashes] = (await replies(
         redis.pipeline([
           ['smismember', keys.topics(), ...slice],
-          ...slice.map((name) => ['hmget', keys.topic(name), ...FIELDS]),
+          ...slice.map((name) => ['hmget', keys.topic(name), ...STORED_FIELDS]),
         ]),
       )) as [number[], ...(string | null)[][]];
       for (const [index, name] of slice.entries())
@@ -181,7 +181,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   });
 }
 
-/** Makes a topic from its hash in Redis. `hash` has the values of the fields in FIELDS. */
+/** Makes a topic from its hash in Redis. `hash` has the values of the fields in STORED_FIELDS. */
 function topicOf(name: string, hash: readonly (string | null)[], delayed: number): Topic {
   const [publisher, counter, dropped, from, to] = hash;
   return {

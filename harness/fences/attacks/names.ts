@@ -1,8 +1,8 @@
 import type { Attacker } from '../attacker.ts';
 
-const AT_A_TIME = 4;
+const CALLS_AT_A_TIME = 4;
 /** Maximum topics of a subscription. */
-const NAMES = 1000;
+const TOPICS_EACH = 1000;
 
 /** Makes topics and deletes them, each with figures of its own. */
 export async function churnTopics(attacker: Attacker, signal: AbortSignal): Promise<void> {
@@ -17,7 +17,7 @@ export async function churnTopics(attacker: Attacker, signal: AbortSignal): Prom
 export async function takeNames(attacker: Attacker, signal: AbortSignal): Promise<void> {
   const callback = await attacker.sink();
   for (let n = 0; !signal.aborted; n++) {
-    const topics = Array.from({ length: NAMES }, (_, name) => `${attacker.topic}_${n}_${name}`);
+    const topics = Array.from({ length: TOPICS_EACH }, (_, name) => `${attacker.topic}_${n}_${name}`);
     await attacker.tries('POST', '/subscription', { topics, callback, uuid: 'evil' });
   }
 }
@@ -34,7 +34,7 @@ async function inParallel(signal: AbortSignal, call: (lane: number, n: number) =
   const lane = async (_: unknown, lane: number) => {
     for (let n = 0; !signal.aborted; n++) await call(lane, n);
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, lane));
+  await Promise.all(Array.from({ length: CALLS_AT_A_TIME }, lane));
 }
 
 const event = (n: number) => ({ type: 'create', url: `https://evil.example.com/${n}` });

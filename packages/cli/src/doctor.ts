@@ -6,7 +6,7 @@ import { certificateFinding, type Finding } from './doctor_connections.ts';
 import { readFigures, sumOf } from './figures.ts';
 import { textOf } from './tables.ts';
 
-const TIMEOUT_MS = 10_000;
+const CHECK_TIMEOUT_MS = 10_000;
 /**
  * Maximum clock difference that is reported as fine. The measurement itself can be wrong by seconds: the header Date
  * has only whole seconds, and an answer takes some time.
@@ -40,7 +40,7 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield reached.finding;
   if (!reached.date) return;
   yield clockFinding(reached);
-  const bus = call.connect({ timeoutMs: TIMEOUT_MS });
+  const bus = call.connect({ timeoutMs: CHECK_TIMEOUT_MS });
   const [credentials, role] = await credentialsFinding(bus);
   yield credentials;
   if (role === undefined) return;
@@ -59,7 +59,7 @@ async function reach(url: string): Promise<Reached> {
   const check = 'connection';
   const [beganMs, hereMs] = [performance.now(), Date.now()];
   try {
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
     const response = await fetch(new URL('/health', url), { redirect: 'manual', signal });
     await response.body?.cancel();
     const tookMs = performance.now() - beganMs;

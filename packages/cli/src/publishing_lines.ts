@@ -15,9 +15,9 @@ const MAX_LINES = 10_000;
  * Number of bytes at which a request is sent. It is less than half of the 5 MiB that the bus accepts, so that no
  * request occupies the bus for long.
  */
-const MAX_BYTES = 2 * 1024 * 1024;
+const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Time within which a request must succeed, retries included. */
-const TIMEOUT_MS = 120_000;
+const PUBLISH_TIMEOUT_MS = 120_000;
 
 interface Chunk {
   lines: string[];
@@ -90,7 +90,7 @@ class Refused extends Error {
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
-  const bus = new LinePublisher({ ...call.target(), timeoutMs: TIMEOUT_MS });
+  const bus = new LinePublisher({ ...call.target(), timeoutMs: PUBLISH_TIMEOUT_MS });
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const input = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
@@ -138,7 +138,7 @@ async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<
     rest = lines.pop() ?? '';
     for (const line of lines) {
       add(line);
-      if (chunk.lines.length < MAX_LINES && chunk.bytes < MAX_BYTES) continue;
+      if (chunk.lines.length < MAX_LINES && chunk.bytes < FULL_REQUEST_BYTES) continue;
       yield chunk;
       chunk = { lines: [], numbers: [], bytes: 0 };
     }

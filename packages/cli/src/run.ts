@@ -10,7 +10,7 @@ import { unknownCommand } from './unknown_command.ts';
 const USAGE = 1;
 const FAILED = 2;
 /** Time within which a call of the bus must succeed. It is short, because a user waits for it. */
-const TIMEOUT_MS = 10_000;
+const CALL_TIMEOUT_MS = 10_000;
 
 export interface Surroundings extends Streams {
   env: NodeJS.ProcessEnv;
@@ -83,7 +83,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     interruption,
     streams: { stdin, stdout, stderr },
     target,
-    connect({ timeoutMs = TIMEOUT_MS } = {}) {
+    connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
       const at = target();
       sayIfUnreached(at.url, timeoutMs, stderr);
       return new Routemaster({ ...at, timeoutMs });

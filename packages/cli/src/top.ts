@@ -7,7 +7,7 @@ import { number, table, textOf } from './tables.ts';
 
 const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
-const TIMEOUT_MS = 5000;
+const METRICS_TIMEOUT_MS = 5000;
 /**
  * A rate compares the newest metrics with metrics that were read at least this long before, or with the first ones if
  * none are that old. The time is longer than 5 seconds, the default interval at which the bus stores its counters. In a
@@ -65,7 +65,7 @@ async function* reportsOf(
   const readings: Reading[] = [];
   while (!interrupted.aborted) {
     try {
-      const text = await bus.metrics({ signal: interrupted, timeoutMs: TIMEOUT_MS });
+      const text = await bus.metrics({ signal: interrupted, timeoutMs: METRICS_TIMEOUT_MS });
       const now = { atMs: performance.now(), figures: readFigures(text) };
       while (readings[1] && now.atMs - readings[1].atMs >= RATES_OVER_MS) readings.shift();
       yield reportOf(now, readings[0]);

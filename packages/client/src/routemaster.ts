@@ -11,7 +11,7 @@ import { publishAll } from './publish_all.ts';
 import { Publisher } from './publisher.ts';
 import { type Request, Transport } from './transport.ts';
 
-const TIMEOUT_MS = 60_000;
+const CALL_TIMEOUT_MS = 60_000;
 const ATTEMPT_TIMEOUT_MS = 15_000;
 
 export interface RoutemasterOptions {
@@ -54,7 +54,7 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
 
   constructor({ url, token, secret = '', digest = false, ...times }: RoutemasterOptions) {
     super();
-    const { timeoutMs = TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
+    const { timeoutMs = CALL_TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
     const credentials = digest ? new Digest(token, secret) : basic(token, secret);
     const transport = new Transport({ url, credentials, attemptTimeoutMs });
     this.#publisher = new Publisher(transport);

@@ -5,7 +5,7 @@ import type { Failure } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /** Maximum events of a request. The bus accepts up to 10,000. */
-const MAX_EVENTS = 1000;
+const EVENTS_PER_REQUEST = 1000;
 /**
  * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with other
  * events. Otherwise the bus could refuse the other events too, because the client has reached its limit on delayed
@@ -16,7 +16,7 @@ const MAX_TIMED_EVENTS = 500;
 const MAX_CHARACTERS = 1_048_576;
 /**
  * A refused request lowers the maximum number of events (`#maxEvents`) of the next ones. Each success multiplies it by
- * this factor, until it is MAX_EVENTS again.
+ * this factor, until it is EVENTS_PER_REQUEST again.
  */
 const GROWTH = 1.25;
 
@@ -45,7 +45,7 @@ export class TopicQueue {
   #underWay: Group | undefined;
   /** Events of the running request that their callers have given up. */
   readonly #givenUp = new Set<Pending>();
-  #maxEvents = MAX_EVENTS;
+  #maxEvents = EVENTS_PER_REQUEST;
 
   constructor(name: string) {
     this.name = name;
@@ -87,7 +87,7 @@ export class TopicQueue {
     this.#underWay = group;
     try {
       await group.send(transport);
-      this.#maxEvents = Math.min(MAX_EVENTS, Math.ceil(this.#maxEvents * GROWTH));
+      this.#maxEvents = Math.min(EVENTS_PER_REQUEST, Math.ceil(this.#maxEvents * GROWTH));
       return { stored: events };
     } catch (error) {
       return this.#refused(events, error);
