@@ -143,7 +143,7 @@ export class CronTimes implements Times {
       atMs,
     ];
     for (const untilMs of checked)
-      if (this.#zone.offsetMs(untilMs) !== offsetMs) return this.#zone.firstOther(fromMs, untilMs);
+      if (this.#zone.offsetMs(untilMs) !== offsetMs) return this.#zone.endOfOffset(fromMs, untilMs);
     return undefined;
   }
 
@@ -165,7 +165,7 @@ export class CronTimes implements Times {
       atMs,
     ];
     for (const sinceMs of checked)
-      if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.firstSame(sinceMs, toMs);
+      if (this.#zone.offsetMs(sinceMs) !== offsetMs) return this.#zone.startOfOffset(sinceMs, toMs);
     return undefined;
   }
 }

@@ -37,7 +37,7 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {
     const untilMs = Math.min(at + DAY_MS, upToMs);
-    if (zone.offsetMs(untilMs) !== offsetMs) return zone.firstOther(at, untilMs);
+    if (zone.offsetMs(untilMs) !== offsetMs) return zone.endOfOffset(at, untilMs);
   }
   return upToMs + 1;
 }

@@ -32,21 +32,21 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) between `fromMs` and `toMs` at which the zone's offset changes from the offset at `fromMs` to
-   * another one. Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and
-   * `toMs` must differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
+   * Returns when (ms) between `fromMs` and `toMs` the offset at `fromMs` ends, that is, changes to another one.
+   * Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must
+   * differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
    */
-  firstOther(fromMs: number, toMs: number): number {
+  endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
     return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) !== offsetMs);
   }
 
   /**
-   * Returns a time (ms) between `fromMs` and `toMs` at which the zone's offset changes to the offset at `toMs`.
+   * Returns when (ms) between `fromMs` and `toMs` the offset at `toMs` starts, that is, another one changes to it.
    * Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must
    * differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
    */
-  firstSame(fromMs: number, toMs: number): number {
+  startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
     return bisect(fromMs, toMs, (atMs) => this.offsetMs(atMs) === offsetMs);
   }
