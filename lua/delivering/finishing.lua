@@ -113,7 +113,10 @@ end
 -- jobs:
 --   normally   two for each ended delivery, up to the subscriber's limit: 4 deliveries at a time become 8, then 16
 --   recovered  as many as the limit allows
---   no room    one. If there is no room either when a worker takes this job, the job waits again
+--   no room    one, by the rule that whatever ends a delivery (an accept, a failure, a drop) brings back at least one
+--              job. The rule is stricter than it must be here: a lane without room has another delivery in flight, and
+--              its end brings back the next job too. If there is still no room when a worker takes the job, the job
+--              waits again, behind the lane's others
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
