@@ -1,6 +1,6 @@
-import type { ScriptReply } from '../../src/store/contract.ts';
 import { type Keyspace, LAYOUT } from '../../src/store/keys.ts';
 import type { Commands } from '../../src/store/partition.ts';
+import { type StoredKey, storedKeys } from '../redis/stored_keys.ts';
 
 /** A source of reads: a store, or an image of one in memory. */
 export interface Readable {
@@ -8,33 +8,12 @@ export interface Readable {
   readonly keys: Keyspace;
 }
 
-/** Returns all of Redis under a prefix in one step: key, type, value, for every key. */
-const READ_ALL = `#!lua flags=no-writes,allow-oom
-local read = {
-  list = function(key) return redis.call('LRANGE', key, 0, -1) end,
-  set = function(key) return redis.call('SMEMBERS', key) end,
-  hash = function(key) return redis.call('HGETALL', key) end,
-  zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
-  string = function(key) return { redis.call('GET', key) } end,
-  stream = function(key) return { redis.call('DUMP', key) } end,
-}
-local all = {}
-for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
-  local type = redis.call('TYPE', key).ok
-  all[#all + 1] = key
-  all[#all + 1] = type
-  all[#all + 1] = read[type](key)
-end
-return all`;
-
 /**
  * Returns an image of a partition at one moment, read in one call. It has only commands that read, and answers them
  * as Redis would.
  */
 export async function imageOf(store: Readable): Promise<Readable & { image: Image }> {
-  const image = new Image(
-    (await store.redis.callBuffer('EVAL', READ_ALL, 0, prefixOf(store))) as ScriptReply[],
-  );
+  const image = new Image(await storedKeys(store.redis, prefixOf(store)));
   return { redis: image as unknown as Commands, keys: store.keys, image };
 }
 
@@ -44,7 +23,7 @@ function prefixOf({ keys }: Readable): string {
 
 interface Value {
   type: string;
-  /** The elements. Those of a hash or sorted set are pairs. */
+  /** The elements. Those of a hash or sorted set are pairs. A stream has one: its dump. */
   items: Buffer[];
   /** The pairs as an object, built at the first lookup. */
   pairs?: Record<string, string>;
@@ -55,9 +34,9 @@ const isPlace = (_: unknown, index: number) => index % 2 === 0;
 export class Image {
   readonly #values = new Map<string, Value>();
 
-  constructor(flat: ScriptReply[]) {
-    for (let i = 0; i < flat.length; i += 3)
-      this.#values.set(String(flat[i]), { type: String(flat[i + 1]), items: flat[i + 2] as Buffer[] });
+  constructor(stored: StoredKey[]) {
+    for (const { key, type, items, dump } of stored)
+      this.#values.set(key, { type, items: dump ? [dump] : items });
   }
 
   /**

@@ -1,31 +1,6 @@
 import { decode } from '@msgpack/msgpack';
+import { storedKeys } from '../../harness/redis/stored_keys.ts';
 import type { Commands } from '../../src/store/partition.ts';
-
-/** Returns all of Redis in one step: key, type, time to live (ms), elements, for every key. */
-const READ_ALL = `#!lua flags=no-writes,allow-oom
-local read = {
-  list = function(key) return redis.call('LRANGE', key, 0, -1) end,
-  set = function(key) return redis.call('SMEMBERS', key) end,
-  hash = function(key) return redis.call('HGETALL', key) end,
-  zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
-  string = function(key) return { redis.call('GET', key) } end,
-  stream = function(key)
-    local fields = {}
-    for _, entry in ipairs(redis.call('XRANGE', key, '-', '+')) do
-      for _, each in ipairs(entry[2]) do fields[#fields + 1] = each end
-    end
-    return fields
-  end,
-}
-local all = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
-  local type = redis.call('TYPE', key).ok
-  all[#all + 1] = key
-  all[#all + 1] = type
-  all[#all + 1] = redis.call('PTTL', key)
-  all[#all + 1] = read[type](key)
-end
-return all`;
 
 const PAIRED = new Set(['hash', 'zset', 'stream']);
 /** Keys whose values are random bytes. */
@@ -39,15 +14,12 @@ const BY_SPEED = /^(jobs:\w+(:\w+)?:aux\b|shares:|digest:quota:|subscriber:\S+ h
  * `(expires)` follows the type of a key that has a time to live. Left out is what only a machine of some speed has.
  */
 export async function layoutLines(redis: Commands): Promise<string[]> {
-  const flat = (await redis.callBuffer('EVAL', READ_ALL, 0)) as unknown[];
   const lines = new Set<string>();
-  for (let i = 0; i < flat.length; i += 4) {
-    const [name, type, ttlMs, elements] = flat.slice(i, i + 4) as [Buffer, Buffer, number, Buffer[]];
-    const key = String(name);
+  for (const { key, type, ttlMs, items } of await storedKeys(redis)) {
     const head = `${shownKey(key)} ${type}${ttlMs === -1 ? '' : ' (expires)'}`;
-    const step = PAIRED.has(String(type)) ? 2 : 1;
-    for (let k = 0; k < elements.length; k += step) {
-      const parts = elements.slice(k, k + step).map((each) => shownElement(key, each));
+    const step = PAIRED.has(type) ? 2 : 1;
+    for (let k = 0; k < items.length; k += step) {
+      const parts = items.slice(k, k + step).map((each) => shownElement(key, each));
       lines.add(`${head} ${parts.join(': ')}`);
     }
   }
