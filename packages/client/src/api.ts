@@ -1,42 +1,7 @@
-import type { Answer } from './answer.ts';
-import {
-  type CallAnswer,
-  type CallInput,
-  type CallName,
-  type Entry,
-  type ListName,
-  type ListParams,
-  requestOf,
-} from './calls.ts';
+import { AnyCall, type ListOptions } from './any_call.ts';
+import type { CallInput } from './calls.ts';
 import type { CallOptions } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
-import type { Request } from './transport.ts';
-
-/** Number of entries that a listing asks for in one request, unless its options say otherwise. */
-const PAGE = 100;
-
-/**
- * The POST calls that may be repeated safely, because doing them twice has the same effect as once. Calls with GET, PUT
- * or DELETE are always safe.
- */
-const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
-  'POST /subscription',
-  'POST /subscriber',
-  'POST /subscriber/pause',
-  'POST /subscriber/resume',
-  'POST /subscribers/:token/pause',
-  'POST /subscribers/:token/resume',
-  'POST /dead_letters/retry',
-  'POST /dead_letters/:id/retry',
-  'POST /jobs/:id/run',
-]);
-
-/**
- * Options of a listing. `limit` is the number of entries on a page, up to 1,000. `timeoutMs` applies to each page
- * separately.
- */
-export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
-  CallOptions;
 
 /**
  * Selects the dead letters to retry or purge. Root must name a `subscriber`; a client reaches only its own dead
@@ -60,38 +25,7 @@ type WhichTrigger = Calls['GET /triggers/:name']['query'];
 /**
  * The calls of the HTTP API except publishing. docs/api.md of the bus says what each call does, and who may make it.
  */
-export abstract class Api {
-  protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
-
-  /**
-   * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if the answer is
-   * empty. A call that failed is repeated, if that is safe. A call such as POST /api_tokens must not happen twice, so
-   * it is repeated only if the bus has certainly not done it.
-   */
-  async call<C extends CallName>(
-    call: C,
-    input: CallInput<C>,
-    options: CallOptions = {},
-  ): Promise<CallAnswer<C>> {
-    const request = requestOf(call, input as object);
-    const isRepeatable = request.method !== 'POST' || REPEATABLE.has(call);
-    return contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
-  }
-
-  /** Requests a listing, one page after the other, and yields its entries. */
-  async *list<C extends ListName>(
-    call: C,
-    options: ListOptions<C> & ListParams<C>,
-  ): AsyncGenerator<Entry<C>, void, void> {
-    const { signal, timeoutMs, params, ...query }: CallOptions & { params?: object } = options;
-    let path: string | undefined = requestOf(call, { params, query: { limit: PAGE, ...query } }).path;
-    while (path !== undefined) {
-      const answer: Answer = await this.request({ method: 'GET', path }, true, { signal, timeoutMs });
-      yield* (contentOf(answer) ?? []) as Entry<C>[];
-      path = /<([^>]*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
-    }
-  }
-
+export abstract class Api extends AnyCall {
   /** Subscribes the client, or changes its subscription. Resolves with the signing key if the bus made one. */
   subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
     return this.call('POST /subscription', { body: subscription }, options);
@@ -361,9 +295,4 @@ export abstract class Api {
   openApi(options?: CallOptions) {
     return this.call('GET /openapi.json', {}, options);
   }
-}
-
-function contentOf({ headers, text }: Answer): unknown {
-  if (text === '') return undefined;
-  return headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : text;
 }

@@ -1,4 +1,4 @@
-export type { ListOptions } from './api.ts';
+export type { ListOptions } from './any_call.ts';
 export type { CallAnswer, CallInput, CallName } from './calls.ts';
 export type { CallOptions } from './deadline.ts';
 export type { Calls, EventType } from './generated/calls.ts';

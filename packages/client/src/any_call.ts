@@ -1,0 +1,78 @@
+import type { Answer } from './answer.ts';
+import {
+  type CallAnswer,
+  type CallInput,
+  type CallName,
+  type Entry,
+  type ListName,
+  type ListParams,
+  requestOf,
+} from './calls.ts';
+import type { CallOptions } from './deadline.ts';
+import type { Calls } from './generated/calls.ts';
+import type { Request } from './transport.ts';
+
+/** Number of entries that a listing asks for in one request, unless its options say otherwise. */
+const PER_PAGE = 100;
+
+/**
+ * The POST calls that may be repeated safely, because doing them twice has the same effect as once. Calls with GET, PUT
+ * or DELETE are always safe.
+ */
+const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
+  'POST /subscription',
+  'POST /subscriber',
+  'POST /subscriber/pause',
+  'POST /subscriber/resume',
+  'POST /subscribers/:token/pause',
+  'POST /subscribers/:token/resume',
+  'POST /dead_letters/retry',
+  'POST /dead_letters/:id/retry',
+  'POST /jobs/:id/run',
+]);
+
+/**
+ * Options of a listing. `limit` is the number of entries on a page, up to 1,000. `timeoutMs` applies to each page
+ * separately.
+ */
+export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
+  CallOptions;
+
+/** Makes any call of the HTTP API by its name, such as `GET /topics`. Decides which calls may be repeated. */
+export abstract class AnyCall {
+  protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
+
+  /**
+   * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if the answer is
+   * empty. A call that failed is repeated, if that is safe. A call such as POST /api_tokens must not happen twice, so
+   * it is repeated only if the bus has certainly not done it.
+   */
+  async call<C extends CallName>(
+    call: C,
+    input: CallInput<C>,
+    options: CallOptions = {},
+  ): Promise<CallAnswer<C>> {
+    const request = requestOf(call, input as object);
+    const isRepeatable = request.method !== 'POST' || REPEATABLE.has(call);
+    return contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
+  }
+
+  /** Requests a listing, one page after the other, and yields its entries. */
+  async *list<C extends ListName>(
+    call: C,
+    options: ListOptions<C> & ListParams<C>,
+  ): AsyncGenerator<Entry<C>, void, void> {
+    const { signal, timeoutMs, params, ...query }: CallOptions & { params?: object } = options;
+    let path: string | undefined = requestOf(call, { params, query: { limit: PER_PAGE, ...query } }).path;
+    while (path !== undefined) {
+      const answer: Answer = await this.request({ method: 'GET', path }, true, { signal, timeoutMs });
+      yield* (contentOf(answer) ?? []) as Entry<C>[];
+      path = /<([^>]*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
+    }
+  }
+}
+
+function contentOf({ headers, text }: Answer): unknown {
+  if (text === '') return undefined;
+  return headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : text;
+}
