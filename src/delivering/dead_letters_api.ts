@@ -12,6 +12,7 @@ import {
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import type { Partitions } from '../store/partitions.ts';
 import {
   type AskedSubscribersParts,
   badSubscriber,
@@ -21,6 +22,7 @@ import {
   tokenAsked,
 } from './asked_subscribers.ts';
 import { DEAD_LETTER, type Place } from './dead_letter.ts';
+import { eventsOfLetter, findDeadLetter, listDeadLetters } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
 import { DEATH_REASONS } from './settlement.ts';
 import { wholeJson } from './whole_dead_letter.ts';
@@ -109,6 +111,7 @@ const RETRIED = z.object({ retried: z.int().describe('How many.') });
 const PURGED = z.object({ purged: z.int().describe('How many.') });
 
 interface DeadLettersParts extends AskedSubscribersParts {
+  partitions: Partitions;
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
   /**
@@ -166,7 +169,7 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 }
 
 function handlers(parts: DeadLettersParts) {
-  const { deadLetters, isSubscriber, guard } = parts;
+  const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. Nothing is checked if
    * - the caller is a client, which can change only its own dead letters; or
@@ -184,7 +187,7 @@ function handlers(parts: DeadLettersParts) {
       const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
       const count = limit ?? DEFAULT_LISTED;
       const { tokens, calls } = await subscribersAsked(parts, caller, query, WHAT);
-      const { letters, next } = await deadLetters.list(tokens, count, before, filter);
+      const { letters, next } = await listDeadLetters(partitions, tokens, count, before, filter);
       const place = next && `${next.diedAtMs}-${next.id}`;
       const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
       return {
@@ -215,15 +218,15 @@ function handlers(parts: DeadLettersParts) {
     },
 
     async read({ caller, params: { id } }: OfOne) {
-      const letter = await deadLetters.find(id, clientOf(caller));
+      const letter = await findDeadLetter(partitions, id, clientOf(caller));
       if (!letter) throw notFound();
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
       const [shown = letter] = await shownTo(parts, caller, [letter]);
-      return { ...ok(wholeJson(shown, deadLetters.events(letter))), headers };
+      return { ...ok(wholeJson(shown, eventsOfLetter(partitions, letter))), headers };
     },
 
     async retry({ caller, params: { id } }: ChangeOfOne) {
-      const letter = await deadLetters.find(id, clientOf(caller));
+      const letter = await findDeadLetter(partitions, id, clientOf(caller));
       if (!letter) throw notFound();
       await guard.checkSubscriber(letter.subscriber);
       const outcome = await deadLetters.retry(id, clientOf(caller));

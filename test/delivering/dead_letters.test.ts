@@ -9,6 +9,7 @@ import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { longName, shortName } from '../../harness/scripts/names.ts';
 import { attemptJson } from '../../src/delivering/attempt.ts';
 import type { DeadLetter, Place } from '../../src/delivering/dead_letter.ts';
+import { eventsOfLetter, findDeadLetter, listDeadLetters } from '../../src/delivering/dead_letter_reading.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { eventText } from '../../src/publishing/event.ts';
 import type { Arguments, ScriptName } from '../../src/store/contracts.ts';
@@ -18,10 +19,9 @@ import { Partitions } from '../../src/store/partitions.ts';
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
 let revived: [token: string, events: number][] = [];
-const deadLetters = (store: Partition = redis.store) =>
-  new DeadLetters(new Partitions(store), { deliveryLog: 1000 }, (token, events) =>
-    revived.push([token, events]),
-  );
+const partitions = (store: Partition = redis.store) => new Partitions(store);
+const deadLetters = (store?: Partition) =>
+  new DeadLetters(partitions(store), { deliveryLog: 1000 }, (token, events) => revived.push([token, events]));
 const THEN_MS = 1_600_000_000_000;
 const names = (letters: readonly DeadLetter[]) => letters.map(({ id }) => shortName(id));
 const dead = async () => Object.keys(await readDeadLetters(redis.store));
@@ -54,7 +54,12 @@ describe('the list', () => {
     const all: string[][] = [];
     let next: Place | undefined;
     do {
-      const page = await deadLetters().list(subscribers.length > 0 ? subscribers : undefined, limit, next);
+      const page = await listDeadLetters(
+        partitions(),
+        subscribers.length > 0 ? subscribers : undefined,
+        limit,
+        next,
+      );
       all.push(names(page.letters));
       next = page.next;
     } while (next);
@@ -68,7 +73,7 @@ describe('the list', () => {
     await bus.acquire(['w1']);
     await bus.nack('w1', 'a1', { attempt: '{}' });
     await buryAll(redis.store);
-    const [letter, ...more] = (await deadLetters().list(undefined, 10)).letters;
+    const [letter, ...more] = (await listDeadLetters(partitions(), undefined, 10)).letters;
     const { created_at = 0, died_at = 0, ...rest } = letter ?? {};
     assert.deepEqual(more, []);
     assert.deepEqual(rest, {
@@ -80,8 +85,8 @@ describe('the list', () => {
 
   test('is empty where there is none', async () => {
     await bus.subscribe('alice');
-    assert.deepEqual(await deadLetters().list(['alice'], 10), { letters: [] });
-    assert.deepEqual(await deadLetters().list(undefined, 10), { letters: [] });
+    assert.deepEqual(await listDeadLetters(partitions(), ['alice'], 10), { letters: [] });
+    assert.deepEqual(await listDeadLetters(partitions(), undefined, 10), { letters: [] });
   });
 
   test('has the newest first, in pages, of all or of one', async () => {
@@ -112,22 +117,22 @@ describe('the list', () => {
   test('goes on behind a letter that is gone by now', async () => {
     await deaths('alice', 'a', 4);
     await diedAt('alice', THEN_MS, 'a1', 'a2', 'a3', 'a4');
-    const { next } = await deadLetters().list(['alice'], 2);
+    const { next } = await listDeadLetters(partitions(), ['alice'], 2);
     assert.deepEqual(next, { diedAtMs: THEN_MS, id: longName('a3') });
     await deadLetters().purge(longName('a3'));
-    assert.deepEqual(names((await deadLetters().list(['alice'], 2, next)).letters), ['a2', 'a1']);
+    assert.deepEqual(names((await listDeadLetters(partitions(), ['alice'], 2, next)).letters), ['a2', 'a1']);
   });
 });
 
 describe('one letter', () => {
   const found = async (name: string) => {
-    const letter = await deadLetters().find(longName(name));
+    const letter = await findDeadLetter(partitions(), longName(name));
     assert.ok(letter);
     return letter;
   };
   async function eventsOf(letter: DeadLetter): Promise<unknown[]> {
     const events: unknown[] = [];
-    for await (const json of deadLetters().events(letter)) events.push(JSON.parse(json));
+    for await (const json of eventsOfLetter(partitions(), letter)) events.push(JSON.parse(json));
     return events;
   }
   const publishEvents = (...events: (string | Buffer)[]) => bus.publish('a', 'widgets', events);
@@ -160,7 +165,7 @@ describe('one letter', () => {
     await publishEvents(event(1, '{"n":1152921504606846976}'), garbled, RUBY_EVENT);
     await buryAll(redis.store);
     const texts: string[] = [];
-    for await (const json of deadLetters().events(await found('a1'))) texts.push(json);
+    for await (const json of eventsOfLetter(partitions(), await found('a1'))) texts.push(json);
     assert.deepEqual(texts, [
       '{"id":"e1","topic":"widgets","type":"noop","url":"https://a.example/1","t":1,"data":{"n":1152921504606846976}}',
       `{"undecodable":"${garbled.toString('base64')}"}`,
@@ -183,7 +188,7 @@ describe('one letter', () => {
     await bus.subscribe('alice', { max: 100 });
     await publishEvents(...Array.from({ length: 100 }, (_, n) => event(n)));
     await buryAll(redis.store);
-    const events = deadLetters().events(await found('a1'));
+    const events = eventsOfLetter(partitions(), await found('a1'));
     assert.equal((await events.next()).done, false);
     await deadLetters().purge(longName('a1'));
     await assert.rejects(Array.fromAsync(events), { code: 'dead_letter_not_found' });
@@ -191,10 +196,10 @@ describe('one letter', () => {
 
   test('is there for its subscriber and for root alone', async () => {
     await deaths('alice', 'a', 1);
-    assert.equal((await deadLetters().find(longName('a1'), 'alice'))?.subscriber, 'alice');
-    assert.equal((await deadLetters().find(longName('a1')))?.subscriber, 'alice');
-    assert.equal(await deadLetters().find(longName('a1'), 'bob'), undefined);
-    assert.equal(await deadLetters().find(longName('a2')), undefined);
+    assert.equal((await findDeadLetter(partitions(), longName('a1'), 'alice'))?.subscriber, 'alice');
+    assert.equal((await findDeadLetter(partitions(), longName('a1')))?.subscriber, 'alice');
+    assert.equal(await findDeadLetter(partitions(), longName('a1'), 'bob'), undefined);
+    assert.equal(await findDeadLetter(partitions(), longName('a2')), undefined);
     assert.equal(await deadLetters().retry(longName('a1'), 'bob'), 'dead_letter_not_found');
     assert.equal(await deadLetters().purge(longName('a1'), 'bob'), false);
     assert.deepEqual(await dead(), ['a1']);

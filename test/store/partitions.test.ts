@@ -20,6 +20,7 @@ import { PublicNames } from '../../src/authentication/public_names.ts';
 import { readConfig } from '../../src/config.ts';
 import type { ApiCalls } from '../../src/console/api_calls.ts';
 import { overviewPage } from '../../src/console/overview_page.ts';
+import { findDeadLetter, listDeadLetters } from '../../src/delivering/dead_letter_reading.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Queue } from '../../src/delivering/queue.ts';
@@ -95,21 +96,21 @@ test('listings, gauges and dead letters cover all partitions', async () => {
   assert.equal(gauges.queues.find(({ queue }) => queue === 'main')?.instant, 4);
   assert.equal(gauges.subscribers.length, 2);
 
-  const { letters: page, next } = await letters.list(undefined, 1);
+  const { letters: page, next } = await listDeadLetters(halves, undefined, 1);
   assert.deepEqual(
     page.map(({ id }) => shortName(id)),
     ['z1'],
     'the newest first',
   );
-  const rest = await letters.list(undefined, 1, next);
+  const rest = await listDeadLetters(halves, undefined, 1, next);
   assert.deepEqual(
     rest.letters.map(({ id }) => shortName(id)),
     ['a1'],
   );
   assert.equal(rest.next, undefined);
   const [newest] = page;
-  assert.equal((await letters.find(newest?.id ?? ''))?.subscriber, 'zoe');
-  assert.equal(await letters.find(newest?.id ?? '', 'bob'), undefined);
+  assert.equal((await findDeadLetter(halves, newest?.id ?? ''))?.subscriber, 'zoe');
+  assert.equal(await findDeadLetter(halves, newest?.id ?? '', 'bob'), undefined);
   assert.equal(await letters.retry(newest?.id ?? ''), 'ok');
   assert.equal(await letters.purge(newest?.id ?? ''), false);
 });

@@ -1,0 +1,157 @@
+import { BusError } from '../errors.ts';
+import { ownerOf } from '../ids.ts';
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { replies } from '../store/replies.ts';
+import type { AttemptReport } from './attempt.ts';
+import {
+  type DeadLetter,
+  following,
+  newest,
+  newestFirst,
+  type Period,
+  type Place,
+  readLetters,
+} from './dead_letter.ts';
+import { eventSlices } from './event_slices.ts';
+import type { DeathReason } from './settlement.ts';
+
+/**
+ * Maximum dead letters that one pipeline reads, so that the process serves other requests between two pipelines. A
+ * pipeline sends all its commands in one write. Without pipelines, the three commands for each letter were three
+ * writes, which took a quarter of a web process's time while a client read long lists.
+ */
+const READ_SLICE = 20;
+
+/**
+ * Maximum dead letters that are read for one page of the listing, if it shows only the letters of one reason. Without
+ * this limit, a page for a rare reason would read all letters.
+ */
+const LOOKED = 500;
+
+export interface LetterFilter extends Period {
+  reason?: DeathReason | undefined;
+}
+
+interface FoundPlace {
+  partition: Partition;
+  place: Place;
+}
+
+/**
+ * Returns a page of up to `limit` dead letters, newest first: those of the given subscribers, or all if `subscribers`
+ * is undefined. The page begins behind the place `after` (time of death and id). The result `next` is the `after` of
+ * the next page, or absent on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are
+ * read, so the page may be short.
+ */
+export async function listDeadLetters(
+  partitions: Partitions,
+  subscribers: readonly string[] | undefined,
+  limit: number,
+  after?: Place,
+  filter: LetterFilter = {},
+) {
+  const looked = filter.reason === undefined ? limit : Math.max(limit, LOOKED);
+  const found = await placesOf(partitions, subscribers, looked + 1, after, filter);
+  const seen = found.slice(0, looked);
+  const matching = filter.reason === undefined ? seen : await ofReason(seen, filter.reason);
+  const page = matching.slice(0, limit);
+  const letters = await inSlices(page, (partition, ids) =>
+    partition.command((redis, keys) => readLetters(redis, keys, ids)),
+  );
+  const end = matching.length > limit ? page : found.length > looked ? seen : [];
+  const next = end.at(-1)?.place;
+  // A letter may have been deleted since its place was read.
+  return { letters: letters.filter((letter) => letter !== undefined), ...(next && { next }) };
+}
+
+async function placesOf(
+  partitions: Partitions,
+  subscribers: readonly string[] | undefined,
+  max: number,
+  after: Place | undefined,
+  period: Period,
+): Promise<FoundPlace[]> {
+  const indexes = (subscribers ?? [undefined]).flatMap((token) =>
+    partitions.holding(token).map((partition) => [partition, token] as const),
+  );
+  const found = await Promise.all(
+    indexes.map(([partition, token]) =>
+      partition.command(async (redis, keys) => {
+        const index = token === undefined ? keys.dead_letters_index() : keys.dead_letters_of(token);
+        const places = await (after
+          ? following(redis, index, after, max, period.sinceMs)
+          : newest(redis, index, max, period));
+        return places.map((place) => ({ partition, place }));
+      }),
+    ),
+  );
+  return found.flat().sort((one, other) => newestFirst(one.place, other.place));
+}
+
+/**
+ * Returns one dead letter with the history of its attempts, or undefined if it does not exist. With `client`, finds
+ * only the dead letters of this client and its joins.
+ */
+export async function findDeadLetter(
+  partitions: Partitions,
+  id: string,
+  client?: string,
+): Promise<(DeadLetter & { history: AttemptReport[] }) | undefined> {
+  for (const partition of partitions.holding(client)) {
+    const [[letter], history] = await partition.command((redis, keys) =>
+      Promise.all([readLetters(redis, keys, [id]), redis.lrange(keys.attempts(id), 0, -1)]),
+    );
+    if (letter && (client === undefined || client === ownerOf(letter.subscriber)))
+      return { ...letter, history: history.map((attempt) => JSON.parse(attempt)) };
+  }
+  return undefined;
+}
+
+/**
+ * Yields the events of a dead letter. Each is the JSON text that is delivered, or `{"undecodable": base64}` if it
+ * cannot be decoded. Throws dead_letter_not_found if the letter is deleted meanwhile.
+ */
+export async function* eventsOfLetter(
+  partitions: Partitions,
+  { id, subscriber, event_count }: DeadLetter,
+): AsyncGenerator<string> {
+  const partition = partitions.ofSubscriber(subscriber);
+  let left = event_count;
+  for await (const slice of eventSlices(partition, (keys) => keys.dead_letter(id), event_count)) {
+    left -= slice.length;
+    yield* slice;
+  }
+  if (left > 0)
+    throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
+}
+
+/**
+ * Reads data of the dead letters at these places. Calls `read` with up to READ_SLICE ids at a time, so that other
+ * requests are served in between. Resolves with what `read` returned for each letter, in the order of the places.
+ */
+async function inSlices<T>(
+  places: readonly FoundPlace[],
+  read: (partition: Partition, ids: string[]) => Promise<T[]>,
+): Promise<T[]> {
+  const found: T[] = [];
+  for (let from = 0; from < places.length; from += READ_SLICE) {
+    const slice = places.slice(from, from + READ_SLICE);
+    const byId = new Map<string, T>();
+    for (const [partition, some] of Map.groupBy(slice, (each) => each.partition)) {
+      const ids = some.map(({ place }) => place.id);
+      for (const [index, one] of (await read(partition, ids)).entries()) byId.set(ids[index] as string, one);
+    }
+    found.push(...slice.map(({ place }) => byId.get(place.id) as T));
+  }
+  return found;
+}
+
+async function ofReason(found: readonly FoundPlace[], wanted: DeathReason): Promise<FoundPlace[]> {
+  const reasons = await inSlices(found, (partition, ids) =>
+    partition.command((redis, keys) =>
+      replies(redis.pipeline(ids.map((id) => ['hget', keys.dead_letter_about(id), 'reason']))),
+    ),
+  );
+  return found.filter((_, index) => reasons[index] === wanted);
+}
