@@ -2,16 +2,8 @@ import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Caller } from '../routing/caller.ts';
-import {
-  DEFAULT_LISTED,
-  LIMIT,
-  nextLink,
-  PLACE_MEANING,
-  PLACE_RULE,
-  QUERY_WORDING,
-} from '../routing/paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
+import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import {
   type AskedSubscribersParts,
@@ -21,10 +13,10 @@ import {
   subscribersOf,
   tokenAsked,
 } from './asked_subscribers.ts';
-import { DEAD_LETTER, type Place } from './dead_letter.ts';
+import { DEAD_LETTER } from './dead_letter.ts';
+import { DEAD_LETTER_PARAMS, PAGE, type Page, WHOSE, type Whose } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
-import { DEATH_REASONS } from './settlement.ts';
 import { wholeJson } from './whole_dead_letter.ts';
 
 /** The name of what these routes list, for error messages. */
@@ -36,63 +28,11 @@ const WHAT = 'dead letters';
  */
 const QUEUES_PER_CALL = 20;
 
-const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
-const subscriberQuery = z.strictObject({
-  subscriber: z
-    .string('must be given once')
-    .min(1, 'is empty')
-    .optional()
-    .describe('Whose dead letters; for root and viewers.'),
-  join: z
-    .string('must be given once')
-    .regex(TOPIC_NAME, JOIN_RULE)
-    .optional()
-    .describe('Of one join, by its name.'),
-});
-const TIME_RULE = 'must be a time in ms since 1970';
-const time = z
-  .string(TIME_RULE)
-  .regex(/^\d{1,15}$/, TIME_RULE)
-  .transform(Number)
-  .pipe(z.int().min(0))
-  .optional();
-const pageQuery = subscriberQuery.extend({
-  reason: z
-    .enum(DEATH_REASONS, `must be one of ${DEATH_REASONS.join(', ')}`)
-    .optional()
-    .describe('Only those that died for this reason. A page may have fewer of them, or none.'),
-  since: time.describe('Only what died from this time on (ms since 1970).'),
-  until: time.describe('Only what died before this time (ms since 1970).'),
-  limit: LIMIT,
-  before: z
-    .string(PLACE_RULE)
-    .regex(/^\d{1,15}-[\w-]{20}$/, PLACE_RULE)
-    .transform(readPlace)
-    .optional()
-    .describe(PLACE_MEANING),
-});
-
-type Whose = z.infer<typeof subscriberQuery>;
-type Page = z.infer<typeof pageQuery>;
 type OfOne = { caller: Caller; params: { id: string } };
 /** The callers that may change dead letters: clients and root. */
 type Owner = Exclude<Caller, { role: 'viewer' }>;
 type ChangeOfOne = OfOne & { caller: Owner };
 
-const WHOSE: Input<Whose> = { schema: subscriberQuery, wording: QUERY_WORDING };
-const PAGE: Input<Page> = { schema: pageQuery, wording: QUERY_WORDING };
-const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
-  schema: z.object({
-    id: z
-      .string()
-      .regex(/^[\w-]{20}$/)
-      .describe('The id of the dead letter.'),
-  }),
-  wording: {
-    code: 'dead_letter_not_found',
-    whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',
-  },
-};
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z
     .array(
@@ -254,9 +194,4 @@ function clientOf(caller: Caller): string | undefined {
 
 function notFound(): BusError {
   return new BusError('dead_letter_not_found', DEAD_LETTER_PARAMS.wording.whole);
-}
-
-function readPlace(text: string): Place {
-  const dash = text.indexOf('-');
-  return { diedAtMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
 }

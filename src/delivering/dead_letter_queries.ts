@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../routing/paging.ts';
+import type { Input } from '../routing/route.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import type { Place } from './dead_letter.ts';
+import { DEATH_REASONS } from './settlement.ts';
+
+const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
+const whose = z.strictObject({
+  subscriber: z
+    .string('must be given once')
+    .min(1, 'is empty')
+    .optional()
+    .describe('Whose dead letters; for root and viewers.'),
+  join: z
+    .string('must be given once')
+    .regex(TOPIC_NAME, JOIN_RULE)
+    .optional()
+    .describe('Of one join, by its name.'),
+});
+const TIME_RULE = 'must be a time in ms since 1970';
+const time = z
+  .string(TIME_RULE)
+  .regex(/^\d{1,15}$/, TIME_RULE)
+  .transform(Number)
+  .pipe(z.int().min(0))
+  .optional();
+const page = whose.extend({
+  reason: z
+    .enum(DEATH_REASONS, `must be one of ${DEATH_REASONS.join(', ')}`)
+    .optional()
+    .describe('Only those that died for this reason. A page may have fewer of them, or none.'),
+  since: time.describe('Only what died from this time on (ms since 1970).'),
+  until: time.describe('Only what died before this time (ms since 1970).'),
+  limit: LIMIT,
+  before: z
+    .string(PLACE_RULE)
+    .regex(/^\d{1,15}-[\w-]{20}$/, PLACE_RULE)
+    .transform(readPlace)
+    .optional()
+    .describe(PLACE_MEANING),
+});
+
+export type Whose = z.infer<typeof whose>;
+export type Page = z.infer<typeof page>;
+
+export const WHOSE: Input<Whose> = { schema: whose, wording: QUERY_WORDING };
+export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
+export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
+  schema: z.object({
+    id: z
+      .string()
+      .regex(/^[\w-]{20}$/)
+      .describe('The id of the dead letter.'),
+  }),
+  wording: {
+    code: 'dead_letter_not_found',
+    whole: 'there is no such dead letter of yours; it may have been retried, purged or dropped',
+  },
+};
+
+function readPlace(text: string): Place {
+  const dash = text.indexOf('-');
+  return { diedAtMs: Number(text.slice(0, dash)), id: text.slice(dash + 1) };
+}
