@@ -46,11 +46,6 @@ export class RawConnection {
     if (this.open) this.#socket.write(bytes, 'latin1');
   }
 
-  /** Stops reading: answers fill the buffers of the kernel, and then those of the bus. */
-  stopReading(): void {
-    this.#socket.pause();
-  }
-
   /** Resolves when this many answers have arrived in all, the connection has ended, or the attack is over. */
   async answered(count: number, signal?: AbortSignal): Promise<void> {
     const over = () => this.statuses.length >= count || !this.open || signal?.aborted;
