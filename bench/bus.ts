@@ -22,7 +22,7 @@ export const NOWHERE = 'https://127.0.0.1:9/events';
 const KEYS = { queuedBatches: 'batches:gauges:batch', auxJobs: 'jobs:index:aux' };
 
 /** The folder of this checkout. */
-export const OWN_TREE = join(import.meta.dirname, '..');
+const OWN_TREE = join(import.meta.dirname, '..');
 /** Clients that are made at a time. */
 const AT_ONCE = 32;
 /** Maximum time from the last delivery until all queues are empty. */

@@ -34,7 +34,7 @@ export interface Size {
   deadLetters: number;
 }
 
-export interface FullBus {
+interface FullBus {
   bus: Bus;
   clients: Credentials[];
   /** A time before which half of the records were made. */

@@ -14,7 +14,7 @@ const LOCK = join(DIR, 'package-lock.json');
 const STAMP = join(DIR, 'node_modules', '.package-lock.installed.json');
 const CREDENTIALS = { token: 'billing', secret: 'Uakgb_J5m9g-0JDMbcJqLJ_Uakgb_J5m' };
 
-export function rivalsAreInstalled(): boolean {
+function rivalsAreInstalled(): boolean {
   return existsSync(STAMP) && readFileSync(STAMP, 'utf8') === readFileSync(LOCK, 'utf8');
 }
 

@@ -15,7 +15,7 @@ export const CLUSTER_BUS = {
 };
 
 /** A topic in each partition, its subscribers, and its publishing. */
-export interface Lane {
+interface Lane {
   topic: string;
   tag: string;
   audience: Audience;

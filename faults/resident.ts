@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 /** The resident memory (RSS) of a process, in bytes. */
-export function residentBytes(pid: number): number {
+function residentBytes(pid: number): number {
   const kilobytes =
     process.platform === 'linux'
       ? /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]

@@ -6,7 +6,7 @@ export interface LoadCredentials {
   secret: string;
 }
 
-export interface Authorizer {
+interface Authorizer {
   /** Gives the value of the next request's Authorization header. */
   next: () => string;
   /** Takes the new challenge and returns true if this 401 has `stale=true`. Otherwise returns false. */

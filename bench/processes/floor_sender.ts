@@ -2,7 +2,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { serveCalls } from '../../harness/measuring/helper.ts';
 import type { Sample } from './sink.ts';
 
-export interface SendPlan {
+interface SendPlan {
   port: number;
   request: Sample;
   requests: number;

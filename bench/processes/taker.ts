@@ -14,7 +14,7 @@ const AT_ONCE = 8;
 const WORKERS = 4 * AT_ONCE;
 const LEASE_MS = 600_000;
 
-export interface TakePlan {
+interface TakePlan {
   url: string;
   redisPid: number;
   /** Maximum number of records in the delivery log. */

@@ -9,7 +9,7 @@ const SLOTS = 16_384;
 const ASK_AGAIN_MS = 1000;
 const SETTLES_WITHIN_MS = 30_000;
 
-export interface ClusterOptions extends NodeOptions {
+interface ClusterOptions extends NodeOptions {
   masters?: number;
   /** Number of replicas of each master. */
   replicas?: number;

@@ -9,7 +9,7 @@ const SENTINELS = 3;
 const DOWN_AFTER_MS = 1000;
 const FAILS_OVER_WITHIN_MS = 30_000;
 
-export interface TrioOptions {
+interface TrioOptions {
   replicas?: number;
   /** Lines of redis.conf of each Redis. */
   config?: Record<string, string>;

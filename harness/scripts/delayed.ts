@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Readable } from './image.ts';
 
-export interface DelayedState {
+interface DelayedState {
   id: string;
   dueMs: number;
   /** The JSON that will be delivered. */

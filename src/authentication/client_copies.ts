@@ -13,7 +13,7 @@ const CLIENTS_PER_SCAN = 300;
  * The copy of a client that each partition other than the control partition stores. Scripts in such a partition check
  * the client's triggers against this copy, because they cannot read the control partition. The copy contains no secret.
  */
-export interface KnownClient {
+interface KnownClient {
   token: string;
   name: string;
   scopes: Scopes;

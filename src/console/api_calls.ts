@@ -47,7 +47,7 @@ function charge(visit: object, calls: number): void {
   charges.set(visit, chargeOf(visit) + calls);
 }
 
-export interface ApiAnswer<T> {
+interface ApiAnswer<T> {
   body: T;
   /** The query of the next page of a listing. Undefined on the last page. */
   next: Record<string, string> | undefined;

@@ -66,7 +66,7 @@ export interface Page {
 }
 
 /** The person who looks at a page. `caller` is undefined before the login. */
-export interface Visitor {
+interface Visitor {
   caller: Caller | undefined;
   formToken: string;
   headers: IncomingHttpHeaders;

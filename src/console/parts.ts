@@ -60,7 +60,7 @@ export function nextPage(path: string, next: Record<string, string> | undefined)
   return next && html`<p><a class="button quiet" href="${pathWith(path, next)}">Next page</a></p>`;
 }
 
-export interface FormOptions {
+interface FormOptions {
   action: string;
   /** The text on the button. */
   does: string;

@@ -13,7 +13,7 @@ export interface AskedSubscribersParts {
 }
 
 /** The parameters of a query that select subscribers. */
-export interface Asked {
+interface Asked {
   subscriber?: string | undefined;
   join?: string | undefined;
 }

@@ -14,10 +14,10 @@ export const BULK_JOB = 'bulk';
  * The states of a bulk (a retry or purge of many dead letters). In the state `counted`, a bulk waits until its owner
  * confirms or cancels it.
  */
-export const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelled'] as const;
-export type BulkState = (typeof BULK_STATES)[number];
+const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelled'] as const;
+type BulkState = (typeof BULK_STATES)[number];
 
-export interface BulkFilter {
+interface BulkFilter {
   /** The tokens of the subscribers whose dead letters match. Undefined if the dead letters of all subscribers match. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;

@@ -29,7 +29,7 @@ const READ_SLICE = 20;
  */
 const LOOKED = 500;
 
-export interface LetterFilter extends Period {
+interface LetterFilter extends Period {
   reason?: DeathReason | undefined;
 }
 

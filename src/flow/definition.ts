@@ -13,7 +13,7 @@ export interface Definition {
 }
 
 /** The definition of a trigger that was read from Redis. The data of its event is parsed. */
-export interface ReadDefinition extends Omit<Definition, 'event'> {
+interface ReadDefinition extends Omit<Definition, 'event'> {
   event: { type: EventContent['type']; url: string; data?: unknown };
 }
 

@@ -26,7 +26,7 @@ const MAX_TIMED = 500;
 const EVENTS_PER_TIMED = 10;
 
 /** The limits on publications, and on the delayed events of one client. */
-export type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
+type DelayLimits = PublishLimits & Pick<Arguments<'delay'>, 'maxClientDelayed' | 'maxClientBytes'>;
 
 /** Stores publications that contain timed events (`at` or `delay`), several in one script call. */
 export class Delaying {

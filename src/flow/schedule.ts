@@ -5,7 +5,7 @@ import { zoneCalled } from './zone.ts';
 /** The largest due time. It has 13 digits, so that the event id `NAME@DUE` has at most 64 characters. */
 export const MAX_TIME_MS = 9_999_999_999_999;
 
-export type Schedule = { cron: string; timezone: string } | { every: number } | { at: number };
+type Schedule = { cron: string; timezone: string } | { every: number } | { at: number };
 
 /** When a trigger fires. Times are in ms since the Unix epoch, durations in ms. */
 export interface Timing {

@@ -17,10 +17,9 @@ const TRIGGERS_PER_PIPELINE = 50;
 /** Maximum attempts to store a definition while other calls keep replacing it. */
 const MAX_TRIES = 10;
 
-export type TriggerLimits = Pick<
-  Config,
-  'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'
-> & { readonly maxClientTriggerBytes: number };
+type TriggerLimits = Pick<Config, 'maxTriggers' | 'maxClientTriggers' | 'maxTopics' | 'maxClientTopics'> & {
+  readonly maxClientTriggerBytes: number;
+};
 
 /** A definition that is to be stored. `due` says whether the trigger keeps its stored due time or gets a new one. */
 export interface Wanted {

@@ -23,7 +23,7 @@ export interface DelayedHolding {
 }
 
 type Cut = Arguments<'drop_delayed'>['cuts'][number];
-export type DelayedDrop = Reply<'drop_delayed'>[number];
+type DelayedDrop = Reply<'drop_delayed'>[number];
 
 /**
  * Returns the number and the bytes of the delayed events of each topic that has any. Throws the errors of Partition

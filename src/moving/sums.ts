@@ -3,7 +3,7 @@ import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
 
 /** For each new partition, the fields and values of a Redis hash whose values are totals of other data. */
-export type Summed = Map<Partition, Map<string, number>>;
+type Summed = Map<Partition, Map<string, number>>;
 
 /**
  * A function that computes a Redis hash of totals for each new partition. The hash cannot be copied from `source`, the

@@ -21,7 +21,7 @@ const WITH_CREDENTIALS: readonly ErrorCode[] = [
 const WITH_BODY: readonly ErrorCode[] = ['bad_body', 'body_too_large', 'unsupported_encoding', 'overloaded'];
 
 /** Returns the codes of all errors that a call of this route can cause. */
-export function codesOf({ isHealthCheck, roles, body, takesText, errors = [] }: Route): ErrorCode[] {
+function codesOf({ isHealthCheck, roles, body, takesText, errors = [] }: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...errors,
     ...ANY,

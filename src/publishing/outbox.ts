@@ -26,7 +26,7 @@ const RECENT_MS = 100;
  * proves that the worker still holds this job. `leaseMs` is the time after which a worker without a sign of life loses
  * its job.
  */
-export interface OutboxHolder {
+interface OutboxHolder {
   worker: string;
   lease: number;
   leaseMs: number;

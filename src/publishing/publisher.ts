@@ -22,7 +22,7 @@ export const BYTES_PER_EVENT = 1000;
 /**
  * An object that is told of each accepted publication, such as the live tail, which shows new events in the console.
  */
-export interface Onlooker {
+interface Onlooker {
   note(publication: Publication): void;
 }
 

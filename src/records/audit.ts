@@ -19,7 +19,7 @@ const MAX_SEARCHED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
 
-export interface AuditFilter {
+interface AuditFilter {
   /** The earliest time of an entry, in ms. Older entries are left out. */
   since?: number | undefined;
   client?: string | undefined;

@@ -33,7 +33,7 @@ export type Position = readonly string[];
  * The jobs that one call of a JobPlace returns. `end` is the position after which the next call continues. It is
  * undefined if no job follows.
  */
-export interface JobSlice {
+interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
   /** Number of workers (for held jobs) or of subscribers (for waiting jobs) whose jobs were looked for. */

@@ -26,7 +26,7 @@ export interface SubscriberLine {
 }
 
 /** Numbers of the workers that deliver. Spare workers deliver only while the others hang. */
-export interface WorkerCounts {
+interface WorkerCounts {
   workers: number;
   spare_workers: number;
 }

@@ -12,7 +12,7 @@ const FAILED = 2;
 /** Time within which a call of the bus must succeed. It is short, because a user waits for it. */
 const CALL_TIMEOUT_MS = 10_000;
 
-export interface Surroundings extends Streams {
+interface Surroundings extends Streams {
   env: NodeJS.ProcessEnv;
   folder: string;
   interruption: Call['interruption'];

@@ -6,7 +6,7 @@ import { type BusEntry, readRtmrc } from './rtmrc.ts';
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
-export interface TargetOptions {
+interface TargetOptions {
   bus: string | undefined;
   token: string | undefined;
   secret: string | undefined;

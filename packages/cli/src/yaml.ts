@@ -1,5 +1,5 @@
 /** A value that can be written as YAML: any value that JSON can have. */
-export type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
+type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
 // Matches texts that YAML would read as something other than a text, such as yes, 12 and 12:30. They must be quoted.
 const NOT_TEXT =

@@ -20,7 +20,7 @@ const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
  */
 const MAX_SIGNATURES = 16;
 
-export interface SignedHeaders {
+interface SignedHeaders {
   id: string | undefined;
   timestamp: string | undefined;
   signature: string | undefined;
