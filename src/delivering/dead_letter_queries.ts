@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING } from '../routing/paging.ts';
+import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING, TIME } from '../routing/paging.ts';
 import type { Input } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import type { Place } from './dead_letter.ts';
@@ -18,20 +18,13 @@ const whose = z.strictObject({
     .optional()
     .describe('Of one join, by its name.'),
 });
-const TIME_RULE = 'must be a time in ms since 1970';
-const time = z
-  .string(TIME_RULE)
-  .regex(/^\d{1,15}$/, TIME_RULE)
-  .transform(Number)
-  .pipe(z.int().min(0))
-  .optional();
 const page = whose.extend({
   reason: z
     .enum(DEATH_REASONS, `must be one of ${DEATH_REASONS.join(', ')}`)
     .optional()
     .describe('Only those that died for this reason. A page may have fewer of them, or none.'),
-  since: time.describe('Only what died from this time on (ms since 1970).'),
-  until: time.describe('Only what died before this time (ms since 1970).'),
+  since: TIME.describe('Only what died from this time on (ms since 1970).'),
+  until: TIME.describe('Only what died before this time (ms since 1970).'),
   limit: LIMIT,
   before: z
     .string(PLACE_RULE)

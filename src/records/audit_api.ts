@@ -7,22 +7,16 @@ import {
   PLACE_MEANING,
   PLACE_RULE,
   QUERY_WORDING,
+  TIME,
 } from '../routing/paging.ts';
 import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Audit, StoredEntry } from './audit.ts';
 
-const TIME_RULE = 'must be a time in ms since 1970';
 const TEXT_RULE = 'must be given once';
 
 const query = z.strictObject({
-  since: z
-    .string(TIME_RULE)
-    .regex(/^\d{1,15}$/, TIME_RULE)
-    .transform(Number)
-    .pipe(z.int().min(0))
-    .optional()
-    .describe('Leaves out what is older than this time (ms since 1970).'),
+  since: TIME.describe('Leaves out what is older than this time (ms since 1970).'),
   client: z.string(TEXT_RULE).optional().describe('The public name of a client.'),
   action: z.string(TEXT_RULE).optional().describe('Such as `topic.delete`.'),
   limit: LIMIT,

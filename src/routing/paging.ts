@@ -31,6 +31,16 @@ export const LIMIT = z
   .optional()
   .describe('Maximum entries of a page.');
 
+const TIME_RULE = 'must be a time in ms since 1970';
+
+/** The schema of a query parameter that is a time: it bounds what a listing has. */
+export const TIME = z
+  .string(TIME_RULE)
+  .regex(/^\d{1,15}$/, TIME_RULE)
+  .transform(Number)
+  .pipe(z.int().min(0))
+  .optional();
+
 /**
  * The schema of a query parameter that says where a page begins. Callers copy the value from the `Link` header of the
  * page before. The value is encrypted, because it may contain a secret token.
