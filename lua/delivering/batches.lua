@@ -16,6 +16,14 @@ function batches.read_header(list)
   if token ~= '' then return token, created_ms, attempts end
 end
 
+-- True if a batch of the subscriber `token` is meant by `clients`: a list of tokens, or an empty one, which means all.
+function batches.is_of(clients, token)
+  for _, client in ipairs(clients) do
+    if client == token then return true end
+  end
+  return #clients == 0
+end
+
 -- Returns the score in `batches:index` of a batch that is opened now: the time in ms, with three decimals.
 function batches.index_score(call)
   return call.now_us / 1000

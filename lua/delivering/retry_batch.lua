@@ -10,15 +10,9 @@ If the outcome is not `ok`, nothing has changed. `delivery_paused` means that th
 In an ordered lane the oldest batch is tried instead, because the subscriber must accept that batch first. A batch whose
 lane has no room must still wait.
 ]]
+local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
-
-local function is_of(clients, token)
-  for _, client in ipairs(clients) do
-    if client == token then return true end
-  end
-  return #clients == 0
-end
 
 -- If a subscriber is held back after failures, lets it be tried now, and makes `job` its trial job: the single job by
 -- which a failing subscriber is tried again. If it has another trial job that is scheduled for later, that job becomes
@@ -38,7 +32,7 @@ end
 return function(call, args)
   local keys, bid = call.keys, args.bid
   local token = redis.call('LINDEX', keys.batch(bid), 0)
-  if not token or not is_of(args.clients, token) then return 'delivery_not_found' end
+  if not token or not batches.is_of(args.clients, token) then return 'delivery_not_found' end
   if redis.call('HEXISTS', keys.subscriber(token), 'paused_at') == 1 then return 'delivery_paused' end
   local ordered = redis.call('HGET', keys.subscriber(token), 'ordered') == '1'
   local job = ordered and waiting.oldest_job(call, token) or jobs.delivery_of(bid)

@@ -6,6 +6,7 @@ subscribers. Changes nothing.
 `entries` has one entry, as in list_deliveries but with all failed attempts, or none if there is no such batch. A batch
 that has ended is searched in the delivery logs; `looked` is the number of records in the logs that were searched.
 ]]
+local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
@@ -34,18 +35,11 @@ local function in_logs(call, clients, id)
   return nil, looked
 end
 
-local function is_of(clients, token)
-  for _, client in ipairs(clients) do
-    if client == token then return true end
-  end
-  return #clients == 0
-end
-
 return function(call, args)
   local seen, clients, id, looked = delivery_states.begin(), args.clients, args.id, 0
   local entry = delivery_states.batch(call, seen, id) or delivery_states.dead_letter(call, id)
   if entry then
-    if not is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
+    if not batches.is_of(clients, entry.subscriber) then return { entries = {}, looked = 0 } end
     delivery_states.describe(call, seen, entry, MAX_SHOWN_ATTEMPTS)
   else
     entry, looked = in_logs(call, clients, id)
