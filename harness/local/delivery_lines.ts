@@ -1,4 +1,5 @@
-import type { DeliveredEvent, Delivery } from './sample_receiver.ts';
+import type { DeliveredEvent } from '../http/receiver.ts';
+import type { Delivery } from './sample_receiver.ts';
 
 const longestData = 80;
 

@@ -2,18 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DeliveredEvent } from '../http/receiver.ts';
 
 /** Port on which bin/receive listens by default, and to which bin/start allows callbacks. */
 export const RECEIVER_PORT = 9292;
-
-export interface DeliveredEvent {
-  id: string;
-  topic: string;
-  type: string;
-  url: string;
-  t: number;
-  data?: unknown;
-}
 
 export interface Delivery {
   /** The batch's id, the same on every attempt. */
