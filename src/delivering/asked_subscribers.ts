@@ -1,8 +1,10 @@
+import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/paging.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 
 export interface AskedSubscribersParts {
   /** Resolves with the tokens of the joins of a client, which are subscribers too. */
@@ -12,7 +14,23 @@ export interface AskedSubscribersParts {
   publicNames: PublicNames;
 }
 
-/** The parameters of a query that select subscribers. */
+const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
+
+/** The schemas of the parameters of a query that select subscribers. `what` names what is listed. */
+export const askedFields = (what: string) => ({
+  subscriber: z
+    .string('must be given once')
+    .min(1, 'is empty')
+    .optional()
+    .describe(`Whose ${what}; for root and viewers.`),
+  join: z
+    .string('must be given once')
+    .regex(TOPIC_NAME, JOIN_RULE)
+    .optional()
+    .describe('Of one join, by its name.'),
+});
+
+/** The values of these parameters. */
 interface Asked {
   subscriber?: string | undefined;
   join?: string | undefined;

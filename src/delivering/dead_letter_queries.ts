@@ -1,23 +1,14 @@
 import { z } from 'zod';
 import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING, TIME } from '../routing/paging.ts';
 import type { Input } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { askedFields } from './asked_subscribers.ts';
 import type { Place } from './dead_letter.ts';
 import { DEATH_REASONS } from './settlement.ts';
 
-const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
-const whose = z.strictObject({
-  subscriber: z
-    .string('must be given once')
-    .min(1, 'is empty')
-    .optional()
-    .describe('Whose dead letters; for root and viewers.'),
-  join: z
-    .string('must be given once')
-    .regex(TOPIC_NAME, JOIN_RULE)
-    .optional()
-    .describe('Of one join, by its name.'),
-});
+/** The name of what these routes list. */
+export const WHAT = 'dead letters';
+
+const whose = z.strictObject(askedFields(WHAT));
 const page = whose.extend({
   reason: z
     .enum(DEATH_REASONS, `must be one of ${DEATH_REASONS.join(', ')}`)

@@ -14,13 +14,10 @@ import {
   tokenAsked,
 } from './asked_subscribers.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
-import { DEAD_LETTER_PARAMS, PAGE, type Page, WHOSE, type Whose } from './dead_letter_queries.ts';
+import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
 import { wholeJson } from './whole_dead_letter.ts';
-
-/** The name of what these routes list, for error messages. */
-const WHAT = 'dead letters';
 
 /**
  * Number of queues that may be read for the price of one call in the caller's rate limit. A client has a queue of

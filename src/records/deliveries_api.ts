@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import {
   type AskedSubscribersParts,
+  askedFields,
   shownTo,
   subscribersAsked,
   subscribersOf,
@@ -16,7 +17,6 @@ import {
   QUERY_WORDING,
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
@@ -32,8 +32,10 @@ const LOOKED_PER_CALL = 100;
  */
 const SEARCHED_PER_CALL = 10_000;
 
+/** The name of what the listing has. */
+const WHAT = 'batches';
+
 const TIME_RULE = 'must be milliseconds since 1970';
-const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 const STATE_RULE = `must be one of ${STATES.join(', ')}`;
 const time = z
   .string(TIME_RULE)
@@ -43,16 +45,7 @@ const time = z
   .optional();
 
 const pageQuery = z.strictObject({
-  subscriber: z
-    .string('must be given once')
-    .min(1, 'is empty')
-    .optional()
-    .describe('Whose batches; for root and viewers.'),
-  join: z
-    .string('must be given once')
-    .regex(TOPIC_NAME, JOIN_RULE)
-    .optional()
-    .describe('Of one join, by its name.'),
+  ...askedFields(WHAT),
   state: z.enum(STATES, STATE_RULE).optional(),
   since: time.describe(
     'Only what ended, or was opened if it has not ended, from this time on (ms since 1970).',
@@ -134,7 +127,7 @@ function handlers(parts: DeliveriesParts) {
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Query }) {
       const { limit, before, ...asked } = query;
-      const { tokens, calls } = await subscribersAsked(parts, caller, asked, 'batches');
+      const { tokens, calls } = await subscribersAsked(parts, caller, asked, WHAT);
       const { state, since, until } = asked;
       const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
       const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
