@@ -6,7 +6,12 @@ import { Sentinel } from './sentinel.ts';
 
 const NAME = 'shop';
 const SENTINELS = 3;
-const DOWN_AFTER_MS = 1000;
+/**
+ * Time after which a silent master counts as down. A sentinel connects to a new master up to a second after it learned
+ * of it (Redis 7.0.15). With a limit of one second it would find the new master down by then, and replace it while it
+ * lives. What that master and the other replica have stored meanwhile would be lost.
+ */
+const DOWN_AFTER_MS = 2000;
 const FAILS_OVER_WITHIN_MS = 30_000;
 
 interface TrioOptions {
@@ -15,7 +20,7 @@ interface TrioOptions {
   config?: Record<string, string>;
 }
 
-/** A master with replicas, and three sentinels that promote a replica if the master is silent for a second. */
+/** A master with replicas, and three sentinels that promote a replica if the master is silent for two seconds. */
 export class SentinelTrio {
   readonly #nodes: Map<number, PrivateRedis>;
   readonly #sentinels: Sentinel[];
