@@ -84,23 +84,27 @@ export const SUBSCRIBER_REPORT = z
 
 export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 
+/** A list of Redis as cjson writes it. An empty list becomes an empty object. */
+type List<Item> = Item[] | Record<string, never>;
+
 /**
- * The reply of the script `read_subscribers` for one subscriber. A list may be an object, because the script encodes an
- * empty list as `{}`. `inNext` and `inCarried` are the numbers of dropped events in the drop notice that no
- * batch carries yet, and in the one that a batch carries. None of them has been reported by an accepted delivery.
+ * What the script `read_subscribers` returns for each subscriber, under the same names. False stands for a value that
+ * Redis does not have. `hash` and `dropped` are hashes as flat lists (field, value, …).
  */
-type Row = [
-  token: string,
-  hash: string[],
-  topics: string[] | object,
-  queued: string | false,
-  oldestUs: string | false,
-  deadBatches: number,
-  deadEvents: string | false,
-  dropped: string[] | object,
-  inNext: string | false,
-  inCarried: string | false,
-];
+interface Row {
+  token: string;
+  hash: string[];
+  topics: List<string>;
+  queued_events: string | false;
+  oldest_queued_us: string | false;
+  dead_batches: number;
+  dead_events: string | false;
+  dropped: List<string>;
+  /** Number of dropped events in the drop notice that no delivery carries yet. */
+  events_in_notice: string | false;
+  /** Number of dropped events in the drop notice that a delivery carries. No accepted delivery has reported them. */
+  events_in_carried_notice: string | false;
+}
 
 /** Returns the reports of subscribers of one partition, without those that do not exist. */
 export async function readReports(
@@ -108,19 +112,15 @@ export async function readReports(
   tokens: readonly string[],
   defaults: SubscriptionDefaults,
 ): Promise<SubscriberReport[]> {
-  const rows = await partition.run('read_subscribers', { tokens });
-  return rows.flatMap((row) => reportOf(JSON.parse(row), defaults) ?? []);
+  const rows: List<Row> = JSON.parse(await partition.run('read_subscribers', { tokens }));
+  return listIn(rows).flatMap((row) => reportOf(row, defaults) ?? []);
 }
 
-function reportOf(
-  [token, flat, topics, queued, oldestUs, deadBatches, deadEvents, dropped, inNext, inCarried]: Row,
-  defaults: SubscriptionDefaults,
-): SubscriberReport | undefined {
-  const hash: Partial<Record<string, string>> = fieldsOf(flat);
+function reportOf(row: Row, defaults: SubscriptionDefaults): SubscriberReport | undefined {
+  const hash: Partial<Record<string, string>> = fieldsOf(row.hash);
   if (hash.callback === undefined) return undefined;
-  const untold = Number(inNext || 0) + Number(inCarried || 0);
   return {
-    subscriber: token,
+    subscriber: row.token,
     uuid: hash.uuid ?? '',
     callback: splitCallback(hash.callback).callback,
     max_events: Number(hash.max_events ?? DEFAULT_MAX_EVENTS),
@@ -131,22 +131,22 @@ function reportOf(
     max_attempts: Number(hash.max_attempts ?? defaults.maxAttempts),
     max_age: Number(hash.max_age ?? defaults.maxAgeMs),
     signing: scheme(hash.signing),
-    topics: listIn(topics).sort(),
+    topics: listIn(row.topics).sort(),
     health_points: Number(hash.health_points ?? PERFECT_HEALTH),
     last_attempted_at: time(hash.last_attempted_at),
     paused_at: time(hash.paused_at),
     paused_by: pauserOf(hash.paused_at, hash.paused_by),
     events: {
       sent: Number(hash.sent ?? 0),
-      queued: Number(queued || 0),
-      oldest: oldestUs === false ? null : Math.floor(Number(oldestUs) / 1000),
+      queued: Number(row.queued_events || 0),
+      oldest: row.oldest_queued_us === false ? null : Math.floor(Number(row.oldest_queued_us) / 1000),
     },
-    dead_letters: { batches: deadBatches, events: Number(deadEvents || 0) },
-    dropped: dropsReport(fieldsOf(listIn(dropped)), untold),
+    dead_letters: { batches: row.dead_batches, events: Number(row.dead_events || 0) },
+    dropped: dropsReport(row),
   };
 }
 
-function listIn(list: string[] | object): string[] {
+function listIn<Item>(list: List<Item>): Item[] {
   return Array.isArray(list) ? list : [];
 }
 
@@ -160,9 +160,10 @@ function time(ms: string | undefined): number | null {
   return ms === undefined ? null : Number(ms);
 }
 
-function dropsReport(hash: Record<string, string>, untold: number): SubscriberReport['dropped'] {
-  const all = readDropNotice(hash);
+function dropsReport(row: Row): SubscriberReport['dropped'] {
+  const all = readDropNotice(fieldsOf(listIn(row.dropped)));
   if (!all) return null;
   const { fromMs: from, toMs: to, ...rest } = all;
+  const untold = Number(row.events_in_notice || 0) + Number(row.events_in_carried_notice || 0);
   return { ...rest, from, to, untold };
 }

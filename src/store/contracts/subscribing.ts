@@ -11,7 +11,7 @@ const series = [counter] as const;
 export const subscribingContracts = {
   read_subscribers: {
     arguments: { tokens: ['text'] },
-    reply: ['text'],
+    reply: 'text',
   },
   subscribe: {
     arguments: {
