@@ -7,11 +7,9 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash that a delivery needs. acquire returns them in this order, which is that of
--- SubscriberFields in src/delivering/acquired.ts.
-local DELIVERY_FIELDS = {
-  'callback', 'uuid', 'subscribed_at', 'health_points', 'max_attempts', 'max_age', 'signing',
-}
+-- Fields of a subscriber's hash that a delivery needs. acquire returns their values in this order. The loader of the
+-- scripts makes the module `store/delivery_fields` from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
+lane_entry.DELIVERY_FIELDS = include('store/delivery_fields')
 -- Fields of a subscriber's hash that decide whether a delivery may begin, and how large it may be.
 local ENTRY_FIELDS = {
   'throttled_until', 'sent', 'probe', 'paused_at', 'ordered', 'max_in_flight', 'slow', 'max_events', 'max_bytes',
@@ -19,7 +17,7 @@ local ENTRY_FIELDS = {
 -- The fields of both lists, first those that a delivery needs. The lists are joined without `unpack` and `ipairs`,
 -- because Redis has no such functions while FUNCTION LOAD runs this code.
 local LANE_FIELDS = {}
-for i = 1, #DELIVERY_FIELDS do LANE_FIELDS[i] = DELIVERY_FIELDS[i] end
+for i = 1, #lane_entry.DELIVERY_FIELDS do LANE_FIELDS[i] = lane_entry.DELIVERY_FIELDS[i] end
 for i = 1, #ENTRY_FIELDS do LANE_FIELDS[#LANE_FIELDS + 1] = ENTRY_FIELDS[i] end
 
 -- Creates the working state of a script call that begins deliveries: `lanes` has the lanes that were read so far, and
@@ -38,7 +36,7 @@ function lane_entry.read(call, reader, token)
   lane = { token = token }
   local values = redis.call('HMGET', call.keys.subscriber(token), unpack(LANE_FIELDS))
   for i, name in ipairs(LANE_FIELDS) do lane[name] = values[i] end
-  lane.delivery_fields = { unpack(values, 1, #DELIVERY_FIELDS) }
+  lane.delivery_fields = { unpack(values, 1, #lane_entry.DELIVERY_FIELDS) }
   lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
   reader.lanes[token] = lane
   return lane

@@ -1,5 +1,6 @@
 import { Decoder } from '@msgpack/msgpack';
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
+import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import { unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
 import { fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
@@ -20,26 +21,23 @@ export interface Acquired {
  * The first item of the script's reply, decoded from MessagePack. `left` is the number of jobs that are still ready.
  * `atMs` is the time by Redis's clock. `acks` is a flat list with two numbers for each finished job: 1 if the worker
  * still held the job, else 0, and how many events were removed. `subscribers` is a flat list with a token and its
- * fields for each subscriber.
+ * values for each subscriber.
+ *
+ * The values have no names. With names, the head of one grant took Redis 9 µs instead of 4 µs, and Node 6 µs instead of
+ * 1 µs.
  */
 type Head = [
   left: number,
   atMs: number,
   acks: number[],
-  subscribers: (string | SubscriberFields)[],
+  subscribers: (string | SubscriberValues)[],
   grants: GrantHead[],
 ];
 
-/** Fields of a subscriber's hash. False stands for a field that the hash does not have. */
-type SubscriberFields = [
-  callback: string | false,
-  uuid: string | false,
-  subscribedAt: string | false,
-  healthPoints: string | false,
-  maxAttempts: string | false,
-  maxAge: string | false,
-  signing: string | false,
-];
+/** The values of DELIVERY_FIELDS. False stands for a field that the hash of the subscriber does not have. */
+type SubscriberValues = (string | false)[];
+
+type DeliveryFields = Partial<Record<(typeof DELIVERY_FIELDS)[number], string>>;
 
 /** What the script's reply says about a job that a worker has acquired. A job that delivers no batch has no `batch`. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
@@ -59,22 +57,31 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
     acks.push({ held: flatAcks[i] === 1, removed: flatAcks[i + 1] as number });
   const subscribers = new Map<string, Subscriber>();
   for (let i = 0; i < flatSubscribers.length; i += 2)
-    subscribers.set(flatSubscribers[i] as string, readSubscriber(flatSubscribers[i + 1] as SubscriberFields));
+    subscribers.set(flatSubscribers[i] as string, readSubscriber(flatSubscribers[i + 1] as SubscriberValues));
   const buffers = rest.values();
   return { left, acks, grants: grantHeads.map((each) => readGrant(each, buffers, subscribers, atMs)) };
 }
 
-function readSubscriber(fields: SubscriberFields): Subscriber {
-  const [callback, uuid, subscribedAt, healthPoints, maxAttempts, maxAge, signing] = fields;
+function readSubscriber(values: SubscriberValues): Subscriber {
+  const hash = hashOf(values);
   return {
-    callback: callback || '',
-    uuid: uuid || '',
-    subscribedAt: subscribedAt || '0',
-    healthPoints: Number(healthPoints || PERFECT_HEALTH),
-    ...(maxAttempts && { maxAttempts: Number(maxAttempts) }),
-    ...(maxAge && { maxAgeMs: Number(maxAge) }),
-    ...(signing && { signing }),
+    callback: hash.callback ?? '',
+    uuid: hash.uuid ?? '',
+    subscribedAt: hash.subscribed_at ?? '0',
+    healthPoints: Number(hash.health_points ?? PERFECT_HEALTH),
+    ...(hash.max_attempts && { maxAttempts: Number(hash.max_attempts) }),
+    ...(hash.max_age && { maxAgeMs: Number(hash.max_age) }),
+    ...(hash.signing && { signing: hash.signing }),
   };
+}
+
+function hashOf(values: SubscriberValues): DeliveryFields {
+  const hash: DeliveryFields = {};
+  for (const [index, name] of DELIVERY_FIELDS.entries()) {
+    const value = values[index];
+    if (value) hash[name] = value;
+  }
+  return hash;
 }
 
 /**

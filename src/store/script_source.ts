@@ -8,6 +8,7 @@ import {
 } from '../config/subscription_defaults.ts';
 import type { Contract } from './contract.ts';
 import { luaArguments, luaReply } from './contract_lua.ts';
+import { DELIVERY_FIELDS } from './contracts/delivering.ts';
 import { contracts } from './contracts.ts';
 import { SHARES } from './job.ts';
 import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
@@ -34,8 +35,13 @@ const MADE = [
       '}\n',
     ].join('\n'),
   },
-  { name: 'store/shares', text: `return { ${SHARES.map((share) => `'${share}'`).join(', ')} }\n` },
+  { name: 'store/delivery_fields', text: luaList(DELIVERY_FIELDS) },
+  { name: 'store/shares', text: luaList(SHARES) },
 ];
+
+function luaList(names: readonly string[]): string {
+  return `return { ${names.map((name) => `'${name}'`).join(', ')} }\n`;
+}
 
 /** The first line of a script, with its flags. A module has no such line. */
 const SCRIPT_LINE = /^#!lua(?: flags=(\S+))?\n/;

@@ -60,6 +60,20 @@ const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', m
  */
 const bulkState = 'lost|going|next|over';
 
+/**
+ * Fields of a subscriber's hash that a delivery needs. The reply of acquire has their values in this order. Scripts get
+ * the names as the module `store/delivery_fields`.
+ */
+export const DELIVERY_FIELDS = [
+  'callback',
+  'uuid',
+  'subscribed_at',
+  'health_points',
+  'max_attempts',
+  'max_age',
+  'signing',
+] as const;
+
 export const deliveringContracts = {
   acquire: {
     arguments: {
