@@ -4,7 +4,7 @@ import type { Scopes } from '../routing/caller.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { replies } from '../store/replies.ts';
+import { named, replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
@@ -43,7 +43,7 @@ type ListedClient = {
 } & Scopes;
 
 /** The fields that a listing reads from a client's Redis hash, in the order in which `listedClient` takes them. */
-const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'];
+const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'] as const;
 
 type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
@@ -235,13 +235,14 @@ export class Clients {
 
 type Field = string | null;
 
-function listedClient(token: string, name: string, hash: readonly Field[]): ListedClient {
-  const [publish = null, subscribe = null, secret, created, rotated, seen] = hash;
-  const ms = (text: Field | undefined) => (text ? Number(text) : null);
+/** Makes the entry of a client from the values of LISTED_FIELDS in its hash. */
+function listedClient(token: string, name: string, values: readonly Field[]): ListedClient {
+  const hash = named(LISTED_FIELDS, values);
+  const ms = (text: string | undefined) => (text ? Number(text) : null);
   return {
-    ...{ token, name, ...readScopes(publish, subscribe) },
-    created_at: ms(created),
-    secret_at: secret ? ms(rotated ?? created) : null,
-    last_seen_at: ms(seen),
+    ...{ token, name, ...readScopes(hash.publish ?? null, hash.subscribe ?? null) },
+    created_at: ms(hash.created_at),
+    secret_at: hash.ha1_sha256 ? ms(hash.secret_at ?? hash.created_at) : null,
+    last_seen_at: ms(hash.seen_at),
   };
 }

@@ -3,6 +3,7 @@ import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import { unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
+import { named } from '../store/replies.ts';
 import { fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
 import type { Grant, Subscriber } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
@@ -37,8 +38,6 @@ type Head = [
 /** The values of DELIVERY_FIELDS. False stands for a field that the hash of the subscriber does not have. */
 type SubscriberValues = (string | false)[];
 
-type DeliveryFields = Partial<Record<(typeof DELIVERY_FIELDS)[number], string>>;
-
 /** What the script's reply says about a job that a worker has acquired. A job that delivers no batch has no `batch`. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
@@ -63,25 +62,16 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
 }
 
 function readSubscriber(values: SubscriberValues): Subscriber {
-  const hash = hashOf(values);
+  const hash = named(DELIVERY_FIELDS, values);
   return {
-    callback: hash.callback ?? '',
-    uuid: hash.uuid ?? '',
-    subscribedAt: hash.subscribed_at ?? '0',
-    healthPoints: Number(hash.health_points ?? PERFECT_HEALTH),
+    callback: hash.callback || '',
+    uuid: hash.uuid || '',
+    subscribedAt: hash.subscribed_at || '0',
+    healthPoints: Number(hash.health_points || PERFECT_HEALTH),
     ...(hash.max_attempts && { maxAttempts: Number(hash.max_attempts) }),
     ...(hash.max_age && { maxAgeMs: Number(hash.max_age) }),
     ...(hash.signing && { signing: hash.signing }),
   };
-}
-
-function hashOf(values: SubscriberValues): DeliveryFields {
-  const hash: DeliveryFields = {};
-  for (const [index, name] of DELIVERY_FIELDS.entries()) {
-    const value = values[index];
-    if (value) hash[name] = value;
-  }
-  return hash;
 }
 
 /**

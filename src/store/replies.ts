@@ -16,3 +16,19 @@ export async function replies(commands: Commands): Promise<unknown[]> {
     return reply;
   });
 }
+
+/**
+ * Gives values of a hash the names of their fields. `names` and `values` have the same order. Values that the hash does
+ * not have are left out: null in the reply of HMGET, false in what a script has packed.
+ */
+export function named<Name extends string>(
+  names: readonly Name[],
+  values: readonly (string | null | false)[],
+): Partial<Record<Name, string>> {
+  const hash: Partial<Record<Name, string>> = {};
+  for (const [index, name] of names.entries()) {
+    const value = values[index];
+    if (typeof value === 'string') hash[name] = value;
+  }
+  return hash;
+}

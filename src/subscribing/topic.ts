@@ -6,7 +6,7 @@ import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { replies } from '../store/replies.ts';
+import { named, replies } from '../store/replies.ts';
 import type { Flushing } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
@@ -159,7 +159,7 @@ async function membersAmong(redis: Commands, key: string, candidates: readonly s
   return candidates.filter((_, index) => flags[index] === 1);
 }
 
-const STORED_FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropped_to'];
+const STORED_FIELDS = ['publisher', 'counter', 'dropped_events', 'dropped_from', 'dropped_to'] as const;
 
 async function readTopics(partition: Partition, names: readonly string[]): Promise<Topic[]> {
   const delayed = await delayedCounts(partition);
@@ -181,14 +181,19 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   });
 }
 
-/** Makes a topic from its hash in Redis. `hash` has the values of the fields in STORED_FIELDS. */
-function topicOf(name: string, hash: readonly (string | null)[], delayed: number): Topic {
-  const [publisher, counter, dropped, from, to] = hash;
+/** Makes a topic from the values of STORED_FIELDS in its hash. */
+function topicOf(name: string, values: readonly (string | null)[], delayed: number): Topic {
+  const hash = named(STORED_FIELDS, values);
   return {
     name,
-    publisher: publisher || null,
-    events: Number(counter ?? 0),
+    publisher: hash.publisher || null,
+    events: Number(hash.counter ?? 0),
     delayed,
-    dropped: dropped ? { events: Number(dropped), from: Number(from), to: Number(to) } : null,
+    dropped: droppedIn(hash),
   };
+}
+
+function droppedIn(hash: Partial<Record<(typeof STORED_FIELDS)[number], string>>): Topic['dropped'] {
+  const { dropped_events: events, dropped_from: from = 0, dropped_to: to = 0 } = hash;
+  return events ? { events: Number(events), from: Number(from), to: Number(to) } : null;
 }
