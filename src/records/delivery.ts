@@ -46,12 +46,9 @@ export type Delivery = z.infer<typeof DELIVERY>;
 
 type Entry = Reply<'list_deliveries'>['entries'][number];
 
-type Topics = Delivery['topics'];
-type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
-
 /**
- * The fields that every record in the delivery log has (lua/records/delivery_log.lua). A record describes a batch that
- * has ended. `Taken` and `Dropped` add the fields of accepted and of dropped batches.
+ * A record in the delivery log (lua/records/delivery_log.lua), which describes a batch that has ended. All records
+ * begin with the same fields. Those of accepted and of dropped batches (`Taken` and `Dropped`) follow.
  */
 type Record = [
   endedAtUs: number,
@@ -63,16 +60,28 @@ type Record = [
   openedAtMs: number,
   events: number,
   attempts: number,
-  topics: Topics,
+  topics: Delivery['topics'],
+  ...rest: Taken | Dropped,
 ];
-type Taken = [...Record, bytes: number, atMs: number, status: number | null, durationMs: number, ...Failures];
-type Dropped = [...Record, reason: string, ...Failures];
+type Taken = [bytes: number, atMs: number, status: number | null, durationMs: number, ...Failures];
+type Dropped = [reason: string, ...Failures];
+type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
 /** Converts a batch from the reply of a script to the form that the API shows. */
 export function deliveryOf(entry: Entry): Delivery {
   if (entry.record === undefined) return stillThere(entry);
-  const record: unknown = JSON.parse(`[${entry.record}]`);
-  return entry.state === 'taken' ? taken(entry, record as Taken) : dropped(entry, record as Dropped);
+  const { id, subscriber, state } = entry;
+  const record: Record = JSON.parse(`[${entry.record}]`);
+  const [endedAtUs, closedAtMs, openedAtMs, event_count, attempt_count, topics, ...rest] = record;
+  const times = {
+    opened_at: openedAtMs,
+    closed_at: closedAtMs || openedAtMs,
+    ended_at: Math.floor(endedAtUs / 1000),
+  };
+  return {
+    ...{ id, subscriber, state, ...times, event_count, attempt_count, topics },
+    ...(state === 'taken' ? taken(rest as Taken, attempt_count) : dropped(rest as Dropped)),
+  };
 }
 
 /** Converts a batch that still exists, in a queue or as a dead letter, to the form that the API shows. */
@@ -100,12 +109,10 @@ function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   };
 }
 
-function taken({ id, subscriber, state }: Entry, record: Taken): Delivery {
-  const [, , , , count, , bytes, at, status, duration_ms, first, failed = []] = record;
+function taken([bytes, at, status, duration_ms, first, failed = []]: Taken, attemptCount: number) {
   const last: Attempt = { at, status, duration_ms, reason: null, answer: null };
   return {
-    ...{ id, subscriber, state, ...common(record) },
-    first_attempt_at: first ?? (count === 1 ? at : null),
+    first_attempt_at: first ?? (attemptCount === 1 ? at : null),
     last_attempt_at: at,
     bytes,
     attempts: [...failed, last],
@@ -113,22 +120,14 @@ function taken({ id, subscriber, state }: Entry, record: Taken): Delivery {
   };
 }
 
-function dropped({ id, subscriber, state }: Entry, record: Dropped): Delivery {
-  const [, , , , , , reason, first, attempts = []] = record;
+function dropped([reason, first, attempts = []]: Dropped) {
   return {
-    ...{ id, subscriber, state, ...common(record) },
     first_attempt_at: first ?? null,
     last_attempt_at: attempts.at(-1)?.at ?? null,
     bytes: null,
     attempts,
     reason,
   };
-}
-
-function common(record: [...Record, ...unknown[]]) {
-  const [endedAtUs, closedAtMs, opened_at, event_count, attempt_count, topics] = record;
-  const times = { opened_at, closed_at: closedAtMs || opened_at, ended_at: Math.floor(endedAtUs / 1000) };
-  return { ...times, event_count, attempt_count, topics };
 }
 
 function readAttempt(json: string): AttemptReport {
