@@ -117,44 +117,58 @@ function mean(last: number, now: number, elapsedMs: number): number {
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
-/**
- * Writes standings (the figures of all subscribers at one sample) as JSON. To save space, the figures of a subscriber
- * are an array without field names. 10,000 subscribers take about 1 MB.
- */
+/** Writes standings (the figures of all subscribers at one sample) as JSON. */
 export function packStandings({ subscribers, ...rest }: Standings): string {
-  const rows = subscribers.map(
-    ({ totals: { delivered, failed }, ...each }) =>
-      [
-        ...[each.token, each.queued, each.oldestAtMs, each.deadLetters, each.healthPoints],
-        ...[Number(each.isPaused), each.delivered, each.failed, each.growth, delivered, failed],
-      ] as Row,
-  );
-  return JSON.stringify({ ...rest, rows });
+  return JSON.stringify({ ...rest, rows: subscribers.map(rowOf) });
 }
-
-type Row = [string, number, number | null, number, number, number, number, number, number, number, number];
 
 export function unpackStandings(packed: string | undefined): Standings | undefined {
   if (!packed) return undefined;
   const { rows, ...rest } = JSON.parse(packed) as Omit<Standings, 'subscribers'> & { rows: Row[] };
-  const subscribers = rows.map(
-    ([
-      token,
-      queued,
-      oldestAtMs,
-      deadLetters,
-      healthPoints,
-      isPaused,
-      delivered,
-      failed,
-      growth,
-      ...totals
-    ]) => ({
-      ...{ token, queued, oldestAtMs, deadLetters, healthPoints, isPaused: isPaused === 1 },
-      ...{ delivered, failed, growth, totals: { delivered: totals[0], failed: totals[1] } },
-    }),
-  );
-  return { ...rest, subscribers };
+  return { ...rest, subscribers: rows.map(standingOf) };
+}
+
+/**
+ * The figures of a subscriber as Redis stores them. To save space, they have no names: 10,000 subscribers take about
+ * 1 MB. `rowOf` and `standingOf` have the same order.
+ */
+type Row = [
+  token: string,
+  queued: number,
+  oldestAtMs: number | null,
+  deadLetters: number,
+  healthPoints: number,
+  isPaused: 0 | 1,
+  delivered: number,
+  failed: number,
+  growth: number,
+  totalDelivered: number,
+  totalFailed: number,
+];
+
+function rowOf({ totals, ...each }: Standing): Row {
+  return [
+    each.token,
+    each.queued,
+    each.oldestAtMs,
+    each.deadLetters,
+    each.healthPoints,
+    each.isPaused ? 1 : 0,
+    each.delivered,
+    each.failed,
+    each.growth,
+    totals.delivered,
+    totals.failed,
+  ];
+}
+
+function standingOf(row: Row): Standing {
+  const [token, queued, oldestAtMs, deadLetters, healthPoints, isPaused, ...rates] = row;
+  const [delivered, failed, growth, totalDelivered, totalFailed] = rates;
+  return {
+    ...{ token, queued, oldestAtMs, deadLetters, healthPoints, isPaused: isPaused === 1 },
+    ...{ delivered, failed, growth, totals: { delivered: totalDelivered, failed: totalFailed } },
+  };
 }
 
 /**
