@@ -3,9 +3,9 @@
 census: read the figures of some subscribers, as one step of a scan over all. `place` says where the scan goes on; it
 is `0` at the beginning and at the end. Changes nothing.
 
-A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_ms` is the age of the
-oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health. The first call also
-returns the standings that the last sample stored: figures and rates of each subscriber.
+A scan may return a subscriber twice. It misses none that exists during the whole scan. `oldest_age_ms` is the age of
+the oldest queued batch, 0 if there is none. A subscriber without `health_points` is in perfect health. The first call
+also returns the standings that the last sample stored: figures and rates of each subscriber.
 ]]
 local SUBSCRIBERS_PER_CALL = 500
 
@@ -16,7 +16,7 @@ local function figures_of(call, token)
   return {
     token = token,
     events = tonumber(redis.call('HGET', keys.gauge_events(), token) or 0),
-    oldest_ms = oldest and math.max(0, math.floor(call.now_ms - tonumber(oldest) / 1000)) or 0,
+    oldest_age_ms = oldest and math.max(0, math.floor(call.now_ms - tonumber(oldest) / 1000)) or 0,
     dead_letters = redis.call('ZCARD', keys.dead_letters_of(token)),
     health_points = tonumber(about[1] or nil),
     is_paused = about[2] ~= false,

@@ -94,8 +94,8 @@ export function stateOf({ paused_at, health_points, events }: SubscriberReport):
   return html`<span class="state ${STATE_CLASS[state]}">${state}</span>`;
 }
 
-export function waiting(oldestMs: number | null, nowMs: number): Content {
-  return oldestMs === null ? NONE : duration(Math.max(0, nowMs - oldestMs));
+export function waiting(oldestAtMs: number | null, nowMs: number): Content {
+  return oldestAtMs === null ? NONE : duration(Math.max(0, nowMs - oldestAtMs));
 }
 
 function rateOf({ lately }: SubscriberReport): Content {

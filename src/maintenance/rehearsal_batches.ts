@@ -11,7 +11,7 @@ const KEYS_PER_SCAN = 300;
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms. Undefined if there is no batch. */
-  oldestMs: number | undefined;
+  oldestAtMs: number | undefined;
   /** Number of entries of `batches:index`, the set of all batches, that stand for batches that no longer exist. */
   lost: number;
 }
@@ -26,7 +26,7 @@ export async function readBatches(
 ): Promise<FoundBatches> {
   const { keys } = partition;
   const batches = { count: 0, events: 0, jobless: 0, unindexed: 0, unreadable: 0 };
-  let oldestMs = Number.POSITIVE_INFINITY;
+  let oldestAtMs = Number.POSITIVE_INFINITY;
   const entries = await partition.command((redis) => redis.zcard(keys.batches_index()));
   const progress = progressOf(entries);
   for await (const bids of strays(partition)) {
@@ -37,12 +37,12 @@ export async function readBatches(
       batches.unreadable += Number(each.createdAtMs === undefined);
       if (each.createdAtMs === undefined) continue;
       batches.events += each.events;
-      oldestMs = Math.min(oldestMs, each.createdAtMs);
+      oldestAtMs = Math.min(oldestAtMs, each.createdAtMs);
     }
     progress(batches.count);
   }
   const lost = Math.max(0, entries - (batches.count - batches.unindexed));
-  return { batches, oldestMs: Number.isFinite(oldestMs) ? oldestMs : undefined, lost };
+  return { batches, oldestAtMs: Number.isFinite(oldestAtMs) ? oldestAtMs : undefined, lost };
 }
 
 /** Yields the UIDs of all batches that are stored under keys of the Ruby Routemaster. Each UID comes once. */

@@ -34,8 +34,8 @@ function section(title: string, items: readonly string[]): string[] {
   return items.length === 0 ? [] : ['', title, ...items.map((item) => `  - ${item}`)];
 }
 
-function counts({ subscribers, topics, clients, batches, oldestMs }: Rehearsal): string[] {
-  const since = oldestMs === undefined ? '' : `, the oldest since ${new Date(oldestMs).toISOString()}`;
+function counts({ subscribers, topics, clients, batches, oldestAtMs }: Rehearsal): string[] {
+  const since = oldestAtMs === undefined ? '' : `, the oldest since ${new Date(oldestAtMs).toISOString()}`;
   return [
     `${topics} topics, ${subscribers} subscribers, ${clients} clients`,
     `${batches.count} batches of ${batches.events} events${since}`,

@@ -153,10 +153,10 @@ function samplesOf({ counts, lost, subscribers: all, memory }: Reading, limit: n
     if (name === 'latency.end_to_end.sum') add('latencyMs', value, bus);
     if (name === 'latency.end_to_end.bucket') add('latencies', value, bus);
   }
-  for (const { token, events, oldestMs, deadLetters, healthPoints, isPaused } of all) {
+  for (const { token, events, oldestAgeMs, deadLetters, healthPoints, isPaused } of all) {
     const own = entryOf(subscribers, token, 'subscriber');
     add('queued', events, bus, own);
-    own.oldestSeconds = oldestMs / 1000;
+    own.oldestSeconds = oldestAgeMs / 1000;
     bus.oldestSeconds = Math.max(bus.oldestSeconds, own.oldestSeconds);
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;

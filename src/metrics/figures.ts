@@ -117,11 +117,11 @@ function gaugeFigures(reading: GaugeReading, publicName: (token: string) => stri
   const gauge = (name: GaugeName, value: number, tags: Tags = {}) =>
     figures.push({ kind: 'gauge', name, value, tags });
   for (const each of reading.subscribers) {
-    const { token, batches, events, oldestMs, deadLetters, healthPoints, openKeys, pausedBy } = each;
+    const { token, batches, events, oldestAgeMs, deadLetters, healthPoints, openKeys, pausedBy } = each;
     const tags = { subscriber: publicName(token) };
     gauge('subscriber.queue.batches', batches, tags);
     gauge('subscriber.queue.events', events, tags);
-    gauge('subscriber.queue.oldest_ms', oldestMs, tags);
+    gauge('subscriber.queue.oldest_ms', oldestAgeMs, tags);
     gauge('subscriber.dead_letters.batches', deadLetters.batches, tags);
     gauge('subscriber.dead_letters.events', deadLetters.events, tags);
     if (openKeys !== undefined) gauge('joins.open', openKeys, tags);

@@ -177,7 +177,7 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       events: events.get(token) ?? 0,
       batches: batches.get(token) ?? 0,
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
-      oldestMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
+      oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
       // If the subscriber is a join: the number of its keys (such as order ids, by which it groups events) that still
       // wait for events. Otherwise undefined.

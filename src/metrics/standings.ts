@@ -91,7 +91,7 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
     return [
       {
         ...{ token: each.token, queued: each.events },
-        oldestAtMs: each.events > 0 ? atMs - each.oldestMs : null,
+        oldestAtMs: each.events > 0 ? atMs - each.oldestAgeMs : null,
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
         isPaused: each.isPaused,

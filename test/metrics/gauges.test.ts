@@ -60,7 +60,7 @@ describe('subscribers', () => {
     await publish(5);
     const { subscribers } = await gauges();
     assert.deepEqual(
-      subscribers.map(({ oldestMs, ...rest }) => rest),
+      subscribers.map(({ oldestAgeMs, ...rest }) => rest),
       [
         {
           token: 'empty',
@@ -87,7 +87,7 @@ describe('subscribers', () => {
   test('have numbers, whatever their token is', async () => {
     for (const token of ['__proto__', 'constructor']) await subscribe(token, 0, 10);
     await publish(3);
-    const found = (await gauges()).subscribers.map(({ oldestMs, ...rest }) => rest);
+    const found = (await gauges()).subscribers.map(({ oldestAgeMs, ...rest }) => rest);
     const expected = {
       events: 3,
       batches: 1,
@@ -113,10 +113,10 @@ describe('subscribers', () => {
   test('show the age of the oldest batch by the clock of Redis', async () => {
     await subscribe('a', 1000, 1);
     await publish(1);
-    await until(async () => Number((await gauges()).subscribers[0]?.oldestMs) > 2);
+    await until(async () => Number((await gauges()).subscribers[0]?.oldestAgeMs) > 2);
     const bids = await redis.store.redis.zrange(redis.store.keys.batches_queued('a'), '0', '-1');
     await redis.store.redis.zadd(redis.store.keys.batches_queued('a'), 'INCR', -90_000_000, String(bids[0]));
-    const age = Number((await gauges()).subscribers[0]?.oldestMs);
+    const age = Number((await gauges()).subscribers[0]?.oldestAgeMs);
     assert.ok(age > 90_000 && age < 120_000, `${age}`);
   });
 
@@ -148,12 +148,12 @@ describe('subscribers', () => {
     const [gone, ...more] = (await gauges()).subscribers;
     assert.deepEqual(more, []);
     assert.deepEqual(
-      { ...gone, oldestMs: 0 },
+      { ...gone, oldestAgeMs: 0 },
       {
         token: 'gone',
         events: 3,
         batches: 1,
-        oldestMs: 0,
+        oldestAgeMs: 0,
         deadLetters: NONE,
         openKeys: undefined,
         healthPoints: undefined,

@@ -11,7 +11,7 @@ import {
 type Subscriber = StandingsReading['subscribers'][number];
 
 const subscriber = (token: string, events: number, more: Partial<Subscriber> = {}): Subscriber => ({
-  ...{ token, events, oldestMs: 5000, deadLetters: 0, healthPoints: undefined, isPaused: false },
+  ...{ token, events, oldestAgeMs: 5000, deadLetters: 0, healthPoints: undefined, isPaused: false },
   ...more,
 });
 

@@ -37,7 +37,7 @@ export const metricsContracts = {
         {
           token: 'text',
           events: 'number',
-          oldestMs: 'number',
+          oldestAgeMs: 'number',
           deadLetters: 'number',
           healthPoints: 'number?',
           isPaused: 'flag',
