@@ -3,8 +3,8 @@ Delivery sources: the indexes and logs in which a listing finds batches. Each gi
 (merging.lua).
 
 A batch that has ended is listed by the time of its end, any other batch by the time of its creation. The `bounds`
-of a listing limit these times: `since` (ms, included), `before` (ms, not included; or math.huge), and the place (the
-time by which it is listed) and the id of the entry after which a page begins, if any. A function here returns nothing
+of a listing limit these times: `since_ms` (included), `until_ms` (not included; or math.huge), and the place (the time
+by which it is listed) and the id of the entry after which a page begins, if any. A function here returns nothing
 if its source has nothing within the bounds.
 ]]
 local bulk = include('store/bulk')
@@ -31,8 +31,8 @@ function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
     ranges = {}, readers = {}, part = 1,
-    newest_record = math.min(bounds.place or math.huge, bounds.before),
-    oldest_record = math.max(bounds.since, call.now_ms - delivery_log.KEPT_MS),
+    newest_record = math.min(bounds.place or math.huge, bounds.until_ms),
+    oldest_record = math.max(bounds.since_ms, call.now_ms - delivery_log.KEPT_MS),
   }
 end
 
@@ -47,9 +47,9 @@ local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
     local form, bounds = scale == 1 and '%.3f' or '%.0f', listing.bounds
-    local upper = bounds.before < math.huge and '(' .. form:format(bounds.before * scale) or '+inf'
-    if bounds.id and bounds.place < bounds.before then upper = form:format(bounds.place * scale) end
-    range = { upper = upper, lower = form:format(bounds.since * scale) }
+    local upper = bounds.until_ms < math.huge and '(' .. form:format(bounds.until_ms * scale) or '+inf'
+    if bounds.id and bounds.place < bounds.until_ms then upper = form:format(bounds.place * scale) end
+    range = { upper = upper, lower = form:format(bounds.since_ms * scale) }
     listing.ranges[scale] = range
   end
   return range.upper, range.lower
@@ -145,7 +145,7 @@ function delivery_sources.add_singles(call, listing, sources, bids, state)
     local chunk = { unpack(bids, from, math.min(from + bulk.MAX_VALUES - 1, #bids)) }
     for i, score in ipairs(redis.call('ZMSCORE', call.keys.batches_index(), unpack(chunk))) do
       local id, place = chunk[i], tonumber(score or nil)
-      if place and place >= bounds.since and place < bounds.before and is_after(bounds, place, id) then
+      if place and place >= bounds.since_ms and place < bounds.until_ms and is_after(bounds, place, id) then
         sources[#sources + 1] =
           { place = place, open = read_single, call = call, listing = listing, id = id, state = state }
       end
@@ -199,7 +199,7 @@ local function read_log(source)
       at = at - 2
       local place = delivery_log.time_of(record)
       if place < listing.oldest_record then return end
-      if place < bounds.before and is_after(bounds, place, id) then
+      if place < bounds.until_ms and is_after(bounds, place, id) then
         return { id = id, place = place, subscriber = source.token, state = source.ending, record = record }
       end
     end

@@ -3,12 +3,12 @@
 list_deliveries: read a page of batches, the newest first: of some subscribers (`clients`) or of all, in one state or
 in any. Changes nothing.
 
-A page is read in one step, so no batch changes its state meanwhile. `since` and `before` limit the time by which a
-batch is listed: that of its end, or of its creation if it has not ended. `place_ms` and `place_id` are the time and the
-id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the place after which the next page
-begins; they are missing if there is none. A call looks at 2,000 batches at most. If most of them are in other states,
-the page is short or empty, although more follow. `looked` counts these batches, and the indexes and logs in which the
-call searched.
+A page is read in one step, so no batch changes its state meanwhile. `since_ms` (included) and `until_ms` (not included)
+limit the time by which a batch is listed: that of its end, or of its creation if it has not ended. `place_ms` and
+`place_id` are the time and the id of the last entry of the page before. In the reply, `next_ms` and `next_id` are the
+place after which the next page begins; they are missing if there is none. A call looks at 2,000 batches at most. If
+most of them are in other states, the page is short or empty, although more follow. `looked` counts these batches, and
+the indexes and logs in which the call searched.
 
 The entry of a batch that has ended has the field `record` (delivery_log.lua). Other entries have the fields that
 delivery_states.lua describes instead.
@@ -130,7 +130,9 @@ local function sources_of(call, listing, clients, state)
 end
 
 return function(call, args)
-  local bounds = { since = args.since, before = args.before or math.huge, place = args.place_ms, id = args.place_id }
+  local bounds = {
+    since_ms = args.since_ms, until_ms = args.until_ms or math.huge, place = args.place_ms, id = args.place_id,
+  }
   local listing = delivery_sources.begin(call, bounds, MAX_BATCHES)
   local entries, last = {}, nil
   for entry in merging.merged(sources_of(call, listing, args.clients, args.state)) do

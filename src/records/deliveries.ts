@@ -73,7 +73,7 @@ export class Deliveries {
   async #slice(wanted: Wanted, limit: number, after: DeliveryPlace | undefined): Promise<DeliveryPage> {
     const { clients, state, sinceMs = 0, untilMs } = wanted;
     const place = { placeMs: after?.placeMs, placeId: after?.id };
-    const args = { state, since: sinceMs, before: untilMs, ...place, limit };
+    const args = { state, sinceMs, untilMs, ...place, limit };
     const pages = await Promise.all(
       this.#holding(clients).map(([partition, its]) =>
         partition.run('list_deliveries', { ...args, clients: its }),

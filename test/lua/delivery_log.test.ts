@@ -84,7 +84,7 @@ describe('the delivery log', () => {
     await take('busy', 100, 50);
     const ended = [...(await readRecords(redis.store)).values()].map(({ record }) => Number(record[0]));
     assert.deepEqual(ended, ended.toSorted());
-    const { entries } = await redis.store.run('list_deliveries', { clients: [], since: 0, limit: 1 });
+    const { entries } = await redis.store.run('list_deliveries', { clients: [], sinceMs: 0, limit: 1 });
     assert.match(entries[0]?.record ?? '', new RegExp(`^${ended.at(-1)},`));
   });
 
@@ -100,7 +100,7 @@ describe('the delivery log', () => {
       .map(({ record }) => Number(record[0]))
       .sort();
     for (const [i, us] of ended.entries()) {
-      const bounds = { since: 0, before: us / 1000, limit: 4 };
+      const bounds = { sinceMs: 0, untilMs: us / 1000, limit: 4 };
       const { entries } = await redis.store.run('list_deliveries', {
         clients: [],
         state: 'taken',
@@ -129,7 +129,7 @@ describe('the delivery log', () => {
       else await commands.ltrim(trail, -left, -1);
       const found: string[] = [];
       for (let place = {}; ; ) {
-        const page = { clients: [], since: 0, limit: 5, ...place };
+        const page = { clients: [], sinceMs: 0, limit: 5, ...place };
         const { entries, nextMs, nextId } = await redis.store.run('list_deliveries', page);
         found.push(...entries.map(({ id }) => id));
         if (nextMs === undefined) break;

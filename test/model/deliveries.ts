@@ -72,7 +72,7 @@ async function list(
   let lastMs = Number.POSITIVE_INFINITY;
   for (;;) {
     const { entries, nextMs, nextId } = await store.run('list_deliveries', {
-      ...{ state, clients: client === undefined ? [] : [client], since: 0, limit },
+      ...{ state, clients: client === undefined ? [] : [client], sinceMs: 0, limit },
       ...place,
     });
     for (const { id, subscriber, state, placeMs } of entries) {

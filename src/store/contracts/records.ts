@@ -48,8 +48,8 @@ export const recordsContracts = {
     arguments: {
       clients,
       state: 'text?',
-      since: 'number',
-      before: 'number?',
+      sinceMs: 'number',
+      untilMs: 'number?',
       placeMs: 'number?',
       placeId: 'text?',
       limit: 'number',
