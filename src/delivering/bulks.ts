@@ -123,16 +123,17 @@ export class Bulks {
  * only the dead letters in this partition. Returns undefined if the hash is empty.
  */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
-  const { id, act, state, queues, reason, from_ms: from, until_ms: until, ended_ms: ended } = record;
+  const { id, act, state, queues, reason } = record;
   if (id === undefined || queues === undefined) return undefined;
   const tokens = JSON.parse(queues) as (string | null)[];
+  const time = (ms: string | undefined) => (ms === undefined ? undefined : Number(ms));
   return {
     ...{ id, act: act as Bulk['act'], state: state as BulkState },
     queues: tokens[0] === null ? undefined : (tokens as string[]),
     reason: reason as DeathReason | undefined,
-    ...{ fromMs: from === undefined ? undefined : Number(from), untilMs: Number(until) },
+    ...{ fromMs: time(record.from_ms), untilMs: time(record.until_ms) },
     ...{ matched: Number(record.matched), done: Number(record.done), left: Number(record.left) },
-    ...{ beganAtMs: Number(record.began_ms), endedAtMs: ended === undefined ? undefined : Number(ended) },
+    ...{ beganAtMs: Number(record.began_ms), endedAtMs: time(record.ended_ms) },
   };
 }
 

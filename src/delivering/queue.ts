@@ -110,10 +110,10 @@ export class Queue {
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
       const [seconds, micros] = await redis.time();
-      const until = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + withinMs;
+      const untilMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + withinMs;
       const [instant, scheduled] = await Promise.all([
         redis.llen(keys.jobs_instant(this.name)),
-        redis.zcount(keys.jobs_scheduled(this.name), '-inf', until),
+        redis.zcount(keys.jobs_scheduled(this.name), '-inf', untilMs),
       ]);
       return instant + scheduled;
     });

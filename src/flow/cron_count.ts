@@ -20,11 +20,11 @@ export interface DayTimes {
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
-  for (let from = afterMs + 1; from <= upToMs; ) {
-    const offsetMs = zone.offsetMs(from);
-    const end = endOfStretch(zone, from, upToMs, offsetMs);
-    count += countLocal(times, from + offsetMs, end + offsetMs);
-    from = end;
+  for (let fromMs = afterMs + 1; fromMs <= upToMs; ) {
+    const offsetMs = zone.offsetMs(fromMs);
+    const endMs = endOfStretch(zone, fromMs, upToMs, offsetMs);
+    count += countLocal(times, fromMs + offsetMs, endMs + offsetMs);
+    fromMs = endMs;
   }
   return count;
 }

@@ -59,17 +59,18 @@ export async function readReport(
   keys: Keyspace,
   token: string,
 ): Promise<JoinReport | undefined> {
-  const since = keys.open_keys_since(token);
-  const [hash, open, first, queued, oldest, deadBatches, deadEvents, dropped] = await Promise.all([
-    redis.hgetall(keys.subscriber(token)),
-    redis.zcard(since),
-    redis.zrange(since, '0', '0', 'WITHSCORES'),
-    redis.hget(keys.gauge_events(), token),
-    redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
-    redis.zcard(keys.dead_letters_of(token)),
-    redis.hget(keys.dead_letters_events(), token),
-    redis.hget(keys.dropped(token), 'events'),
-  ]);
+  const openKeys = keys.open_keys_since(token);
+  const [hash, open, [, firstOpenedAtMs], queued, [, oldestCreatedAtUs], deadBatches, deadEvents, dropped] =
+    await Promise.all([
+      redis.hgetall(keys.subscriber(token)),
+      redis.zcard(openKeys),
+      redis.zrange(openKeys, '0', '0', 'WITHSCORES'),
+      redis.hget(keys.gauge_events(), token),
+      redis.zrange(keys.batches_queued(token), '0', '0', 'WITHSCORES'),
+      redis.zcard(keys.dead_letters_of(token)),
+      redis.hget(keys.dead_letters_events(), token),
+      redis.hget(keys.dropped(token), 'events'),
+    ]);
   const id = readJoinToken(token);
   if (!id || hash.join === undefined) return undefined;
   return {
@@ -78,14 +79,14 @@ export async function readReport(
     created_at: Number(hash.created_at),
     updated_at: Math.floor(Number(hash.subscribed_at) / 1000),
     open,
-    oldest: first[1] === undefined ? null : Number(first[1]),
+    oldest: firstOpenedAtMs === undefined ? null : Number(firstOpenedAtMs),
     completed: Number(hash.completed ?? 0),
     expired: Number(hash.expired ?? 0),
     evicted: Number(hash.evicted ?? 0),
     unkeyed: Number(hash.unkeyed ?? 0),
     events: {
       queued: Number(queued ?? 0),
-      oldest: oldest[1] === undefined ? null : Math.floor(Number(oldest[1]) / 1000),
+      oldest: oldestCreatedAtUs === undefined ? null : Math.floor(Number(oldestCreatedAtUs) / 1000),
     },
     dead_letters: { batches: deadBatches, events: Number(deadEvents ?? 0) },
     dropped: Number(dropped ?? 0),
