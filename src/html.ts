@@ -1,3 +1,8 @@
+/** True if the header `Accept` asks for HTML, as that of a browser does when it opens an address. */
+export function acceptsHtml(accept: string | undefined): boolean {
+  return accept?.toLowerCase().includes('text/html') ?? false; // names of media types may be in capitals
+}
+
 /** Text that is already HTML: a piece of a page. Pieces are made by `html`, which escapes all other text. */
 export class Html {
   readonly text: string;

@@ -1,4 +1,5 @@
 import { BusError } from '../errors.ts';
+import { acceptsHtml } from '../html.ts';
 import { ANYONE, type Route, route } from '../routing/route.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
@@ -30,7 +31,7 @@ const FRONT_DOOR = route('GET /', ANYONE, {
   isPublic: true,
   answers: { 303: null },
   async handle({ headers }) {
-    if (!headers.accept?.includes('text/html'))
+    if (!acceptsHtml(headers.accept))
       throw new BusError('not_found', '/ is for browsers alone; see /docs for the calls of the API');
     return { status: 303, headers: { Location: '/console' } };
   },

@@ -1,12 +1,14 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { BusError } from '../errors.ts';
+import { acceptsHtml } from '../html.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME } from '../routing/schemas.ts';
 import { Pipeline, type PipelineParts } from './pipeline.ts';
 
 const TOPICS = '/topics/';
+const CONSOLE = '/console';
 const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
 /**
@@ -37,7 +39,7 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
 
 /**
  * Mounts the routes in Express, grouped by path. The last handler of each path refuses methods that the path does not
- * have.
+ * have. If a browser asks for an address of the console that does not exist, it gets the console's error page.
  */
 function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();
@@ -49,13 +51,18 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
     (row: Route): RequestHandler =>
     (request, response) =>
       pipeline.answer(row, { request, response, ...at(request) });
+  const errorPage = routes.find(({ path }) => path === CONSOLE)?.page;
+  const refuser =
+    (row: Route): RequestHandler =>
+    (request, response) =>
+      pipeline.answer(shownTo(request, row, errorPage), { request, response, ...at(request) });
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
     const here = app.route(path);
     for (const row of rows) here[METHODS[row.method]](handler(row));
-    here.all(handler(otherMethods(rows, otherMethod)));
+    here.all(refuser(otherMethods(rows, otherMethod)));
   }
-  app.use(handler(NOT_FOUND));
-  app.use(failed(pipeline));
+  app.use(refuser(NOT_FOUND));
+  app.use(failed(refuser));
   return app;
 }
 
@@ -65,6 +72,16 @@ const METHODS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as co
 
 function at({ path, params, query }: Parameters<RequestHandler>[0]) {
   return { path, params, query };
+}
+
+/** Returns `row`, a route that refuses. For a browser in the console, its refusal is shown by `errorPage`. */
+function shownTo(
+  { path, headers }: Parameters<RequestHandler>[0],
+  row: Route,
+  errorPage: Route['page'],
+): Route {
+  const isInConsole = path === CONSOLE || path.startsWith(`${CONSOLE}/`);
+  return errorPage && isInConsole && acceptsHtml(headers.accept) ? { ...row, page: errorPage } : row;
 }
 
 /** The route of requests that match no other route. */
@@ -94,9 +111,7 @@ function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
 }
 
 /** Answers errors of Express itself, such as a path that cannot be decoded. */
-function failed(pipeline: Pipeline): ErrorRequestHandler {
-  return (error: unknown, request, response, _next) => {
-    const handle = () => Promise.reject(error);
-    return pipeline.answer({ ...NOT_FOUND, handle }, { request, response, ...at(request) });
-  };
+function failed(refuser: (row: Route) => RequestHandler): ErrorRequestHandler {
+  return (error: unknown, request, response, next) =>
+    refuser({ ...NOT_FOUND, handle: () => Promise.reject(error) })(request, response, next);
 }

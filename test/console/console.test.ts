@@ -4,4 +4,5 @@ import './pages.ts';
 import './root.ts';
 import './others.ts';
 import './login.ts';
+import './mistyped.ts';
 import './overview.ts';

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { as, browser, bus, root, send } from './visits.ts';
+
+const MISTYPED = ['/console/nothing', '/console/', '/console/subscribers/nobody/x'];
+const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8';
+
+describe('an address of the console that does not exist', () => {
+  test('is a page with a way back for root, with the navigation', async () => {
+    const visit = await as(root);
+    for (const path of MISTYPED) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 404, path);
+      assert.match(await visit.text('main'), /^There is nothing here.*there is no \/console\//, path);
+      assert.match(await visit.text('header'), /Subscribers.*root/, path);
+      await visit.assertSound();
+    }
+    await visit.submit('main a');
+    assert.equal(visit.page.url(), `${bus.url}/console`);
+  });
+
+  test('is a page without navigation for a stranger, whom its link leads to the login', async () => {
+    const visit = await browser.page();
+    for (const path of MISTYPED) {
+      assert.equal((await visit.page.goto(bus.url + path))?.status(), 404, path);
+      assert.equal(await visit.text('header'), 'Routemaster', path);
+    }
+    await visit.submit('main a');
+    assert.match(visit.page.url(), /\/console\/login/);
+  });
+
+  test('is a page too if the path cannot be decoded or takes other methods', async () => {
+    for (const [path, status] of [
+      ['/console/topics/%zz', 400],
+      ['/console/logout', 405],
+    ] as const) {
+      const response = await send(path, { headers: { accept: ACCEPT } });
+      assert.deepEqual([response.status, kindOf(response)], [status, 'text/html; charset=utf-8'], path);
+    }
+  });
+
+  test('is a page for a browser alone, and only below /console', async () => {
+    const kinds = async (path: string, accept: string) => kindOf(await send(path, { headers: { accept } }));
+    assert.equal(await kinds('/console/nothing', 'TEXT/HTML'), 'text/html; charset=utf-8');
+    for (const accept of ['*/*', 'application/json'])
+      assert.equal(await kinds('/console/nothing', accept), 'application/problem+json', accept);
+    for (const path of ['/nothing', '/consoles', '/topics/nothing/console/x'])
+      assert.equal(await kinds(path, ACCEPT), 'application/problem+json', path);
+  });
+});
+
+function kindOf({ headers }: Response): string | null {
+  return headers.get('content-type');
+}
