@@ -32,7 +32,8 @@ interface WorkerCounts {
 }
 
 /**
- * The report that `rtm top` shows. Rates are per second. They are null if there is no earlier reading to compare with.
+ * The report that `rtm top` shows. Rates are per second. They are null if there is no reading that is old enough to
+ * compare with.
  */
 export interface BusReport extends WorkerCounts {
   published: number;

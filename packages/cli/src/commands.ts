@@ -128,7 +128,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'top',
     args: [''],
-    options: { once: { type: 'boolean', help: 'show it once; rates need two readings' } },
+    options: { once: { type: 'boolean', help: 'show it once; rates need ten seconds' } },
     help: 'show the whole bus until Ctrl-C: rates, queues, the oldest events, subscribers that fail',
     run: top,
   },

@@ -9,11 +9,13 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * A rate compares the newest metrics with metrics that were read at least this long before, or with the first ones if
- * none are that old. The time is longer than 5 seconds, the default interval at which the bus stores its counters. In a
- * shorter time, a counter might not change at all.
+ * A rate compares the newest metrics with those of ten seconds before. The processes of the bus add to its counters every
+ * five seconds unless set otherwise, so ten seconds have two additions of each process. Four seconds have one or none:
+ * the rate would be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
+/** A reading may be this much younger, because not every answer takes the same time. */
+const JITTER_MS = 500;
 
 /** Switches the terminal to a second screen without a cursor, so that LEAVE can show the first screen unchanged. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
@@ -63,19 +65,24 @@ async function* reportsOf(
 ): AsyncGenerator<BusReport> {
   const bus = call.connect();
   const readings: Reading[] = [];
+  let dueAtMs = performance.now();
   while (!interrupted.aborted) {
     try {
       const text = await bus.metrics({ signal: interrupted, timeoutMs: METRICS_TIMEOUT_MS });
       const now = { atMs: performance.now(), figures: readFigures(text) };
-      while (readings[1] && now.atMs - readings[1].atMs >= RATES_OVER_MS) readings.shift();
-      yield reportOf(now, readings[0]);
+      const isOld = (reading?: Reading) =>
+        reading !== undefined && now.atMs - reading.atMs >= RATES_OVER_MS - JITTER_MS;
+      while (isOld(readings[1])) readings.shift();
+      yield reportOf(now, isOld(readings[0]) ? readings[0] : undefined);
       readings.push(now);
     } catch (error) {
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
     }
-    await sleep(REFRESH_MS, undefined, { signal: interrupted }).catch(() => {});
+    // A reading begins two seconds after the last one began, so that rates are over ten seconds and not eleven.
+    dueAtMs = Math.max(dueAtMs, performance.now() - REFRESH_MS) + REFRESH_MS;
+    await sleep(dueAtMs - performance.now(), undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
