@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RoutemasterError } from '@routemaster/client';
-import { type BusReport, type Reading, reportOf, type SubscriberLine, workersText } from './bus_report.ts';
+import { type BusReport, type Reading, reportOf } from './bus_report.ts';
 import type { Call } from './command.ts';
 import { readFigures } from './figures.ts';
-import { number, table, textOf } from './tables.ts';
+import { textOf } from './tables.ts';
+import { topLines } from './top_lines.ts';
 
 const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
@@ -45,7 +46,7 @@ export async function top(call: Call): Promise<void> {
   try {
     for await (const report of reportsOf(call, interrupted, complain)) {
       const lines = linesOf(report, call).slice(0, streams.stdout.rows - 1);
-      const shown = lines.map((line) => `${line.slice(0, streams.stdout.columns)}${CLEAR_LINE}\n`);
+      const shown = lines.map((line) => `${line}${CLEAR_LINE}\n`);
       streams.stdout.write(`${HOME}${shown.join('')}${CLEAR_BELOW}`);
     }
   } finally {
@@ -86,46 +87,9 @@ async function* reportsOf(
   }
 }
 
-function linesOf(report: BusReport, call: Call): string[] {
-  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes } = report;
-  const memory = `${bytes(memory_bytes)}${memory_max_bytes > 0 ? ` of ${bytes(memory_max_bytes)}` : ''}`;
-  const rows = report.subscribers.map((each) => [
-    ...[each.subscriber, stateOf(each), number(each.queued), duration(each.oldest_seconds)],
-    ...[rate(each.delivered_rate), rate(each.failed_rate), each.health, number(each.dead_letters)],
-  ]);
-  const time = new Date().toTimeString().slice(0, 8);
-  return [
-    `${call.target().url}  ${time}  workers ${workersText(report)}  memory ${memory}`,
-    `published ${rate(published_rate)}/s  delivered ${rate(delivered_rate)}/s  failed deliveries ${rate(failed_rate)}/s`,
-    `queued ${number(report.queued)}  oldest ${duration(report.oldest_seconds)}  ` +
-      `dead letters ${number(report.dead_letters)}  paused ${number(report.paused)}`,
-    '',
-    ...table(['SUBSCRIBER', 'STATE', 'QUEUED', 'OLDEST', 'EVENTS/S', 'FAILED/S', 'HEALTH', 'DEAD'], rows),
-  ];
-}
-
-/** Returns the state of a subscriber, in the words of the API and the console, or `left` if it has none any more. */
-function stateOf({ health, queued, paused }: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
-  if (health === null) return 'left';
-  if (paused) return 'paused';
-  if (health === 100) return 'healthy';
-  return queued > 0 ? 'failing' : 'recovering';
-}
-
-function rate(perSecond: number | null): string {
-  if (perSecond === null) return '-';
-  return perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : number(Math.round(perSecond));
-}
-
-function duration(seconds: number): string {
-  if (seconds === 0) return '-';
-  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
-}
-
-function bytes(count: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, count)) / 10));
-  return `${(count / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;
+/** Returns the lines that show a report. They are as wide as the terminal at most, and of any width without one. */
+function linesOf(report: BusReport, { streams, target }: Call): string[] {
+  const { isTTY, columns } = streams.stdout;
+  // A terminal that does not know its size has 0 columns.
+  return topLines(report, target().url, (isTTY && columns) || Number.POSITIVE_INFINITY);
 }

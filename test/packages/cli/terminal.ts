@@ -35,9 +35,9 @@ export class Terminal {
     });
   }
 
-  /** Starts a command on a screen of 100 columns and 30 rows. Text written to its stdin arrives as if it were typed. */
-  onScreen(command: string) {
-    return spawn('script', ['-qefc', `stty cols 100 rows 30; exec ${command}`, '/dev/null'], {
+  /** Starts a command on a screen of 30 rows. Text written to its stdin arrives as if it were typed. */
+  onScreen(command: string, columns = 100) {
+    return spawn('script', ['-qefc', `stty cols ${columns} rows 30; exec ${command}`, '/dev/null'], {
       cwd: this.folder,
       env: { PATH: process.env.PATH, HOME: this.folder, ...compileCache, SHELL: '/bin/sh', TERM: 'xterm' },
       stdio: 'pipe',
@@ -45,8 +45,9 @@ export class Terminal {
   }
 
   /** Starts `rtm` on a screen. */
-  rtmOnScreen(line: string) {
-    return this.onScreen(`${process.execPath} --conditions=routemaster-source ${MAIN} ${line}`);
+  rtmOnScreen(line: string, columns?: number) {
+    const command = `${process.execPath} --conditions=routemaster-source ${MAIN} ${line}`;
+    return this.onScreen(command, columns);
   }
 
   /** Resolves when the command has ended. */

@@ -6,10 +6,13 @@ import { answer } from '../../../harness/http/receiver.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { type Owner, RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
+import { reportOf } from '../../../packages/cli/src/bus_report.ts';
 import { readFigures, sumOf } from '../../../packages/cli/src/figures.ts';
+import { topLines } from '../../../packages/cli/src/top_lines.ts';
 import { Terminal } from './terminal.ts';
 
 const CTRL_C = '\x03';
+const NAMES = ['warehouse--a1b2c3d4e5f6', 'billing--a1b2c3d4e5f6'] as const;
 const [ENTER, LEAVE] = ['\x1b[?1049h', '\x1b[?1049l'];
 
 const bus = RunningBus.forTests({ env: { ROUTEMASTER_COUNTER_FLUSH_INTERVAL: '1' } });
@@ -66,6 +69,51 @@ test('top shows which subscribers are paused', async (t) => {
     [subscriber.token],
   );
   await subscriber.call('POST', '/subscriber/resume');
+});
+
+test('top --once in a narrow terminal has no line that is wider', async (t) => {
+  const { failing } = await scene(t);
+  const screen = terminal.rtmOnScreen(`top --once ${asRoot()}`, 60);
+  t.after(() => screen.kill('SIGKILL'));
+  const lines = (await screen.stdout.setEncoding('utf8').toArray()).join('').trimEnd().split(/\r?\n/);
+  for (const line of lines) assert.ok(line.length <= 60, line);
+  const text = lines.join('\n');
+  assert.match(text, /^SUBSCRIBER +STATE +QUEUED +OLDEST$/m);
+  assert.match(text, new RegExp(`^${failing} +failing +1 `, 'm'));
+});
+
+test('top leaves out the columns that matter least, then shortens names, and cuts no figure', () => {
+  const reading = (atMs: number, count: number) => ({
+    atMs,
+    figures: readFigures(
+      NAMES.flatMap((subscriber) => [
+        `routemaster_subscriber_queue_events{subscriber="${subscriber}"} 1234567`,
+        `routemaster_subscriber_queue_oldest_age_seconds{subscriber="${subscriber}"} 7200`,
+        `routemaster_subscriber_health_points{subscriber="${subscriber}"} 42`,
+        `routemaster_subscriber_dead_letters_batches{subscriber="${subscriber}"} 8765`,
+        `routemaster_delivery_events_total{subscriber="${subscriber}",status="success"} ${12_340 * count}`,
+        `routemaster_delivery_batches_total{subscriber="${subscriber}",status="failure"} ${56 * count}`,
+      ]).join('\n'),
+    ),
+  });
+  const report = reportOf(reading(10_000, 1), reading(0, 0));
+  const cells = ['failing', '1,234,567', '2 h', '5.6', '1,234', '42', '8,765'];
+  const byRank = ['SUBSCRIBER', 'STATE', 'QUEUED', 'OLDEST', 'FAILED/S', 'EVENTS/S', 'HEALTH', 'DEAD'];
+  const counts: number[] = [];
+  for (let width = 150; width >= 12; width--) {
+    const lines = topLines(report, 'https://bus.example.com', width);
+    for (const line of lines) assert.ok(line.length <= width, `${width}: ${line}`);
+    const at = lines.findIndex((line) => line.startsWith('SUBSCRIBER'));
+    const heads = lines[at]?.split(/ +/) ?? [];
+    counts.push(heads.length);
+    assert.deepEqual(heads.toSorted(), byRank.slice(0, heads.length).toSorted(), `${width} columns`);
+    const [name = '', ...shown] = lines[at + 1]?.split(/ {2,}/) ?? [];
+    assert.deepEqual(shown.toSorted(), cells.slice(0, heads.length - 1).toSorted(), `${width} columns`);
+    assert.ok(heads.length < 5 ? NAMES[0].startsWith(name.replace('…', '')) : name === NAMES[0], name);
+  }
+  assert.deepEqual([...new Set(counts)], [8, 7, 6, 5, 4, 3, 2, 1]);
+  const narrow = topLines(report, 'https://bus.example.com', 40).join('\n');
+  assert.match(narrow, /^published 0\/s +delivered 2,468\/s$\n^failed deliveries 11\/s$/m);
 });
 
 test('top goes on when the bus is back', async (t) => {

@@ -1,0 +1,106 @@
+import { type BusReport, type SubscriberLine, workersText } from './bus_report.ts';
+import { number, table } from './tables.ts';
+
+type Subscriber = BusReport['subscribers'][number];
+
+/**
+ * The columns of the table of subscribers, from left to right. If the terminal is too narrow for all of them, those with
+ * the highest rank are left out.
+ */
+const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
+  { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
+  { head: 'STATE', rank: 2, cell: (line) => stateOf(line) },
+  { head: 'QUEUED', rank: 3, cell: ({ queued }) => number(queued) },
+  { head: 'OLDEST', rank: 4, cell: ({ oldest_seconds }) => duration(oldest_seconds) },
+  { head: 'EVENTS/S', rank: 6, cell: ({ delivered_rate }) => rate(delivered_rate) },
+  { head: 'FAILED/S', rank: 5, cell: ({ failed_rate }) => rate(failed_rate) },
+  { head: 'HEALTH', rank: 7, cell: ({ health }) => health },
+  { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
+];
+/** Columns up to this rank are left out only if even shortened names leave no room for them. */
+const RANK_WITH_SHORT_NAMES = 4;
+const MIN_NAME_WIDTH = 12;
+const GAP = '  ';
+
+/**
+ * Returns the lines of a report, none of them wider than `width`. Figures are left out or go to a further line, but are
+ * never cut; only names and addresses are shortened.
+ */
+export function topLines(report: BusReport, url: string, width: number): string[] {
+  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes } = report;
+  const limit = memory_max_bytes > 0 ? ` of ${bytes(memory_max_bytes)}` : '';
+  const time = new Date().toTimeString().slice(0, 8);
+  const heads = [
+    [url, time, `workers ${workersText(report)}`, `memory ${bytes(memory_bytes)}${limit}`],
+    [
+      `published ${rate(published_rate)}/s`,
+      `delivered ${rate(delivered_rate)}/s`,
+      `failed deliveries ${rate(failed_rate)}/s`,
+    ],
+    [
+      ...[`queued ${number(report.queued)}`, `oldest ${duration(report.oldest_seconds)}`],
+      ...[`dead letters ${number(report.dead_letters)}`, `paused ${number(report.paused)}`],
+    ],
+  ];
+  return [...heads.flatMap((items) => wrapped(items, width)), '', ...fittingTable(report.subscribers, width)];
+}
+
+/** Returns lines of as many items as fit into the width. */
+function wrapped(items: readonly string[], width: number): string[] {
+  const lines: string[] = [];
+  for (const item of items.map((each) => shortened(each, width))) {
+    const longer = [...lines.slice(-1), item].join(GAP);
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
+    else lines.push(item);
+  }
+  return lines;
+}
+
+function fittingTable(subscribers: readonly Subscriber[], width: number): string[] {
+  for (let rank = COLUMNS.length; ; rank--) {
+    const columns = COLUMNS.filter((each) => each.rank <= rank);
+    const heads = columns.map(({ head }) => head);
+    const rows = subscribers.map((line) => columns.map(({ cell }) => cell(line)));
+    const lines = table(heads, rows);
+    const excess = Math.max(...lines.map(({ length }) => length)) - width;
+    if (excess <= 0) return lines;
+    if (rank > RANK_WITH_SHORT_NAMES) continue;
+    const nameWidth =
+      Math.max(heads[0]?.length ?? 0, ...subscribers.map((each) => each.subscriber.length)) - excess;
+    if (nameWidth < MIN_NAME_WIDTH && rank > 1) continue;
+    return table(
+      heads.map((head, column) => (column === 0 ? shortened(head, nameWidth) : head)),
+      rows.map(([name, ...others]) => [shortened(String(name), nameWidth), ...others]),
+    );
+  }
+}
+
+function shortened(text: string, width: number): string {
+  return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text;
+}
+
+/** Returns the state of a subscriber, in the words of the API and the console, or `left` if it has none any more. */
+function stateOf({ health, queued, paused }: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
+  if (health === null) return 'left';
+  if (paused) return 'paused';
+  if (health === 100) return 'healthy';
+  return queued > 0 ? 'failing' : 'recovering';
+}
+
+function rate(perSecond: number | null): string {
+  if (perSecond === null) return '-';
+  return perSecond < 10 && perSecond > 0 ? perSecond.toFixed(1) : number(Math.round(perSecond));
+}
+
+function duration(seconds: number): string {
+  if (seconds === 0) return '-';
+  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+}
+
+function bytes(count: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, count)) / 10));
+  return `${(count / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${units[step]}`;
+}
