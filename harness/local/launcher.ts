@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { allowedCallbacks } from './allowed_callbacks.ts';
 import { Demo } from './demo.ts';
 import { Output } from './output.ts';
 import { OwnCluster } from './own_cluster.ts';
@@ -76,12 +77,14 @@ export class Launcher {
     }
     if (this.#stoppingSinceMs !== undefined) return;
     const parts = { root: this.#root, port, redisUrl: redisUrl ?? (this.#cluster ?? this.#redis)?.url ?? '' };
-    this.#startProcesses(childEnvironment(this.#settings, { ...parts, ...(demoPort && { demoPort }) }));
+    const env = childEnvironment(this.#settings, { ...parts, ...(demoPort && { demoPort }) });
+    this.#startProcesses(env);
     const busUrl = urlOf(this.#settings, port);
     await this.#untilReady(busUrl);
     if (this.#stoppingSinceMs !== undefined) return;
     const tourClient = await makeTourClient(dataDir, busUrl, rootKey);
-    this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient }));
+    const callbacks = await allowedCallbacks(env);
+    this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient, callbacks }));
     await this.#demo?.begin(busUrl, rootKey, this.#redis?.url);
     if (this.#demo && !this.#cluster) {
       const where = this.#redis ? `in ${dataDir}` : 'on the bus';

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
+import { allowedCallbacks } from '../../harness/local/allowed_callbacks.ts';
 import { type Delivery, RECEIVER_PORT, Receiver } from '../../harness/local/sample_receiver.ts';
 import { Command, root } from '../../harness/processes/command.ts';
 import { freePort } from '../../harness/processes/ports.ts';
@@ -156,7 +157,7 @@ test('what it prints subscribes and publishes, and has no credential in it', asy
     assert.equal(status, 0, stderr);
   };
 
-  const listen = `${commands(/^bin\/rtm listen /)} --port ${port}`.replace(/^bin/m, 'exec bin');
+  const listen = commands(/^bin\/rtm listen /).replace(/^bin/m, 'exec bin');
   const listening = spawn('sh', ['-ec', listen], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => listening.kill('SIGKILL'));
   let heard = '';
@@ -172,10 +173,41 @@ test('what it prints subscribes and publishes, and has no credential in it', asy
   const deliveries: Delivery[] = [];
   const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
   t.after(() => receiver.stop());
-  paste(commands(/^curl /).replaceAll(String(RECEIVER_PORT), String(port)));
+  assert.match(bus.output, new RegExp(`bin/receive ${port}\n`));
+  paste(commands(/^curl /));
   await until(() => deliveries.length > 0);
   assert.equal(deliveries[0]?.events[0]?.url, 'https://example.com/widgets/1');
   await interrupted(bus);
+});
+
+test('what it prints of callbacks is true for every setting of them', async () => {
+  const bus = start([], { ROUTEMASTER_CALLBACK_ALLOW: '10.0.0.0/8', ROUTEMASTER_CALLBACK_PORTS: '443' });
+  await bus.prints(/callbacks {2}may lead to port 443 of 10\.0\.0\.0\/8, and by https of public addresses\n/);
+  await bus.prints(
+    /add 127\.0\.0\.1 to ROUTEMASTER_CALLBACK_ALLOW and 9292 to ROUTEMASTER_CALLBACK_PORTS, and start again/,
+  );
+  assert.doesNotMatch(bus.output, /curl|bin\/receive/);
+  await interrupted(bus);
+
+  const taken = createServer().listen(0);
+  await until(() => taken.listening);
+  const { port } = taken.address() as { port: number };
+  const allowed = (ROUTEMASTER_CALLBACK_ALLOW: string, ROUTEMASTER_CALLBACK_PORTS: string) =>
+    allowedCallbacks({ ROUTEMASTER_ROOT_KEY: 'key', ROUTEMASTER_CALLBACK_ALLOW, ROUTEMASTER_CALLBACK_PORTS });
+  for (const [allow, ports, receiverPort, missing] of [
+    ['127.0.0.1', '443,9292', RECEIVER_PORT, []],
+    ['127.0.0.0/8', '', RECEIVER_PORT, []],
+    ['127.0.0.0/8', '9000-9999', RECEIVER_PORT, []],
+    ['127.0.0.1', '80,443', undefined, ['9292 to ROUTEMASTER_CALLBACK_PORTS']],
+    ['127.0.0.1', String(port), undefined, ['9292 to ROUTEMASTER_CALLBACK_PORTS']],
+    ['10.0.0.0/8', '', undefined, ['127.0.0.1 to ROUTEMASTER_CALLBACK_ALLOW']],
+  ] as const) {
+    const found = await allowed(allow, ports);
+    assert.deepEqual([found.receiverPort, found.missing], [receiverPort, missing], `${allow} ${ports}`);
+  }
+  const other = await freePort();
+  assert.equal((await allowed('127.0.0.1', `${port},${other}`)).receiverPort, other);
+  taken.close();
 });
 
 test('with the defaults, only this machine reaches it, one runs at a time, and all ends with its worker', async () => {
