@@ -23,6 +23,8 @@ const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
  * the warning about the unknown variable suggests the known one.
  */
 const MAX_MISSPELT = 5;
+/** Maximum characters of a wrong value that an error shows. */
+const MAX_SHOWN = 50;
 
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
@@ -34,18 +36,25 @@ export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
  * Reads and checks the environment. An empty variable counts as unset. Throws a BootError that names every wrong
- * variable with its rule. The error does not contain values, which may be secret.
+ * variable with its value and its rule. The error has no value of a setting that may hold a secret.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
   const wrong: string[] = [];
-  for (const [name, { variable, type, unset }] of Object.entries(SETTINGS)) {
-    const { data, error } = type.safeParse(variableValue(variable, env) ?? unset);
+  for (const [name, { variable, type, unset, isSecret }] of Object.entries(SETTINGS)) {
+    const value = variableValue(variable, env) ?? unset;
+    const { data, error } = type.safeParse(value);
     settings[name] = data;
-    for (const { message } of error?.issues ?? []) wrong.push(`  ${variable} ${message}`);
+    const shown = value === undefined || isSecret ? '' : ` is ${quoted(value)}:`;
+    for (const { message } of error?.issues ?? []) wrong.push(`  ${variable}${shown} ${message}`);
   }
   if (wrong.length > 0) throw new BootError(`The environment is not right:\n${wrong.join('\n')}`);
   return Object.freeze(complete(settings as Settings, env));
+}
+
+/** Returns a value in quotes, with control characters escaped, and shortened. */
+function quoted(value: string): string {
+  return JSON.stringify(value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value);
 }
 
 function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJS.ProcessEnv) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { VARIABLES } from '../src/config/settings.ts';
+import { SETTINGS, VARIABLES } from '../src/config/settings.ts';
 import { configIn, environmentWarnings, readConfig } from '../src/config.ts';
 import { BootError } from '../src/errors.ts';
 import type { Compatibility } from '../src/routing/dialect.ts';
@@ -31,7 +31,7 @@ describe('the environment', () => {
     assert.equal(read({ ROUTEMASTER_HP_DAMAGE_RATE: '-7' }).damageRate, 7);
     assert.throws(
       () => read({ ROUTEMASTER_HP_DAMAGE_RATE: '7' }),
-      /ROUTEMASTER_HP_DAMAGE_RATE must be at most 0/,
+      /ROUTEMASTER_HP_DAMAGE_RATE is "7": must be a whole number from -100 to 0/,
     );
   });
 
@@ -75,7 +75,7 @@ describe('the environment', () => {
 });
 
 describe('a wrong setting', () => {
-  test('is reported with all others, by name, with what it must be', () => {
+  test('is reported with all others, by name, with its value and what it must be', () => {
     const env = {
       PORT: 'http',
       WEB_CONCURRENCY: '0',
@@ -88,12 +88,12 @@ describe('a wrong setting', () => {
       (error: Error) => {
         assert.ok(error instanceof BootError);
         for (const line of [
-          /PORT must be a whole number/,
-          /WEB_CONCURRENCY must be at least 1/,
-          /FORCE_SSL must be yes or no/,
-          /ROUTEMASTER_ROOT_KEY must be set/,
-          /ROUTEMASTER_LOG_LEVEL must be one of fatal, error/,
-          /METRIC_COLLECTION_SERVICE must be print, prometheus or datadog/,
+          / PORT is "http": must be a whole number from 0 to 65535\n/,
+          / WEB_CONCURRENCY is "0": must be a whole number from 1 to 256\n/,
+          / FORCE_SSL is "maybe": must be yes or no\n/,
+          / ROUTEMASTER_ROOT_KEY must be set/,
+          / ROUTEMASTER_LOG_LEVEL is "loud": must be one of fatal, error/,
+          / METRIC_COLLECTION_SERVICE is "x": must be print, prometheus or datadog/,
         ]) {
           assert.match(error.message, line);
         }
@@ -102,16 +102,36 @@ describe('a wrong setting', () => {
     );
   });
 
-  test('is reported without its value, which may be secret', () => {
+  test('is reported without its value if that may be secret', () => {
+    const wrong = {
+      ROUTEMASTER_ROOT_KEY: 'root:hunter2',
+      ROUTEMASTER_VIEWER_KEY: 'viewer:hunter2',
+      ROUTEMASTER_CLIENTS: 'shop:hunter2',
+      ROUTEMASTER_REDIS_CA: '-----BEGIN PRIVATE KEY----- hunter2',
+      ROUTEMASTER_CALLBACK_CA: '-----BEGIN PRIVATE KEY----- hunter2',
+      ROUTEMASTER_EGRESS_PROXY: 'socks://u:hunter2@proxy:1',
+    };
     assert.throws(
-      () =>
-        read({
-          PORT: 'hunter2',
-          ROUTEMASTER_LOG_LEVEL: 'hunter2',
-          FORCE_SSL: 'hunter2',
-          ROUTEMASTER_EGRESS_PROXY: 'socks://hunter2@proxy:1',
-        }),
-      (error: Error) => !/hunter2/.test(error.message),
+      () => read(wrong),
+      (error: Error) => {
+        for (const variable of Object.keys(wrong)) assert.ok(error.message.includes(variable), variable);
+        return !/hunter2/.test(error.message);
+      },
+    );
+  });
+
+  test('may be secret if its name says so', () => {
+    const secret = Object.values(SETTINGS).filter(({ isSecret }) => isSecret);
+    const named = VARIABLES.filter((name) =>
+      /KEY$|TOKEN|SECRET|PASSWORD|CLIENTS$|URL$|PROXY$|_CA$/.test(name),
+    );
+    assert.deepEqual(secret.map(({ variable }) => variable).toSorted(), named.toSorted());
+  });
+
+  test('is shown in one line that is not long', () => {
+    assert.throws(
+      () => read({ PORT: `1\n\x1b[2J${'9'.repeat(1000)}` }),
+      /PORT is "1\\n\\u001b\[2J9{44}…": must be/,
     );
   });
 
@@ -137,9 +157,9 @@ describe('a wrong setting', () => {
   });
 
   test('may be a duration too long for a timer', () => {
-    assert.throws(() => read({ MAX_BACKOFF_MS: '2147483648' }), /at most 2147483647/);
-    assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds/);
-    assert.throws(() => read({ PORT: '65536' }), /at most 65535/);
+    assert.throws(() => read({ MAX_BACKOFF_MS: '2147483648' }), /a whole number from 0 to 2147483647/);
+    assert.throws(() => read({ ROUTEMASTER_TIMEOUT: '-1' }), /must be a number of seconds from 0.1 to 3600/);
+    assert.throws(() => read({ PORT: '65536' }), /PORT is "65536": must be a whole number from 0 to 65535/);
     assert.throws(() => read({ ROUTEMASTER_REDIS_MAX_MEM: '1e9' }), /whole number/);
   });
 });

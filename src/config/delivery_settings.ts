@@ -1,4 +1,4 @@
-import { setting } from './setting.ts';
+import { secretSetting, setting } from './setting.ts';
 import { certificates, list, MAX_TIMER_MS, proxy, seconds, whole, yesNo } from './values.ts';
 
 /** The workers of deliveries, and how many of them a subscriber may hold. */
@@ -57,13 +57,13 @@ export const callbacks = {
   callbackPorts: setting('ROUTEMASTER_CALLBACK_PORTS', list, '').help(
     'The only ports that callbacks may have, separated by commas, such as `443,8000-8999`; any by default.',
   ),
-  callbackCa: setting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
+  callbackCa: secretSetting('ROUTEMASTER_CALLBACK_CA', certificates.optional()).help(
     'PEM certificates, or a file with them, of your own authority that may also certify callbacks.',
   ),
   sslVerify: setting('ROUTEMASTER_SSL_VERIFY', yesNo, 'yes').help(
     'Whether callbacks must have valid TLS certificates.',
   ),
-  egressProxy: setting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
+  egressProxy: secretSetting('ROUTEMASTER_EGRESS_PROXY', proxy.optional()).help(
     'URL of a proxy (CONNECT) for all deliveries. It resolves host names, so it must refuse private addresses.',
   ),
   connectTimeoutMs: setting('ROUTEMASTER_CONNECT_TIMEOUT', seconds(0.1, 600), '2').help(

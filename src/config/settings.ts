@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { callbacks, deliveries, workers } from './delivery_settings.ts';
 import { flow, limits, rates } from './limit_settings.ts';
-import { setting } from './setting.ts';
+import { secretSetting, setting } from './setting.ts';
 import {
   bytes,
   certificates,
@@ -20,13 +20,13 @@ import {
 } from './values.ts';
 
 const keys = {
-  rootKey: setting('ROUTEMASTER_ROOT_KEY', rootKey).help(
+  rootKey: secretSetting('ROUTEMASTER_ROOT_KEY', rootKey).help(
     'Key of root, who creates clients: random (`openssl rand -hex 24`), no colon, in production at least 16 characters.',
   ),
-  viewerKey: setting('ROUTEMASTER_VIEWER_KEY', viewerKey.optional()).help(
+  viewerKey: secretSetting('ROUTEMASTER_VIEWER_KEY', viewerKey.optional()).help(
     'Key of viewers, who see what root sees and change nothing; made like the root key. Without it there are no viewers.',
   ),
-  clients: setting('ROUTEMASTER_CLIENTS', tokens, '').help(
+  clients: secretSetting('ROUTEMASTER_CLIENTS', tokens, '').help(
     'Tokens of clients without a secret, separated by commas: HTTP Basic with the token as user and any password.',
   ),
   digestMd5: setting('ROUTEMASTER_DIGEST_MD5', yesNo, 'yes').help(
@@ -35,13 +35,13 @@ const keys = {
 };
 
 const redis = {
-  redisUrl: setting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
+  redisUrl: secretSetting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
     'URL of Redis (`redis://`, `rediss://`, `unix:///path`, `redis+sentinel://`, `redis+cluster://`), or a variable that holds it; `REDIS_ENV_KEY` may name one.',
   ),
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
   ),
-  redisCa: setting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
+  redisCa: secretSetting('ROUTEMASTER_REDIS_CA', certificates.optional()).help(
     'PEM certificates, or a file with them, that `rediss://` trusts instead of the authorities that Node trusts.',
   ),
   redisSslVerify: setting('ROUTEMASTER_REDIS_SSL_VERIFY', yesNo, 'yes').help(

@@ -6,26 +6,19 @@ import { REMOVED } from '../ids.ts';
 /** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-const inRange = (min: number, max: number) =>
-  z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`);
+/** A number in decimal digits that match `digits`. `what` says what it must be. */
+const numberOf = (what: string, digits: RegExp, min: number, max: number) => {
+  const rule = `must be ${what} from ${min} to ${max}`;
+  return z.string().regex(digits, rule).transform(Number).pipe(z.number(rule).min(min, rule).max(max, rule));
+};
 
-export const whole = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^-?\d+$/, 'must be a whole number')
-    .transform(Number)
-    .pipe(inRange(min, max));
+export const whole = (min: number, max: number) => numberOf('a whole number', /^-?\d+$/, min, max);
 
 export const bytes = whole(0, Number.MAX_SAFE_INTEGER);
 
 /** A setting in seconds, as the Ruby Routemaster had it. The configuration has it in milliseconds. */
 export const seconds = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^\d+(\.\d+)?$/, 'must be a number of seconds')
-    .transform(Number)
-    .pipe(inRange(min, max))
-    .transform((value) => Math.round(value * 1000));
+  numberOf('a number of seconds', /^\d+(\.\d+)?$/, min, max).transform((value) => Math.round(value * 1000));
 
 export const yesNo = z
   .string()

@@ -26,8 +26,8 @@ describe('a web process refuses to start, and says what to change,', { concurren
     assert.equal(await web.exitCode, 78, web.output);
     for (const message of [
       /ROUTEMASTER_ROOT_KEY must be set/,
-      / {2}PORT must be a whole number/,
-      / {2}WEB_CONCURRENCY must be at least 1/,
+      / {2}PORT is "http": must be a whole number from 0 to 65535/,
+      / {2}WEB_CONCURRENCY is "0": must be a whole number from 1 to 256/,
       / {2}ROUTEMASTER_EGRESS_PROXY must be a URL such as http:/,
     ])
       assert.match(web.output, message);
