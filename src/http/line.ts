@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Connection } from './connection.ts';
-import { refuseMalformed } from './problems.ts';
+import { type ParserError, refuseMalformed } from './problems.ts';
 
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
@@ -16,7 +16,7 @@ export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
  * Refuses bytes that the HTTP parser cannot read. The answer is sent after the answers to the complete requests before
  * these bytes, because Node reports the error while those requests are still being handled.
  */
-export function refuseUnreadable(error: NodeJS.ErrnoException, socket: Line): void {
+export function refuseUnreadable(error: ParserError, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
   // The bytes are refused only once, although the parser reports an error for each chunk that follows.
   if (socket[REFUSED]) return;

@@ -70,9 +70,22 @@ const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
+/** An error of Node's HTTP parser. `bytesParsed` is the position in `rawPacket` of the byte that it refuses. */
+export interface ParserError extends NodeJS.ErrnoException {
+  rawPacket?: Buffer;
+  bytesParsed?: number;
+}
+
+const ALLOW_ALL = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
+const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ \S+ HTTP\/1\.\d\r?$/;
+
 /** Answers a request that Node's HTTP parser refuses, such as one with two `Content-Length` headers. */
-export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+export function refuseMalformed(error: ParserError, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy();
+  if (isUnknownMethod(error)) {
+    const detail = `there is no such method; methods are ${ALLOW_ALL.Allow}, in capitals`;
+    return void lastWords(socket, new BusError('method_not_allowed', detail, { headers: ALLOW_ALL }));
+  }
   const [code, detail] = MALFORMED[error.code ?? ''] ?? [
     'bad_header',
     'this is not a well-formed HTTP request',
@@ -82,8 +95,20 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
 
 /** Refuses a request with the method `CONNECT`, for which Node creates no response object. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
-  const headers = { Allow: 'GET, HEAD, POST, PUT, DELETE' };
-  lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers }));
+  lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers: ALLOW_ALL }));
+}
+
+/**
+ * True if the parser refuses the method of a request whose first line is otherwise well-formed. For the parser, bytes
+ * that are no HTTP have a wrong method too.
+ */
+function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
+  // The parser has another code for methods of RTSP, such as DESCRIBE, and reads these until the end of the line.
+  if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
+  const text = rawPacket.toString('latin1');
+  const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;
+  const end = text.indexOf('\n', begin);
+  return end > 0 && REQUEST_LINE.test(text.slice(begin, end));
 }
 
 function headersOf(error: BusError, body: string) {

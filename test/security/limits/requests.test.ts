@@ -108,9 +108,35 @@ describe('other methods', () => {
     assert.equal(answer.headers.allow, 'GET, HEAD, POST, PUT, DELETE');
   });
 
-  test('an unknown method is answered 400', async () => {
-    const answer = await raw('BREW /topics HTTP/1.1', [CLOSE], '', { stranger: true });
-    assert.equal(problemIn(answer).code, 'bad_header');
+  for (const method of ['BREW', 'GETT', 'get', 'DESCRIBE', 'X-1']) {
+    test(`${method}, which is no method, is answered 405 with Allow`, async () => {
+      for (const path of ['/topics', '/health', '/nothing', '*']) {
+        const answer = await raw(`${method} ${path} HTTP/1.1`, [], '', { stranger: true });
+        assert.equal(answer.status, 405, path);
+        assert.match(problemIn(answer).detail, /no such method; methods are GET, HEAD, .* in capitals/);
+        assert.equal(answer.headers.allow, 'GET, HEAD, POST, PUT, DELETE');
+        assert.equal(answer.headers.connection, 'close');
+      }
+    });
+  }
+
+  test('bytes that are no request have no method, but are malformed', async () => {
+    for (const line of [
+      'GET',
+      'BREW',
+      'BREW /topics',
+      'BR{W /topics HTTP/1.1',
+      'BREW /topics HTTP/1.1 x',
+      'GET/ HTTP/1.1',
+    ])
+      assert.equal(problemIn(await raw(line, [], '', { stranger: true })).code, 'bad_header', line);
+  });
+
+  test('an unknown method behind another request is answered after it', async () => {
+    const next = 'BREW /topics HTTP/1.1\r\nHost: bus\r\n\r\n';
+    const { status, text } = await raw('GET /health HTTP/1.1', [], next, { stranger: true });
+    assert.equal(status, 200);
+    assert.match(text, /HTTP\/1\.1 405 .*"method_not_allowed"/s);
   });
 
   test('a request with an Upgrade header is answered in HTTP/1.1', async () => {
