@@ -18,7 +18,7 @@ export class DataDirectoryError extends Error {}
  */
 export function prepareDataDirectory(directory: string): void {
   process.umask(OTHERS);
-  mkdirSync(directory, { recursive: true });
+  makeDirectory(directory);
   const names = readdirSync(directory);
   const isOpen = (statSync(directory).mode & OTHERS) !== 0;
   if (isOpen && names.some((name) => !isOurs(directory, name) && !name.startsWith('.')))
@@ -26,6 +26,20 @@ export function prepareDataDirectory(directory: string): void {
       `others can read ${directory}, which has other files too: set ROUTEMASTER_DATA_DIR to a directory for bin/start alone`,
     );
   close(directory, names);
+}
+
+/** Makes a directory, and those above it, unless it exists. Throws DataDirectoryError if that is not possible. */
+export function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true });
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const why =
+      code === 'EEXIST' || code === 'ENOTDIR'
+        ? `${directory} is a file, or below one, but bin/start keeps its data in a directory there: move the file away`
+        : `cannot make the directory ${directory} (${message}): let this user make it`;
+    throw new DataDirectoryError(`${why}, or set ROUTEMASTER_DATA_DIR to another directory`, { cause });
+  }
 }
 
 function close(directory: string, names: string[]): void {

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { freePort, isFreePort } from '../processes/ports.ts';
+import { makeDirectory } from './data_directory.ts';
 import { RECEIVER_PORT } from './sample_receiver.ts';
 
 const LOOPBACK = '127.0.0.1';
@@ -25,7 +26,7 @@ export interface Settings {
   redisUrl: string | undefined;
 }
 
-class SettingsError extends Error {}
+export class SettingsError extends Error {}
 
 /** Reads `.env`; the environment has precedence. */
 export function readEnvFile(root: string): void {
@@ -40,7 +41,7 @@ export function dataDirectory(root: string): string {
 
 /**
  * Returns the settings, with defaults for what the environment leaves open. A new root key is kept in `directory`,
- * for all starts.
+ * for all starts. Throws SettingsError or DataDirectoryError if something must be changed first.
  */
 export function readSettings(directory: string, args: string[]): Settings {
   const { env } = process;
@@ -51,7 +52,7 @@ export function readSettings(directory: string, args: string[]): Settings {
   const demo = args.includes('--demo');
   const dataDir = join(directory, cluster ? 'cluster' : demo && !env.ROUTEMASTER_REDIS_URL ? 'demo' : '');
   if (cluster) rmSync(dataDir, { recursive: true, force: true });
-  mkdirSync(dataDir, { recursive: true });
+  makeDirectory(dataDir);
   return {
     demo: cluster || demo,
     cluster,

@@ -264,6 +264,25 @@ test('a directory that others can read and that has other files is refused as it
   assert.equal(statSync(join(dir, 'demo', 'page.html')).mode & 0o777, 0o644);
 });
 
+test('a wrong start is told in one sentence that says what to do', async () => {
+  const file = join(dir, 'file');
+  writeFileSync(file, '');
+  writeFileSync(join(dir, 'demo'), '');
+  const advice = /move the file away, or set ROUTEMASTER_DATA_DIR to another directory$/;
+  for (const [args, env, message] of [
+    [['--demo'], {}, advice],
+    [[], { ROUTEMASTER_DATA_DIR: file }, advice],
+    [[], { ROUTEMASTER_DATA_DIR: join(file, 'data') }, advice],
+    [['--cluster'], { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' }, /but ROUTEMASTER_REDIS_URL is set$/],
+  ] as const) {
+    const bus = start([...args], env);
+    assert.equal(await bus.exitCode, 1, bus.output);
+    const lines = bus.output.trim().split('\n');
+    assert.match(lines.filter((line) => line.startsWith('start: ')).join(), message);
+    assert.doesNotMatch(bus.output, /\n +at /);
+  }
+});
+
 test('a signal while it starts leaves nothing behind', async () => {
   const bus = start();
   await startedAs('redis.sock');
