@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { isOfRuby, redisUrlByKey, rubyWarnings, variableValue } from './config/ruby_variables.ts';
-import { SETTINGS, VARIABLES } from './config/settings.ts';
+import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
 import { BootError } from './errors.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
@@ -16,8 +16,6 @@ const PLACEHOLDER =
  * network could guess shorter ones.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
-/** Variables that only `bin/start` reads. */
-const VARIABLES_OF_BIN_START = ['ROUTEMASTER_DATA_DIR'];
 /**
  * Maximum edit distance (number of typing mistakes) between an unknown variable and a known one. Up to this distance,
  * the warning about the unknown variable suggests the known one.
@@ -137,7 +135,7 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
 
 /** Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests a setting with a similar name. */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
-  const known = [...VARIABLES, ...VARIABLES_OF_BIN_START];
+  const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   return Object.keys(env)
     .filter((name) => name.startsWith('ROUTEMASTER_') && !known.includes(name) && !isOfRuby(name))
     .map((name) => {

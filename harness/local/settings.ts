@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
+import { OF_BIN_START } from '../../src/config/settings.ts';
 import { freePort, isFreePort } from '../processes/ports.ts';
 import { makeDirectory } from './data_directory.ts';
 import { RECEIVER_PORT } from './sample_receiver.ts';
@@ -36,7 +37,8 @@ export function readEnvFile(root: string): void {
 
 /** Returns the directory in which bin/start keeps the root key and everything else. */
 export function dataDirectory(root: string): string {
-  return resolve(root, process.env.ROUTEMASTER_DATA_DIR || 'data');
+  const { variable, unset } = OF_BIN_START.dataDir;
+  return resolve(root, process.env[variable] || unset);
 }
 
 /**

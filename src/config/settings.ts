@@ -149,4 +149,13 @@ export const SETTINGS = {
   ...figures,
 };
 
+/** What only `bin/start` reads, also from `.env`. It is documented with the settings, but is no part of the configuration. */
+export const OF_BIN_START = {
+  dataDir: {
+    variable: 'ROUTEMASTER_DATA_DIR',
+    unset: 'data',
+    help: 'Directory of the private Redis, the root key and made clients, closed to other users. The bus itself does not read it.',
+  },
+};
+
 export const VARIABLES: readonly string[] = Object.values(SETTINGS).map(({ variable }) => variable);
