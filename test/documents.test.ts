@@ -91,6 +91,19 @@ for (const document of DOCUMENTS) {
   });
 }
 
+for (const document of DOCUMENTS.filter((each) => each.startsWith('packages/'))) {
+  test(`${document}: its prose is at most 120 columns wide`, () => {
+    const prose = read(document)
+      .replace(/^```.*?^```/gms, '')
+      .split('\n')
+      .filter((line) => !line.startsWith('|'));
+    assert.deepEqual(
+      prose.filter((line) => line.length > 120),
+      [],
+    );
+  });
+}
+
 for (const file of ['app.json', 'docker-compose.yml']) {
   test(`${file}: sets what the bus reads`, () => {
     for (const [name] of read(file).matchAll(/\bROUTEMASTER_[A-Z0-9_]+/g))
