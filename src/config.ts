@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { isOfRuby, redisUrlByKey, rubyWarnings, variableValue } from './config/ruby_variables.ts';
+import { isOfRuby, redisUrlByKey, rubyWarnings, variableInUse } from './config/ruby_variables.ts';
 import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
 import { BootError } from './errors.ts';
 import type { Compatibility } from './routing/dialect.ts';
@@ -40,11 +40,12 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
   const wrong: string[] = [];
   for (const [name, { variable, type, unset, isSecret }] of Object.entries(SETTINGS)) {
-    const value = variableValue(variable, env) ?? unset;
+    const used = variableInUse(variable, env);
+    const value = env[used] || unset;
     const { data, error } = type.safeParse(value);
     settings[name] = data;
     const shown = value === undefined || isSecret ? '' : ` is ${quoted(value)}:`;
-    for (const { message } of error?.issues ?? []) wrong.push(`  ${variable}${shown} ${message}`);
+    for (const { message } of error?.issues ?? []) wrong.push(`  ${used}${shown} ${message}`);
   }
   if (wrong.length > 0) throw new BootError(`The environment is not right:\n${wrong.join('\n')}`);
   return Object.freeze(complete(settings as Settings, env));

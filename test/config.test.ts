@@ -214,6 +214,11 @@ describe('ROUTEMASTER_WORKER_THREADS', () => {
 });
 
 describe('a variable of the Ruby Routemaster', () => {
+  test('are named in errors by the name that is set', () => {
+    assert.throws(() => read({ PUMA_WORKERS: '0' }), /\n {2}PUMA_WORKERS is "0": /);
+    assert.throws(() => read({ PUMA_WORKERS: '2', WEB_CONCURRENCY: '0' }), /\n {2}WEB_CONCURRENCY is "0": /);
+  });
+
   test('counts under its old name while the new one is not set', () => {
     const old = { RACK_ENV: 'staging', PUMA_WORKERS: '3' };
     assert.deepEqual([read(old).environment, read(old).webProcesses], ['staging', 3]);

@@ -21,11 +21,12 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the value of a setting's variable. If it is not set, returns the value of the variable that the Ruby
- * Routemaster had for it. An empty value counts as unset.
+ * Returns the name of the variable that gives a setting its value: the setting's own variable, or the one that the Ruby
+ * Routemaster had for it if only that is set. An empty variable counts as unset.
  */
-export function variableValue(variable: string, env: NodeJS.ProcessEnv): string | undefined {
-  return env[variable] || env[FORMER_NAMES[variable] ?? ''] || undefined;
+export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
+  const former = FORMER_NAMES[variable];
+  return former && env[former] && !env[variable] ? former : variable;
 }
 
 /**
