@@ -91,7 +91,7 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 }
 
 /** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */
-export function answerError(error: BusError, { caller, path, headers }: FailedCall): Answer {
+export function answerError(error: BusError, { caller, formToken, path, headers }: FailedCall): Answer {
   if (error.code === 'unauthenticated') {
     const login = `/console/login?to=${encodeURIComponent(path)}`;
     if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };
@@ -104,7 +104,7 @@ export function answerError(error: BusError, { caller, path, headers }: FailedCa
   return {
     status: error.status,
     headers: { ...PAGE_HEADERS, ...withoutLists(error.headers) },
-    body: whole({ caller, formToken: '', headers }, page).text,
+    body: whole({ caller, formToken, headers }, page).text,
   };
 }
 

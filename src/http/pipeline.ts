@@ -116,7 +116,8 @@ export class Pipeline {
   ): Promise<void> {
     const error = errorToAnswer(this.#parts.log, thrown, request);
     if (response.headersSent) return void response.destroy();
-    await send(response, page(error, { caller: session?.caller, path, headers: request.headers }));
+    const { caller, formToken = '' } = session ?? {};
+    await send(response, page(error, { caller, formToken, path, headers: request.headers }));
   }
 
   #callerOf(

@@ -75,10 +75,8 @@ export interface Answer {
 }
 
 /** What the error page of a route needs to know about the call that failed. */
-export interface FailedCall {
+export interface FailedCall extends Pick<Call, 'path' | 'headers' | 'formToken'> {
   caller: Caller | undefined;
-  path: string;
-  headers: IncomingHttpHeaders;
 }
 
 /** For each status, the schema of the body. Null stands for no body. */

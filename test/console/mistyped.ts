@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { as, browser, bus, root, send } from './visits.ts';
+import { as, browser, bus, login, root, send } from './visits.ts';
 
 const MISTYPED = ['/console/nothing', '/console/', '/console/subscribers/nobody/x'];
 const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8';
@@ -16,6 +16,14 @@ describe('an address of the console that does not exist', () => {
     }
     await visit.submit('main a');
     assert.equal(visit.page.url(), `${bus.url}/console`);
+  });
+
+  test('lets somebody who is logged in log out', async () => {
+    const cookie = await login(root.user, root.password);
+    const page = await (await send('/console/nothing', { cookie, headers: { accept: ACCEPT } })).text();
+    const [, form_token = ''] = /action="\/console\/logout"><input [^>]*value="([^"]+)"/.exec(page) ?? [];
+    const { status, headers } = await send('/console/logout', { cookie, fields: { form_token } });
+    assert.deepEqual([status, headers.get('location')], [303, '/console/login']);
   });
 
   test('is a page without navigation for a stranger, whom its link leads to the login', async () => {
