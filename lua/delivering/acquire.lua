@@ -77,9 +77,9 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply, which has two numbers for each finished job. They are 1 and the number of
--- events in the job's batch, or 0 and 0 if the worker did not hold the job. `removed` has, for each finished job, this
--- number of events or false.
+-- Returns the field `acks` of the reply. It has two numbers for each finished job: 1 and the number of events in the
+-- job's batch, or 0 and 0 if the worker did not hold the job. `removed` has the number of events for each finished job,
+-- or false if the worker did not hold it.
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end

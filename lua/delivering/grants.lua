@@ -25,8 +25,8 @@ local MAX_REPLY_BYTES = 1000000
 --   choice       the state of choosing.lua, which finds the next job that can run
 --   reader       the state of lane_entry.lua, which decides whether a subscriber may get another delivery now
 --   list         the grants
---   pieces       the reply: a description of all grants, which acquire writes at the end, then the job and the events
---                of each grant
+--   pieces       the pieces of the reply. The first one describes all grants: the script `acquire` fills it in when all
+--                grants are made. The others are the job and the events of each grant
 --   events       the number of events in the reply
 --   bytes        the size of these events
 --   unleased     the grants that need a lease (the right to hold a job). `settle` makes the leases

@@ -92,8 +92,9 @@ end
 -- for the refusal, with the index of the event if one event is the reason.
 --
 -- A publisher may send a publication that is stored already. The reason is then `already_delayed`, even if the client
--- has no room for more delayed events. Without room, only the event that is due last is looked up: the others of a
--- stored publication may have been published since.
+-- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the
+-- stored ones. This is enough: if the publication is stored, its last event still waits, though earlier ones may have
+-- been published already.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

@@ -19,8 +19,8 @@ interface ApiInput {
   /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
   keep?: (entry: never) => unknown;
   /**
-   * The text that completes the JSON of an answer that was cut off after MAX_READ characters. An answer is cut off only
-   * if this option is given: it is for answers with events, which can have hundreds of megabytes.
+   * If this option is given, an answer is cut off after MAX_READ characters, and this text is added to make it valid
+   * JSON again. It is for answers that end with a long text of events, which can have hundreds of megabytes.
    */
   ending?: string;
 }

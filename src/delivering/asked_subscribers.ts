@@ -37,9 +37,9 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. For a client, that is its own token; it must not give
- * `subscriber`, which throws bad_query. For root, it is the parameter `subscriber`, or undefined for all clients.
- * `what` names the listed things in the error message.
+ * Returns the token of the client that the call is about. For a client, that is its own token. Throws bad_query if a
+ * client gives `subscriber`. For root, it is the parameter `subscriber`, or undefined for all clients. `what` names the
+ * listed things in the error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,

@@ -103,7 +103,8 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
  * that are no HTTP have a wrong method too.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  // The parser has another code for methods of RTSP, such as DESCRIBE, and reads these until the end of the line.
+  // The parser has two error codes for an unknown method. HPE_INVALID_CONSTANT is for methods of RTSP such as DESCRIBE,
+  // and `bytesParsed` is then the end of the request line, not a position in it.
   if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
   const text = rawPacket.toString('latin1');
   const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;
