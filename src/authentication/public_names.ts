@@ -54,7 +54,8 @@ export class PublicNames {
 
   /**
    * Finds the subscriber whose name a caller gives. A viewer gives the public name. Root and clients give the token,
-   * which is not checked. `tokens` must resolve with the tokens of all subscribers. Resolves with
+   * which is not checked. A route that takes a client's name must itself refuse a client all tokens but its own;
+   * otherwise a client could try whether a guessed token exists. `tokens` must resolve with the tokens of all subscribers. Resolves with
    * - `token`: the token of the subscriber, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */

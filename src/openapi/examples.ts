@@ -9,5 +9,5 @@ export const DELIVERED_EVENT = {
 };
 
 /** The text that says how a listing is paged. */
-export const PAGED =
+export const HOW_PAGED =
   'Everything at once, unless `limit` asks for pages. The header `Link` leads to the next one.';

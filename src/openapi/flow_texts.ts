@@ -1,5 +1,5 @@
 import type { RouteText } from './chapters.ts';
-import { PAGED, SHOP } from './examples.ts';
+import { HOW_PAGED, SHOP } from './examples.ts';
 
 const TRIGGER_RULES = {
   topic: 'reports',
@@ -45,7 +45,7 @@ export const FLOW_TEXTS: Record<string, RouteText> = {
   'GET /joins': {
     chapter: 'Joins',
     summary: 'List joins',
-    description: `A client sees its own, root and viewers all. ${PAGED}`,
+    description: `A client sees its own, root and viewers all. ${HOW_PAGED}`,
     answer: [JOIN],
   },
   'PUT /joins/:name': {

@@ -1,5 +1,5 @@
 import type { RouteText } from './chapters.ts';
-import { BID, BILLING, DELIVERED_EVENT, PAGED, SHOP } from './examples.ts';
+import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP } from './examples.ts';
 
 const DEAD_LETTER = {
   ...{ id: BID, subscriber: BILLING, reason: 'max_age', created_at: 1_795_171_531_418 },
@@ -99,7 +99,7 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
   'GET /api_tokens': {
     chapter: 'Clients',
     summary: 'List clients',
-    description: `${PAGED} 204 if there are none.`,
+    description: `${HOW_PAGED} 204 if there are none.`,
     answer: [
       {
         ...{ token: SHOP, name: 'shop', publish: ['products', 'orders_*'] },

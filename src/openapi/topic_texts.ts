@@ -1,5 +1,5 @@
 import type { RouteText } from './chapters.ts';
-import { BID, BILLING, DELIVERED_EVENT, PAGED, SHOP, URL } from './examples.ts';
+import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP, URL } from './examples.ts';
 
 const TOPIC = { name: 'products', publisher: SHOP, events: 1204, delayed: 1, dropped: null };
 
@@ -25,7 +25,7 @@ const SUBSCRIBE = {
 const LIST_SUBSCRIBERS = {
   chapter: 'Subscribing',
   summary: 'Show subscribers',
-  description: `A client sees itself, root and viewers all. With \`sort\`, \`state\` or \`name\` they come as of the last sample, with \`lately\`. ${PAGED}`,
+  description: `A client sees itself, root and viewers all. With \`sort\`, \`state\` or \`name\` they come as of the last sample, with \`lately\`. ${HOW_PAGED}`,
   answer: [SUBSCRIBER],
 } as const;
 
@@ -74,7 +74,7 @@ export const TOPIC_TEXTS: Record<string, RouteText> = {
     summary: 'Delete an event that waits',
     description: 'For the publisher of the topic and root.',
   },
-  'GET /topics': { chapter: 'Topics', summary: 'List topics', description: PAGED, answer: [TOPIC] },
+  'GET /topics': { chapter: 'Topics', summary: 'List topics', description: HOW_PAGED, answer: [TOPIC] },
   'GET /topics/:name': {
     chapter: 'Topics',
     summary: 'Read a topic',

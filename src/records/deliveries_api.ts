@@ -15,6 +15,7 @@ import {
   PLACE_MEANING,
   PLACE_RULE,
   QUERY_WORDING,
+  TIME,
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { Deliveries, DeliveryPlace } from './deliveries.ts';
@@ -35,22 +36,15 @@ const SEARCHED_PER_CALL = 10_000;
 /** The name of what the listing has. */
 const WHAT = 'batches';
 
-const TIME_RULE = 'must be milliseconds since 1970';
 const STATE_RULE = `must be one of ${STATES.join(', ')}`;
-const time = z
-  .string(TIME_RULE)
-  .regex(/^\d{1,15}$/, TIME_RULE)
-  .transform(Number)
-  .pipe(z.int().min(0))
-  .optional();
 
 const pageQuery = z.strictObject({
   ...askedFields(WHAT),
   state: z.enum(STATES, STATE_RULE).optional(),
-  since: time.describe(
+  since: TIME.describe(
     'Only what ended, or was opened if it has not ended, from this time on (ms since 1970).',
   ),
-  until: time.describe(
+  until: TIME.describe(
     'Only what ended, or was opened if it has not ended, before this time (ms since 1970).',
   ),
   limit: LIMIT,

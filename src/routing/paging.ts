@@ -10,7 +10,8 @@ export const DEFAULT_LISTED = 100;
 
 /**
  * Number of entries that cost one call in the caller's rate limit. An entry that is read to make a page is counted even
- * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names.
+ * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names. `Pages` counts the entries
+ * that it is given. If a route leaves some out before, it adds their cost itself (`calls` in the answer).
  */
 export const ENTRIES_PER_CALL = 1000;
 

@@ -58,7 +58,7 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
 const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be one of ${words.join(', ')}`).optional();
 
-/** The query of the listing. Unknown parameters are ignored, as in other listings. */
+/** The query of the listing. Unknown parameters are ignored, as in all listings that had no pages at first. */
 const query = z.object({
   ...PAGE_FIELDS,
   sort: oneOf(SORTS).describe(

@@ -91,8 +91,10 @@ export async function check(api: Api, exchange: Exchange): Promise<Answer> {
   if (method === 'POST' && path === '/api_tokens' && got.status === 201) api.enter(JSON.parse(got.text));
   try {
     assert.equal(got.status, status);
-    for (const [name, value] of Object.entries(exchange.answerHeaders))
-      assert.match(got.headers[name.toLowerCase()]?.toString() ?? '', pattern(value), name);
+    for (const [name, expected] of Object.entries(exchange.answerHeaders)) {
+      const [value, found] = [await fill(api, expected), got.headers[name.toLowerCase()]?.toString() ?? ''];
+      assert.match(found, pattern(value), `${name} is ${found}, and not ${value}`);
+    }
     if (status >= 400 && method !== 'HEAD') checkProblem(got, answer ?? '');
     else checkBody(got.text, answer);
     // Node's timers can fire a little early.
