@@ -51,9 +51,20 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return Object.freeze(complete(settings as Settings, env));
 }
 
-/** Returns a value in quotes, with control characters escaped, and shortened. */
+/**
+ * Matches what may be a password: everything before an `@`, as in a URL that was set in the place of another setting.
+ */
+const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
+/** Matches characters that a terminal does not show, or that change what it shows around them. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Returns a value in quotes, without what may be a password, and shortened. Characters that cannot be seen are escaped. */
 function quoted(value: string): string {
-  return JSON.stringify(value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value);
+  const shown = [...value.replace(CREDENTIALS, '$1…@')];
+  const text = JSON.stringify(
+    shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN).join('')}…` : shown.join(''),
+  );
+  return text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJS.ProcessEnv) {

@@ -128,6 +128,19 @@ describe('a wrong setting', () => {
     assert.deepEqual(secret.map(({ variable }) => variable).toSorted(), named.toSorted());
   });
 
+  test('is reported without a password of a URL that belongs to another setting', () => {
+    for (const url of ['redis://:hunter2@redis:6379', 'redis://bus:hunter2@redis/0', 'bus:hunter2@redis'])
+      assert.throws(
+        () => read({ PORT: `${url}/${'x'.repeat(99)}` }),
+        ({ message }: Error) => /PORT is "(redis:\/\/)?…@redis/.test(message) && !message.includes('hunter2'),
+      );
+  });
+
+  test('is shown with escapes for what a terminal does not show', () => {
+    assert.throws(() => read({ PORT: '1\u009b\u202e\u2028' }), /PORT is "1\\u009b\\u202e\\u2028": /);
+    assert.throws(() => read({ PORT: `${'a'.repeat(49)}😀b` }), /PORT is "a{49}😀…": /);
+  });
+
   test('is shown in one line that is not long', () => {
     assert.throws(
       () => read({ PORT: `1\n\x1b[2J${'9'.repeat(1000)}` }),

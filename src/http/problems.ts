@@ -100,7 +100,8 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 
 /**
  * True if the parser refuses the method of a request whose first line is otherwise well-formed. For the parser, bytes
- * that are no HTTP have a wrong method too.
+ * that are no HTTP have a wrong method too. Only a line that arrives in one piece is recognized, since `rawPacket` is
+ * the last piece.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
   // The parser has two error codes for an unknown method. HPE_INVALID_CONSTANT is for methods of RTSP such as DESCRIBE,

@@ -123,7 +123,10 @@ export class HttpServer {
       await once(this.#server, 'listening');
     } catch (cause) {
       const { code, message } = cause as NodeJS.ErrnoException;
-      const advice = code === 'EADDRINUSE' ? `port ${port} is taken; set PORT to another` : message;
+      const advice =
+        code === 'EADDRINUSE'
+          ? `port ${port} is taken; set PORT to another`
+          : `${message} (HOST and PORT say where)`;
       throw new BootError(`Cannot listen: ${advice}.`, { cause });
     }
     return (this.#server.address() as AddressInfo).port;

@@ -69,7 +69,7 @@ export const COMMANDS: readonly Command[] = [
       latency: { type: 'string', value: 'MS', help: 'how long events may wait for others' },
       'batch-size': { type: 'string', value: 'COUNT', help: 'maximum events in a delivery' },
     },
-    help: 'subscribe the client, with its token as uuid, or change its subscription',
+    help: 'subscribe the client to these topics and no others, with its token as uuid',
     run: addSubscription,
   },
   {

@@ -26,8 +26,12 @@ export async function certificateFinding(url: string): Promise<Finding> {
   const version = socket.getProtocol();
   socket.destroy();
   if (problem !== undefined) {
-    const advice = 'Check host and port: https must be served there.';
-    return { check, isWell: false, detail: `no TLS connection: ${problem}`, advice };
+    const isPlain = problem.includes('wrong version number');
+    const advice = isPlain
+      ? 'Plain http is served there: try http:// if the bus is on this machine.'
+      : 'Check host and port: https must be served there.';
+    const detail = `no TLS connection: ${isPlain ? 'what answers there does not speak TLS' : problem}`;
+    return { check, isWell: false, detail, advice };
   }
   if (!authorized) {
     const code = String(authorizationError);

@@ -1,4 +1,4 @@
-import { type Call, collect } from './command.ts';
+import { type Call, collect, Failure } from './command.ts';
 
 /**
  * Creates a client. Without --json, prints only its token on stdout, because scripts for the Ruby tool `rtm` expect
@@ -25,9 +25,17 @@ function topicsIn(option: unknown): string[] | undefined {
   return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
 }
 
+/** Removes a client. The API answers alike if there is none; a person who revokes a client has to know. */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
-  await call.connect().removeClient(token);
+  const bus = call.connect();
+  const clients = await collect(bus.clients());
+  if (!clients.some((each) => each.token === token)) {
+    const named = clients.find(({ name }) => name === token);
+    const advice = named ? `the client ${token} has the token ${named.token}` : 'rtm token list has all';
+    throw new Failure('client_not_found', `no client has the token ${token}; ${advice}`);
+  }
+  await bus.removeClient(token);
 }
 
 export async function listTokens(call: Call): Promise<void> {

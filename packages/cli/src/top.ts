@@ -41,11 +41,13 @@ export async function top(call: Call): Promise<void> {
   }
   streams.stdout.write(ENTER);
   const complain = (error: Error) => {
-    streams.stdout.write(`${HOME}${textOf(error.message).slice(0, streams.stdout.columns)}${CLEAR_LINE}`);
+    const text = `the bus does not answer, trying again: ${textOf(error.message)}`;
+    streams.stdout.write(`${HOME}${text.slice(0, widthOf(streams.stdout))}${CLEAR_LINE}`);
   };
   try {
     for await (const report of reportsOf(call, interrupted, complain)) {
-      const lines = linesOf(report, call).slice(0, streams.stdout.rows - 1);
+      const { rows } = streams.stdout;
+      const lines = linesOf(report, call).slice(0, rows ? rows - 1 : undefined);
       const shown = lines.map((line) => `${line}${CLEAR_LINE}\n`);
       streams.stdout.write(`${HOME}${shown.join('')}${CLEAR_BELOW}`);
     }
@@ -80,16 +82,23 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
+      // A bus that fails is left alone for the whole pause.
+      dueAtMs = performance.now();
     }
     // A reading begins two seconds after the last one began, so that rates are over ten seconds and not eleven.
-    dueAtMs = Math.max(dueAtMs, performance.now() - REFRESH_MS) + REFRESH_MS;
-    await sleep(dueAtMs - performance.now(), undefined, { signal: interrupted }).catch(() => {});
+    dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
+    const pauseMs = Math.max(0, dueAtMs - performance.now());
+    await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
 /** Returns the lines that show a report. They are as wide as the terminal at most, and of any width without one. */
 function linesOf(report: BusReport, { streams, target }: Call): string[] {
-  const { isTTY, columns } = streams.stdout;
-  // A terminal that does not know its size has 0 columns.
-  return topLines(report, target().url, (isTTY && columns) || Number.POSITIVE_INFINITY);
+  const { stdout } = streams;
+  return topLines(report, target().url, stdout.isTTY ? widthOf(stdout) : Number.POSITIVE_INFINITY);
+}
+
+/** Returns the width of a terminal. One that does not know its size has 0 columns; its width counts as unlimited. */
+function widthOf({ columns }: NodeJS.WriteStream): number {
+  return columns || Number.POSITIVE_INFINITY;
 }

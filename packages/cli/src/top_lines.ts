@@ -17,9 +17,13 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'HEALTH', rank: 7, cell: ({ health }) => health },
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
-/** Columns up to this rank are left out only if even shortened names leave no room for them. */
-const RANK_WITH_SHORT_NAMES = 4;
-const MIN_NAME_WIDTH = 12;
+/**
+ * Names are shortened before a column is left out, but to no fewer characters than this. For columns up to rank
+ * MAIN_RANK they are shortened further.
+ */
+const MIN_NAME_WIDTH = 20;
+const MAIN_RANK = 4;
+const MIN_NAME_WIDTH_OF_MAIN = 12;
 const GAP = '  ';
 
 /**
@@ -62,17 +66,19 @@ function fittingTable(subscribers: readonly Subscriber[], width: number): string
     const heads = columns.map(({ head }) => head);
     const rows = subscribers.map((line) => columns.map(({ cell }) => cell(line)));
     const lines = table(heads, rows);
-    const excess = Math.max(...lines.map(({ length }) => length)) - width;
+    const excess = longest(lines) - width;
     if (excess <= 0) return lines;
-    if (rank > RANK_WITH_SHORT_NAMES) continue;
-    const nameWidth =
-      Math.max(heads[0]?.length ?? 0, ...subscribers.map((each) => each.subscriber.length)) - excess;
-    if (nameWidth < MIN_NAME_WIDTH && rank > 1) continue;
+    const nameWidth = longest([heads[0] ?? '', ...subscribers.map((each) => each.subscriber)]) - excess;
+    if (nameWidth < (rank > MAIN_RANK ? MIN_NAME_WIDTH : MIN_NAME_WIDTH_OF_MAIN) && rank > 1) continue;
     return table(
       heads.map((head, column) => (column === 0 ? shortened(head, nameWidth) : head)),
       rows.map(([name, ...others]) => [shortened(String(name), nameWidth), ...others]),
     );
   }
+}
+
+function longest(texts: readonly string[]): number {
+  return texts.reduce((length, text) => Math.max(length, text.length), 0);
 }
 
 function shortened(text: string, width: number): string {

@@ -33,6 +33,9 @@ test('token add prints the token, token list shows it, token del removes it', as
   assert.ok(listed.stdout.includes('token-of-billing\tbilling\n'), listed.stdout);
   assert.ok(listed.stdout.includes(`${made.stdout.trim()}\tshop\n`), listed.stdout);
 
+  const byName = await terminal.rtm(`token del billing ${asRoot}`);
+  assert.deepEqual([byName.status, byName.stdout], [2, '']);
+  assert.match(byName.stderr, /^client_not_found: .*the client billing has the token token-of-billing\n$/);
   assert.deepEqual(await terminal.rtm(`token del token-of-billing ${asRoot}`), silent);
   const left = await terminal.rtm(`token list ${asRoot}`);
   assert.ok(!left.stdout.includes('billing'), left.stdout);
