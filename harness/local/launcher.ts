@@ -14,6 +14,8 @@ import { welcome } from './welcome.ts';
 
 const stopLimitMs = 30_000;
 const startLimitMs = 60_000;
+/** Time after which a start says that it waits, and for what. */
+const waitSaidMs = 5_000;
 // Time within which a second Ctrl-C counts as the first. The terminal sends one to this process, and `npm start` passes
 // it on once more.
 const sameCtrlCMs = 300;
@@ -103,7 +105,8 @@ export class Launcher {
 
   // Asks /pulse, because /health answers before web has reached Redis.
   async #untilReady(busUrl: string): Promise<void> {
-    const endAt = performance.now() + startLimitMs;
+    const beganAtMs = performance.now();
+    let isSaid = false;
     const authorization = `Basic ${Buffer.from(`${this.#settings.rootKey}:x`).toString('base64')}`;
     while (this.#stoppingSinceMs === undefined) {
       const status = await fetch(`${busUrl}/pulse`, {
@@ -115,7 +118,15 @@ export class Launcher {
         () => 'nothing',
       );
       if (typeof status === 'number' && status < 400) return;
-      if (performance.now() > endAt) throw new Error(`GET ${busUrl}/pulse still answers ${status}`);
+      const waitedMs = performance.now() - beganAtMs;
+      if (waitedMs > startLimitMs) throw new Error(`GET ${busUrl}/pulse still answers ${status}`);
+      if (waitedMs > waitSaidMs && !isSaid) {
+        const redis = this.#settings.redisUrl
+          ? ' Is the Redis that ROUTEMASTER_REDIS_URL names reachable?'
+          : '';
+        this.#output.plain(`Waiting for the bus, for ${startLimitMs / 1000} s in all.${redis}`);
+        isSaid = true;
+      }
       await sleep(25);
     }
   }

@@ -97,6 +97,12 @@ test('bin/start --demo prints delivered batches and has a drop notice, twice in 
   await interrupted(plain);
 });
 
+test('bin/start says what it waits for if the Redis of ROUTEMASTER_REDIS_URL cannot be reached', async () => {
+  const bus = start([], { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
+  await bus.prints(/Waiting for the bus, .* ROUTEMASTER_REDIS_URL names reachable\?/);
+  await interrupted(bus);
+});
+
 test('bin/start --cluster runs the demo on a cluster, and tells what becomes of a master that is killed', async () => {
   const bus = start(['--cluster']);
   await bus.prints(/demo {3}\| batch \S+: \d+ events?\n/);
