@@ -23,6 +23,12 @@ const MIN_CREDENTIAL_LENGTH = 16;
 const MAX_MISSPELT = 5;
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
+/**
+ * Matches what may be a password: everything before an `@`, as in a URL that was set in the place of another setting.
+ */
+const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
+/** Matches characters that a terminal does not show, or that change what it shows around them. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
@@ -52,19 +58,19 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
 }
 
 /**
- * Matches what may be a password: everything before an `@`, as in a URL that was set in the place of another setting.
+ * Returns a value in quotes, without what may be a password, and shortened. Characters that cannot be seen are escaped.
  */
-const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
-/** Matches characters that a terminal does not show, or that change what it shows around them. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** Returns a value in quotes, without what may be a password, and shortened. Characters that cannot be seen are escaped. */
 function quoted(value: string): string {
   const shown = [...value.replace(CREDENTIALS, '$1…@')];
   const text = JSON.stringify(
     shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN).join('')}…` : shown.join(''),
   );
-  return text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  // A match has two UTF-16 units if its code point is above U+FFFF.
+  return text.replace(UNSEEN, (match) => match.replace(/./gs, escapedUnit));
+}
+
+function escapedUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJS.ProcessEnv) {

@@ -138,6 +138,7 @@ describe('a wrong setting', () => {
 
   test('is shown with escapes for what a terminal does not show', () => {
     assert.throws(() => read({ PORT: '1\u009b\u202e\u2028' }), /PORT is "1\\u009b\\u202e\\u2028": /);
+    assert.throws(() => read({ PORT: '1\u{e0001}' }), /PORT is "1\\udb40\\udc01": /);
     assert.throws(() => read({ PORT: `${'a'.repeat(49)}😀b` }), /PORT is "a{49}😀…": /);
   });
 
