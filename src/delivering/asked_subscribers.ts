@@ -30,16 +30,16 @@ export const askedFields = (what: string) => ({
     .describe('Of one join, by its name.'),
 });
 
-/** The values of these parameters. */
+/** The values of the query parameters `subscriber` and `join`. */
 interface Asked {
   subscriber?: string | undefined;
   join?: string | undefined;
 }
 
 /**
- * Returns the token of the client that the call is about. For a client, that is its own token. Throws bad_query if a
- * client gives `subscriber`. For root, it is the parameter `subscriber`, or undefined for all clients. `what` names the
- * listed things in the error message.
+ * Returns the token of the client that the call is about. A client gets its own token, or bad_query if it gives
+ * `subscriber`. Root gets the parameter `subscriber`, or undefined for all clients. `what` is the word for what is
+ * listed, such as `batches`, for the error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,

@@ -74,7 +74,10 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
   return { path, params, query };
 }
 
-/** Returns `row`, a route that refuses. For a browser in the console, its refusal is shown by `errorPage`. */
+/**
+ * Returns the route that refuses a request. It is `row`, which answers with a problem document; if a browser asked for a
+ * page of the console, the same route answers with the page that `errorPage` makes.
+ */
 function shownTo(
   { path, headers }: Parameters<RequestHandler>[0],
   row: Route,

@@ -100,7 +100,7 @@ export class Tail {
     this.#log = log;
   }
 
-  /** Holds accepted events in memory. They are stored for those who watch when the interval ends. Never throws. */
+  /** Holds accepted events in memory. At the end of the interval they are stored for those who watch. Never throws. */
   note(publication: Publication): void {
     this.#timer ??= setTimeout(() => void this.#exchange(), INTERVAL_MS).unref();
     this.#notes.get(ALL_TOPICS)?.add(publication);

@@ -102,7 +102,7 @@ interface Row {
   dropped: List<string>;
   /** Number of dropped events in the drop notice that no delivery carries yet. */
   events_in_notice: string | false;
-  /** Number of dropped events in the drop notice that a delivery carries. No accepted delivery has reported them. */
+  /** Number of dropped events in the drop notice of a delivery that is not accepted yet. */
   events_in_carried_notice: string | false;
 }
 

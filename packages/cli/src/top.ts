@@ -82,7 +82,7 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // A bus that fails is left alone for the whole pause.
+      // After a failure the pause begins now, and not when the reading began: a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
     // A reading begins two seconds after the last one began, so that rates are over ten seconds and not eleven.

@@ -18,8 +18,8 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * Names are shortened before a column is left out, but to no fewer characters than this. For columns up to rank
- * MAIN_RANK they are shortened further.
+ * Before a column is left out, the names of subscribers are shortened, to this many characters at least. To keep a
+ * column of rank 1 to MAIN_RANK, they are shortened to MIN_NAME_WIDTH_OF_MAIN.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;
