@@ -1,5 +1,5 @@
 import type { Scopes } from '../routing/caller.ts';
-import { TOPIC_NAME } from '../routing/schemas.ts';
+import { TOPIC_NAME } from '../routing/topic_name.ts';
 
 export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';

@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/paging.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {
   /** Resolves with the tokens of the joins of a client, which are subscribers too. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { EVENT_TYPES } from '../publishing/event.ts';
 import type { Input } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 const MAX_SOURCES = 16;
 const MAX_COUNT = 1_000_000;

@@ -16,7 +16,7 @@ import {
   QUERY_WORDING,
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
 import { JOIN_REPORT, type JoinReport, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';

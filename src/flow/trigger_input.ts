@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
 import { BadEvent, type EventContent, type EventLimits, readContent } from '../publishing/event_fields.ts';
 import type { Input } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { BadCron, CronTimes } from './cron.ts';
 import { CATCH_UPS } from './plan.ts';
 import { MAX_TIME_MS } from './schedule.ts';

@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { type Route, route } from '../routing/route.ts';
-import { TOPIC_NAME } from '../routing/schemas.ts';
+import { TOPIC_NAME } from '../routing/topic_name.ts';
 import { Pipeline, type PipelineParts } from './pipeline.ts';
 
 const TOPICS = '/topics/';

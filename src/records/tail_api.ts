@@ -3,7 +3,8 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
 import { QUERY_WORDING } from '../routing/paging.ts';
 import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
-import { NAMED, TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { NAMED } from '../routing/schemas.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import type { Tail } from './tail.ts';
 
 const query = z.strictObject({

@@ -2,6 +2,3 @@ import { z } from 'zod';
 
 /** Schemas that have a name. The documentation of the API shows such a schema once, and refers to it by the name. */
 export const NAMED = z.registry<{ name: string }>();
-
-export const TOPIC_NAME = /^[a-z0-9_]{1,64}$/;
-export const TOPIC_NAME_RULE = '1 to 64 characters of a-z, 0-9 and _';

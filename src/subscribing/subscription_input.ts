@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 import { isSecret } from '../delivering/signatures.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import type { Input, Wording } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import type { Subscription } from './subscription.ts';
 
 const MAX_TIMEOUT_MS = 3_600_000;

@@ -8,8 +8,8 @@ import type { Caller } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGED, type PagedCall, type Pages } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
-import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/schemas.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
+import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { TOPIC, type Topic, type Topics } from './topic.ts';
 
 export interface TopicParams {
