@@ -91,7 +91,7 @@ for (const document of DOCUMENTS) {
   });
 }
 
-for (const document of DOCUMENTS.filter((each) => each.startsWith('packages/'))) {
+for (const document of DOCUMENTS.filter((each) => each !== 'CHANGELOG.md')) {
   test(`${document}: its prose is at most 120 columns wide`, () => {
     const prose = read(document)
       .replace(/^```.*?^```/gms, '')
