@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { ReadingMode } from './reading_mode.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
@@ -7,10 +8,7 @@ import type { WorkBudget } from './work_budget.ts';
  * request before the previous one is answered.
  */
 const MAX_DUE = 4;
-/**
- * Maximum bytes that the HTTP parser gets at once. The parser emits all requests in these bytes at once, and each takes
- * 15 µs. A single read can bring 64 KiB with 3,600 requests, which would keep other connections waiting for 54 ms.
- */
+/** Maximum bytes that the HTTP parser gets at once, if the connection is read in slices. */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 const HEAD_END = Buffer.from('\r\n\r\n');
@@ -25,18 +23,19 @@ interface Held {
 
 /**
  * Limits the requests of one connection that are handled at the same time, however many it sends at once (pipelining).
- * While four are being handled, further bytes are neither parsed nor read. Otherwise a few kilobytes of requests would
- * keep all other connections waiting.
+ * While four are being handled, no further bytes are read. Otherwise a few kilobytes of requests would keep all other
+ * connections waiting. If it is read in slices (see ReadingMode), bytes that were read are not parsed either.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #budget: WorkBudget;
+  readonly #mode: ReadingMode;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
   /**
    * Pauses the socket again while a request waits for earlier ones, because Node resumes the socket after each answer.
    */
-  readonly #stay = () => this.#isWaiting && this.#socket.pause();
+  readonly #stay = () => this.#held.length > 0 && this.#socket.pause();
   /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
   /** Requests that must wait until earlier responses are finished. */
@@ -49,18 +48,25 @@ export class Connection {
    * be too high: the parser would then get all requests behind the body at once, too.
    */
   #bodyBytes = 0;
-  #isWaiting = false;
   #isDetached = false;
 
   /** Takes over a connection that Node's server has just begun to serve. */
-  constructor(socket: Socket, budget: WorkBudget) {
+  constructor(socket: Socket, budget: WorkBudget, mode: ReadingMode) {
     this.#socket = socket;
     this.#budget = budget;
-    // The last `data` listener of the socket is that of Node's server, which passes all bytes that arrive to the HTTP
-    // parser. `#take` replaces it, and calls it with a small part of the bytes at a time, so that parsing can stop at a
-    // request that must wait.
+    this.#mode = mode;
+    // The last `data` listener of the socket is that of Node's server, which passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
-    socket.off('data', this.#feed).on('data', this.#take).on('resume', this.#stay);
+    socket.on('resume', this.#stay).once('close', () => mode.remove(this));
+    mode.add(this);
+  }
+
+  /**
+   * Gives the HTTP parser a small part of the arrived bytes at a time from now on, so that parsing can stop at a request
+   * that must wait. With a `data` listener of another, Node's parser no longer reads the socket by itself.
+   */
+  readInSlices(): void {
+    this.#socket.off('data', this.#feed).on('data', this.#take);
   }
 
   /** The response to the last request that was parsed; undefined if there was none. */
@@ -73,7 +79,7 @@ export class Connection {
    * at once.
    */
   begin(response: ServerResponse, start: () => void): void {
-    if (this.#held.length > 0 || !this.#hasRoom()) this.#held.push({ response, start });
+    if (this.#held.length > 0 || !this.#hasRoom()) this.#hold({ response, start });
     else this.#start({ response, start });
   }
 
@@ -83,10 +89,17 @@ export class Connection {
    */
   detach(): Buffer {
     this.#isDetached = true;
+    this.#mode.remove(this);
     this.#socket.off('data', this.#take).off('resume', this.#stay);
     const rest = this.#rest;
     this.#rest = NOTHING;
     return rest;
+  }
+
+  #hold(request: Held): void {
+    this.#held.push(request);
+    // The parser is still in the middle of the bytes that it got. It is at their end when this is called.
+    if (this.#held.length === 1) process.nextTick(() => this.#wait());
   }
 
   #start({ response, start }: Held): void {
@@ -101,7 +114,7 @@ export class Connection {
 
   #arrived(bytes: Buffer): void {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
-    if (!this.#isWaiting) this.#parse();
+    this.#parse();
   }
 
   /** Parses what has arrived. Stops at a request that must wait, because MAX_DUE earlier ones are being handled. */
@@ -118,7 +131,6 @@ export class Connection {
       //   subtracted, so `#bodyBytes` may be too low, which does no harm.
       if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
     }
-    if (this.#held.length > 0) this.#wait();
   }
 
   /**
@@ -146,7 +158,7 @@ export class Connection {
    * first.
    */
   #wait(): void {
-    this.#isWaiting = true;
+    this.#mode.slice();
     if (!this.#isDetached) this.#socket.pause();
     const goOn = () => setImmediate(() => void this.#goOn());
     const half = this.#due[MAX_DUE / 2 - 1];
@@ -161,9 +173,9 @@ export class Connection {
       this.#held.shift();
       this.#start(next);
     }
-    this.#isWaiting = false;
+    if (this.#held.length > 0) return this.#wait();
     this.#parse();
-    if (!this.#isWaiting && !this.#isDetached) this.#socket.resume();
+    if (this.#held.length === 0 && !this.#isDetached) this.#socket.resume();
   }
 }
 

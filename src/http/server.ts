@@ -8,6 +8,7 @@ import { askWhenRead } from './body.ts';
 import { Connection } from './connection.ts';
 import { afterAnswers, CONNECTION, type Line, refuseUnreadable, withoutUpgrade } from './line.ts';
 import { refuseConnect } from './problems.ts';
+import { ReadingMode } from './reading_mode.ts';
 import { WorkBudget } from './work_budget.ts';
 
 /** Time limits of connections and requests. */
@@ -50,6 +51,7 @@ export class HttpServer {
    */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
+  readonly #mode = new ReadingMode();
 
   constructor(listener: Listener, limits: Partial<ServerLimits> & ServerSettings, budget = new WorkBudget()) {
     this.#budget = budget;
@@ -104,7 +106,7 @@ export class HttpServer {
     this.#server.on('clientError', refuseUnreadable);
     const known = new WeakSet<Socket>();
     this.#server.on('connection', (socket: Line) => {
-      socket[CONNECTION] = new Connection(socket, this.#budget);
+      socket[CONNECTION] = new Connection(socket, this.#budget, this.#mode);
       if (known.has(socket)) return;
       known.add(socket);
       this.#unused.add(socket);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -90,6 +91,42 @@ test('requests sent at once are answered in order, however they are cut, with th
       expected.map((each) => `<${each}>`),
     );
     socket.destroy();
+  }
+});
+
+test('once one connection has sent many requests at once, no other is read whole, nor in the middle of a body', async (t) => {
+  const parsed = new Map<number | undefined, number>();
+  const count = (message: unknown) => {
+    const port = (message as { socket: Socket }).socket.remotePort;
+    parsed.set(port, (parsed.get(port) ?? 0) + 1);
+  };
+  subscribe('http.server.request.start', count);
+  t.after(() => unsubscribe('http.server.request.start', count));
+  const waiting: (() => void)[] = [];
+  const port = await serve(t, async (request, response) => {
+    const { length } = textOf(await readBytes(request));
+    const answer = () => response.end(`<${request.url}:${length}>`);
+    if (request.url === '/body') answer();
+    else waiting.push(answer);
+  });
+  const [first, idle, body] = [await open(t, port), await open(t, port), await open(t, port)];
+  const parsedOf = ({ socket }: { socket: Socket }) => parsed.get(socket.localPort) ?? 0;
+  const large = post('body', 'x'.repeat(100_000));
+  body.socket.write(large.slice(0, 50_000));
+  await until(() => parsedOf(body) === 1);
+
+  const burst = get('health').repeat(2000);
+  first.socket.write(burst);
+  await until(() => waiting.length === 4);
+  assert.ok(parsedOf(first) > 1000, 'the first burst was read whole');
+  body.socket.write(large.slice(50_000) + large);
+  await until(() => body.text().match(/<\/body:100000>/g)?.length === 2);
+  for (const other of [idle, await open(t, port)]) {
+    const { length } = waiting;
+    other.socket.write(burst);
+    await until(() => waiting.length === length + 4);
+    for (let turns = 0; turns < 20; turns++) await nextTurn();
+    assert.ok(parsedOf(other) < 200, `${parsedOf(other)} requests were parsed at once`);
   }
 });
 
