@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
-import { type Call, collect, Failure, numberOption, textOption } from './command.ts';
+import { type Call, Failure, numberOption, textOption } from './command.ts';
+import { subscriptionOf } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
 
 /**
@@ -20,8 +21,7 @@ const FORWARD_TIMEOUT_MS = 30_000;
 export async function listen(call: Call): Promise<void> {
   const bus = call.connect();
   const { token } = call.target();
-  // Root sees the subscriptions of all, and so do clients in compatibility mode.
-  if ((await collect(bus.subscriptions())).some(({ subscriber }) => subscriber === token)) {
+  if (await subscriptionOf(bus, token)) {
     const advice = 'make a client for this with rtm token add, and give its token';
     throw new Failure(
       'already_subscribed',

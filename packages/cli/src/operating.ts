@@ -1,11 +1,11 @@
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
+import { subscriptionOf } from './subscriptions.ts';
 import { members, table, timeOf } from './tables.ts';
 
 export async function showSubscription(call: Call): Promise<void> {
-  const [token] = call.args;
-  for await (const subscription of call.connect().subscriptions()) {
-    if (subscription.subscriber === token) return call.print(subscription, members(subscription));
-  }
+  const [token = ''] = call.args;
+  const subscription = await subscriptionOf(call.connect(), token);
+  if (subscription) return call.print(subscription, members(subscription));
   throw new Failure(
     'subscriber_not_found',
     `${token} has no subscription, or these credentials do not show it`,

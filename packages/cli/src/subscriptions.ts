@@ -1,15 +1,33 @@
+import type { Calls, Routemaster } from '@routemaster/client';
 import { type Call, collect, numberOption } from './command.ts';
 import { rubyYaml } from './yaml.ts';
 
+type Subscription = Calls['GET /subscriptions']['answer'][number];
+
 /**
  * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` (the user name in the credentials of deliveries) is
- * the client's token.
+ * the client's token. A note says what the client gets now. It is no output, because the Ruby tool prints nothing.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
   const { token } = call.target();
   const [timeout, max] = [numberOption(call, 'latency'), numberOption(call, 'batch-size')];
-  await call.connect().subscribe({ topics, callback, uuid: token, timeout, max });
+  const bus = call.connect();
+  const before = await subscriptionOf(bus, token);
+  await bus.subscribe({ topics, callback, uuid: token, timeout, max });
+  const left = before?.topics.filter((topic) => !topics.includes(topic)) ?? [];
+  const leaving = left.length === 0 ? '' : `, and no longer to ${left.join(', ')}`;
+  call.note(`subscribed to ${topics.join(', ')}${leaving}`);
+}
+
+/**
+ * Returns the subscription of the client with this token. Returns undefined if it has none, or if the credentials do not
+ * show it.
+ */
+export async function subscriptionOf(bus: Routemaster, token: string): Promise<Subscription | undefined> {
+  // Root sees the subscriptions of all, and so do clients in compatibility mode.
+  for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
+  return undefined;
 }
 
 export async function deleteSubscription(call: Call): Promise<void> {

@@ -150,6 +150,19 @@ test('pub takes the words of the API too', async (t) => {
   );
 });
 
+test('sub add says which topics the client gets now, and which it gets no longer', async (t) => {
+  const { callback } = await bus.receiver(t);
+  const { options } = await client('replacing');
+  for (const [topics, said] of [
+    ['sofas beds', 'subscribed to sofas, beds'],
+    ['sofas beds lamps', 'subscribed to sofas, beds, lamps'],
+    ['lamps rugs', 'subscribed to lamps, rugs, and no longer to beds, sofas'],
+  ]) {
+    const added = await terminal.rtm(`sub add ${callback} ${topics} ${options}`);
+    assert.deepEqual(added, { ...silent, stderr: `${said}\n` });
+  }
+});
+
 test('sub, topic and secret do as the API', async (t) => {
   const { subscriber, topic, publisher, receiver } = await bus.scene(t);
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });

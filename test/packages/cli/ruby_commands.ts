@@ -47,7 +47,7 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
   const shop = await client('shop');
   const { callback } = receiver;
   const added = `sub add ${callback} orders users --latency 0 --batch-size 1 ${search.options}`;
-  assert.deepEqual(await terminal.rtm(added), silent);
+  assert.deepEqual(await terminal.rtm(added), { ...silent, stderr: 'subscribed to orders, users\n' });
 
   for (const word of ['created', 'updated', 'deleted', 'noop']) {
     const line = `pub ${word} orders https://shop.example.com/orders/1 ${shop.options}`;
