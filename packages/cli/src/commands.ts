@@ -20,6 +20,7 @@ import { addToken, deleteToken, limitToken, listTokens } from './tokens.ts';
 import { top } from './top.ts';
 import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
+import { printVersion } from './version.ts';
 
 /** The options that every command has. */
 export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
@@ -199,4 +200,5 @@ export const COMMANDS: readonly Command[] = [
     help: 'print a script that completes commands; for bash: source <(rtm completion bash)',
     run: (call) => printCompletion(call, COMMANDS, COMMON_OPTIONS),
   },
+  { name: '--version', args: [''], help: 'print the version of rtm', run: printVersion },
 ];

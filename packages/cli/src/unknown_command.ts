@@ -6,6 +6,9 @@ import { COMMANDS } from './commands.ts';
  */
 const LETTERS_PER_ERROR = 3;
 
+/** Commands that users expect from other tools, and the commands that do what they mean. */
+const MEANT: ReadonlyMap<string, string> = new Map([['tail', 'listen']]);
+
 const HELP = 'rtm help lists all commands.';
 
 /** Returns a text that says why the arguments name no command, and which command may be meant. */
@@ -27,7 +30,7 @@ function firstWordOf(name: string): string {
 }
 
 function noSuch(given: string, names: readonly string[]): string {
-  const near = nearest(given, names);
+  const near = MEANT.get(given) ?? nearest(given, names);
   const meant = near === undefined ? '' : ` Did you mean rtm ${near}?`;
   return `There is no command ${given}.${meant} ${HELP}`;
 }

@@ -32,6 +32,9 @@ describe('the packed tool calls a bus', () => {
       const token = await installed?.command(node, 'rtm', ['token', 'add', `shop${version}`, ...options]);
       const list = await installed?.command(node, 'rtm', ['token', 'list', ...options]);
       assert.ok(list?.includes(`${token?.trim()}\tshop${version}\n`), list);
+      const manifest = readFileSync(join(root, 'packages', 'cli', 'package.json'), 'utf8');
+      const printed = await installed?.command(node, 'rtm', ['--version']);
+      assert.equal(printed, `${JSON.parse(manifest).version}\n`);
     });
   }
 });
