@@ -11,6 +11,12 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 /** The role of the caller: a client, which sees only its own subscription, or a watcher (root or a viewer). */
 export type Role = 'client' | 'watcher';
 
+/**
+ * A callback that this machine does not reach is well if the bus has tried it within this time, and no delivery fails.
+ * After a longer time the receiver may have stopped, which the bus does not notice before the next delivery.
+ */
+const LATELY_MS = 60_000;
+
 /** Maximum characters of a callback's answer that are shown. */
 const MAX_SHOWN = 100;
 
@@ -44,7 +50,6 @@ export async function* callbackFindings(
 
 async function findingOf(bus: Routemaster, subscription: Subscription, role: Role): Promise<Finding> {
   const { subscriber, callback, health_points, paused_at, paused_by, last_attempted_at } = subscription;
-  const { events, dead_letters } = subscription;
   const check = 'callback';
   const unreached = await reach(callback);
   const here = unreached === undefined ? 'this machine reaches it' : `from here: ${unreached}`;
@@ -53,32 +58,43 @@ async function findingOf(bus: Routemaster, subscription: Subscription, role: Rol
     const advice = adviceWhenPaused(paused_by, role === 'client' ? '' : ` ${subscriber}`);
     return { check, isWell: false, detail: `${detail}; paused by ${paused_by}`, advice };
   }
-  const health = `${detail}; health ${health_points} of 100`;
-  if (health_points < 100 && events.queued === 0) {
-    if (dead_letters.batches === 0)
-      return { check, isWell: true, detail: `${health} after failures; nothing waits` };
+  const health = health_points < 100 ? `${detail}; health ${health_points} of 100` : detail;
+  const adviceOnFailures = await adviceWhenFailing(bus, subscription, role, unreached);
+  if (adviceOnFailures !== undefined)
+    return { check, isWell: false, detail: health, advice: adviceOnFailures };
+  const found = `${health}${stateOf(subscription)}`;
+  const isTriedLately = Date.now() - (last_attempted_at ?? 0) < LATELY_MS;
+  if (unreached === undefined || isTriedLately) return { check, isWell: true, detail: found };
+  const path = role === 'client' ? '/subscriber/test' : `/subscribers/${subscriber}/test`;
+  const advice = `Start the receiver. If the bus alone reaches it, send a test event by POST ${path}, and look again within a minute.`;
+  return { check, isWell: false, detail: found, advice };
+}
+
+/** Says how the deliveries to a subscriber go, if none of them fails now. */
+function stateOf({ events, health_points, last_attempted_at }: Subscription): string {
+  if (health_points < 100)
+    return ` after failures; ${events.queued === 0 ? 'nothing waits' : 'no delivery fails now'}`;
+  return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
+}
+
+/** Says what to do if deliveries to a subscriber fail, or have become dead letters. Otherwise returns undefined. */
+async function adviceWhenFailing(
+  bus: Routemaster,
+  { subscriber, health_points, events, dead_letters }: Subscription,
+  role: Role,
+  unreached: string | undefined,
+): Promise<string | undefined> {
+  if (health_points === 100) return undefined;
+  if (events.queued === 0) {
+    if (dead_letters.batches === 0) return undefined;
     const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
-    const advice = `Batches became dead letters: see rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
-    return { check, isWell: false, detail: health, advice };
+    return `Batches became dead letters: see rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
   }
-  if (health_points < 100) {
-    const failure = await lastFailure(bus, subscriber, role);
-    if (failure === '' && unreached === undefined)
-      return { check, isWell: true, detail: `${health} after failures; no delivery fails now` };
-    const advice =
-      unreached === undefined
-        ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
-        : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
-    return { check, isWell: false, detail: health, advice };
-  }
-  if (last_attempted_at !== null)
-    return { check, isWell: true, detail: `${detail}; no delivery failed lately` };
-  // The bus has not tried this callback yet. Only the attempt from this machine shows whether the callback can be
-  // reached.
-  if (unreached === undefined) return { check, isWell: true, detail: `${detail}; nothing was delivered yet` };
-  const advice =
-    'Start the receiver. If it is in a network of the bus alone, publish something, and look again.';
-  return { check, isWell: false, detail: `${detail}; nothing was delivered yet`, advice };
+  const failure = await lastFailure(bus, subscriber, role);
+  if (failure === '') return undefined;
+  return unreached === undefined
+    ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
+    : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
 }
 
 /** `argument` is what the command needs after its name: root names the subscriber, and a client resumes itself. */

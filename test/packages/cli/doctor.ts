@@ -103,6 +103,23 @@ test('doctor takes it for well if a callback failed, and nothing waits for it no
   );
 });
 
+test('doctor finds a callback that nobody serves, unless the bus delivered to it within the last minute', async (t) => {
+  const { receiver, publisher, topic, subscriber } = await bus.scene(t);
+  const { token, secret } = subscriber;
+  const examined = async () => (await terminal.rtm(`doctor -b ${bus.url} -t ${token}:${secret}`)).stdout;
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  await until(async () => (await subscriber.report()).events.sent === 1);
+  await receiver.stop();
+  assert.match(await examined(), /^ok +callback .*from here: .*ECONNREFUSED.*; no delivery failed lately$/m);
+
+  const { keys, redis } = bus.store;
+  await redis.hset(keys.subscriber(token), 'last_attempted_at', Date.now() - 61_000);
+  const bad =
+    /^BAD +callback .*ECONNREFUSED.*; no delivery failed lately\n +Start the rec.* POST \/subscriber\/test,/m;
+  assert.match(await examined(), bad);
+  await subscriber.call('DELETE', '/subscriber');
+});
+
 test('doctor finds wrong credentials, and nobody at all', async () => {
   const wrong = await terminal.rtm(`doctor -b ${bus.url} -t nobody`);
   assert.match(
