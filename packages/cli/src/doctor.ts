@@ -60,7 +60,7 @@ async function reach(url: string): Promise<Reached> {
   const [beganMs, hereMs] = [performance.now(), Date.now()];
   try {
     const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
-    const response = await fetch(new URL('/health', url), { redirect: 'manual', signal });
+    const response = await fetch(`${url.replace(/\/$/, '')}/health`, { redirect: 'manual', signal });
     await response.body?.cancel();
     const tookMs = performance.now() - beganMs;
     const detail = `${url} answered ${response.status} in ${Math.round(tookMs)} ms`;

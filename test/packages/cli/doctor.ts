@@ -147,6 +147,29 @@ test('doctor finds a clock that is wrong, and a server that is no bus', async (t
   );
 });
 
+test('a bus behind a router may be below a path', async (t) => {
+  const paths: string[] = [];
+  const port = await serving(t, async ({ url = '', headers }, response) => {
+    paths.push(url);
+    if (!url.startsWith('/bus/')) return void response.writeHead(404).end();
+    const { authorization = '' } = headers;
+    const answered = await fetch(bus.url + url.slice('/bus'.length), { headers: { authorization } });
+    response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
+    response.end(await answered.text());
+  });
+  for (const path of ['/bus', '/bus/']) {
+    const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port}${path} -t ${ROOT_KEY}`);
+    assert.equal(status, 0, stdout);
+  }
+  assert.ok(paths.includes('/bus/health'));
+  assert.ok(paths.includes('/bus/metrics'));
+  const wrong = await terminal.rtm(`doctor -b 127.0.0.1:${port}/console -t ${ROOT_KEY}`);
+  assert.match(
+    wrong.stdout,
+    /^BAD +connection .*\/console answered 404 in \d+ ms\n +Something else .* check --bus\.\n$/,
+  );
+});
+
 test('doctor says what to do if the bus does not reach its Redis', async (t) => {
   const port = await serving(t, ({ url }, response) => {
     if (url === '/health') return void response.end('{}');
