@@ -30,6 +30,9 @@ export const SERVER_LIMITS = {
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
+/** Error codes of an address that this machine does not have, and of a name that leads to no address. */
+const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
+
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
@@ -124,9 +127,10 @@ export class HttpServer {
     try {
       await once(this.#server, 'listening');
     } catch (cause) {
-      const { code, message } = cause as NodeJS.ErrnoException;
-      const advice =
-        code === 'EADDRINUSE'
+      const { code = '', message } = cause as NodeJS.ErrnoException;
+      const advice = NOT_HERE.test(code)
+        ? `HOST is ${host}, which is no address of this machine; set it to one, or to 0.0.0.0 for all`
+        : code === 'EADDRINUSE'
           ? `port ${port} is taken; set PORT to another`
           : `${message} (HOST and PORT say where)`;
       throw new BootError(`Cannot listen: ${advice}.`, { cause });

@@ -54,6 +54,15 @@ describe('a web process refuses to start, and says what to change,', { concurren
       assert.match(second.output, new RegExp(`Cannot listen: port ${port} is taken; set PORT to another`));
     }
   });
+
+  test('if HOST is no address of this machine', async (t) => {
+    for (const host of ['192.0.2.1', 'nowhere.invalid']) {
+      const web = webProcess(t, { HOST: host, ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
+      assert.equal(await web.exitCode, 78, web.output);
+      const message = `Cannot listen: HOST is ${host}, which is no address of this machine; set it to one, or to 0.0.0.0 for all.\n`;
+      assert.ok(web.output.includes(message), web.output);
+    }
+  });
 });
 
 describe('FORCE_SSL', () => {
