@@ -1,5 +1,6 @@
 import { chmodSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { BootError } from '../../src/errors.ts';
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -9,11 +10,9 @@ const OTHERS = 0o077;
 const OURS =
   /^(root_key|demo|demo\.json|tour_client|cluster|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 
-export class DataDirectoryError extends Error {}
-
 /**
  * Makes the directory if there is none. It will hold the root key, so it and its files are closed to other
- * users, and so is whatever this process and its children create from now on. Throws DataDirectoryError if
+ * users, and so is whatever this process and its children create from now on. Throws BootError if
  * others can read the directory and it has other files: it may be shared on purpose.
  */
 export function prepareDataDirectory(directory: string): void {
@@ -22,13 +21,13 @@ export function prepareDataDirectory(directory: string): void {
   const names = readdirSync(directory);
   const isOpen = (statSync(directory).mode & OTHERS) !== 0;
   if (isOpen && names.some((name) => !isOurs(directory, name) && !name.startsWith('.')))
-    throw new DataDirectoryError(
+    throw new BootError(
       `others can read ${directory}, which has other files too: set ROUTEMASTER_DATA_DIR to a directory for bin/start alone`,
     );
   close(directory, names);
 }
 
-/** Makes a directory, and those above it, unless it exists. Throws DataDirectoryError if that is not possible. */
+/** Makes a directory, and those above it, unless it exists. Throws BootError if that is not possible. */
 export function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { recursive: true });
@@ -38,7 +37,7 @@ export function makeDirectory(directory: string): void {
       code === 'EEXIST' || code === 'ENOTDIR'
         ? `${directory} is a file, or below one, but bin/start keeps its data in a directory there: move the file away`
         : `cannot make the directory ${directory} (${message}): let this user make it`;
-    throw new DataDirectoryError(`${why}, or set ROUTEMASTER_DATA_DIR to another directory`, { cause });
+    throw new BootError(`${why}, or set ROUTEMASTER_DATA_DIR to another directory`, { cause });
   }
 }
 

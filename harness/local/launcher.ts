@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { BootError } from '../../src/errors.ts';
 import { allowedCallbacks } from './allowed_callbacks.ts';
 import { Demo } from './demo.ts';
 import { Output } from './output.ts';
@@ -23,6 +24,8 @@ const sameCtrlCMs = 300;
 /** The reason why everything stops. A failure has a message. */
 interface Stop {
   failure?: string;
+  /** The exit code of bin/start: 0 after a signal, that of a BootError if something must be changed first, or 1. */
+  status: number;
 }
 
 /** Runs Redis, the Procfile's processes and the demo, and stops them in the opposite order. */
@@ -45,18 +48,23 @@ export class Launcher {
     this.#output = new Output([...this.#lines.map((line) => line.name), 'demo', 'redis']);
   }
 
-  /** Runs until a signal, or until a part fails. Resolves with the exit code, which is 0 after a signal. */
+  /** Runs until a signal, or until a part fails. Resolves with the exit code. */
   async run(): Promise<number> {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => this.#signalled());
     process.stdout.on('error', () => this.#signalled()); // nobody reads the output any more
-    const starting = this.#start().catch((error: Error) => this.#stop.resolve({ failure: error.message }));
-    const { failure } = await this.#stop.promise;
+    const starting = this.#start().catch((error: Error) =>
+      this.#stop.resolve({
+        failure: error.message,
+        status: error instanceof BootError ? BootError.EXIT_CODE : 1,
+      }),
+    );
+    const { failure, status } = await this.#stop.promise;
     this.#stoppingSinceMs ??= performance.now();
     if (failure) console.error(`start: ${failure}`);
     await starting; // otherwise a process that it is about to start would stay behind
     await this.#stopAll();
-    return failure ? 1 : 0;
+    return status;
   }
 
   async #start(): Promise<void> {
@@ -66,7 +74,7 @@ export class Launcher {
     } else if (!redisUrl) {
       this.#redis = await startOwnRedis(dataDir);
       void this.#redis.gone.then(() =>
-        this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log` }),
+        this.#stop.resolve({ failure: `the private Redis ended; see ${dataDir}/redis.log`, status: 1 }),
       );
     }
     // Chosen after Redis has started, because Redis tells whether bin/start already runs here. That error
@@ -98,7 +106,12 @@ export class Launcher {
   #startProcesses(env: NodeJS.ProcessEnv): void {
     this.#processes = this.#lines.map((line) => {
       const started = new ProcfileProcess(line, env, (text) => this.#output.log(line.name, text));
-      void started.ended.then((how) => this.#stop.resolve({ failure: `${line.name} ${how}` }));
+      void started.ended.then(({ how, code }) =>
+        this.#stop.resolve({
+          failure: `${line.name} ${how}`,
+          status: code === BootError.EXIT_CODE ? code : 1,
+        }),
+      );
       return started;
     });
   }
@@ -142,7 +155,7 @@ export class Launcher {
     const nowMs = performance.now();
     if (this.#stoppingSinceMs === undefined) {
       this.#stoppingSinceMs = nowMs;
-      this.#stop.resolve({});
+      this.#stop.resolve({ status: 0 });
     } else if (nowMs - this.#stoppingSinceMs > sameCtrlCMs) {
       for (const running of this.#processes) running.kill();
     }

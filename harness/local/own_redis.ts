@@ -3,6 +3,7 @@ import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
+import { BootError } from '../../src/errors.ts';
 import { PrivateRedis } from '../redis/private_redis.ts';
 import { RedisConnection, type RedisReply } from '../redis/redis_call.ts';
 
@@ -20,11 +21,9 @@ export interface OwnRedis {
   stop(): Promise<void>;
 }
 
-export class AlreadyStartedError extends Error {}
-
 /**
  * Starts a Redis with its files in `dir`. Takes over a Redis that a crashed launcher left there, because two
- * servers would ruin the AOF. Throws AlreadyStartedError if a living launcher has it.
+ * servers would ruin the AOF. Throws BootError if a living launcher has it.
  */
 export async function startOwnRedis(dir: string): Promise<OwnRedis> {
   const urlFile = join(dir, 'redis.url');
@@ -75,7 +74,7 @@ async function findLeft(
   }
   if (!String(clients).includes(` name=${launcherName} `)) return { url, connection };
   connection.close();
-  throw new AlreadyStartedError(`bin/start already runs with the data in ${dir}: stop that one first`);
+  throw new BootError(`bin/start already runs with the data in ${dir}: stop that one first`);
 }
 
 async function waitUntilLoaded(connection: RedisConnection): Promise<void> {

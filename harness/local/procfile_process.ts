@@ -11,8 +11,8 @@ import type { ProcfileLine } from './procfile.ts';
  */
 export class ProcfileProcess {
   readonly name: string;
-  /** Resolves with a description of its end when the process has ended. */
-  readonly ended: Promise<string>;
+  /** Resolves with a description of its end, and its exit code if it has one, when the process has ended. */
+  readonly ended: Promise<{ how: string; code?: number }>;
   readonly #child: ChildProcess;
 
   constructor({ name, command }: ProcfileLine, env: NodeJS.ProcessEnv, print: (line: string) => void) {
@@ -35,9 +35,9 @@ export class ProcfileProcess {
           once(child, 'close'),
           new Promise((resolve) => setTimeout(resolve, 200).unref()),
         ]);
-        return signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
+        return signal ? { how: `was ended by ${signal}` } : { how: `ended with exit code ${code}`, code };
       },
-      (error) => `could not be started: ${error.message}`,
+      (error) => ({ how: `could not be started: ${error.message}` }),
     );
   }
 

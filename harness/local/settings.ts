@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { OF_BIN_START } from '../../src/config/settings.ts';
+import { BootError } from '../../src/errors.ts';
 import { freePort, isFreePort } from '../processes/ports.ts';
 import { makeDirectory } from './data_directory.ts';
 import { RECEIVER_PORT } from './sample_receiver.ts';
@@ -27,8 +28,6 @@ export interface Settings {
   redisUrl: string | undefined;
 }
 
-export class SettingsError extends Error {}
-
 /** Reads `.env`; the environment has precedence. */
 export function readEnvFile(root: string): void {
   const envFile = join(root, '.env');
@@ -43,14 +42,14 @@ export function dataDirectory(root: string): string {
 
 /**
  * Returns the settings, with defaults for what the environment leaves open. A new root key is kept in `directory`,
- * for all starts. Throws SettingsError or DataDirectoryError if something must be changed first.
+ * for all starts. Throws BootError if something must be changed first.
  */
 export function readSettings(directory: string, args: string[]): Settings {
   const { env } = process;
   const keyFile = join(directory, 'root_key');
   const cluster = args.includes('--cluster');
   if (cluster && env.ROUTEMASTER_REDIS_URL)
-    throw new SettingsError('--cluster starts a cluster of its own, but ROUTEMASTER_REDIS_URL is set');
+    throw new BootError('--cluster starts a cluster of its own, but ROUTEMASTER_REDIS_URL is set');
   const demo = args.includes('--demo');
   const dataDir = join(directory, cluster ? 'cluster' : demo && !env.ROUTEMASTER_REDIS_URL ? 'demo' : '');
   if (cluster) rmSync(dataDir, { recursive: true, force: true });
@@ -67,7 +66,7 @@ export function readSettings(directory: string, args: string[]): Settings {
 }
 
 /**
- * Returns the port that PORT names; otherwise 3000, or a free port. Throws SettingsError if the port is
+ * Returns the port that PORT names; otherwise 3000, or a free port. Throws BootError if the port is
  * taken.
  */
 export async function choosePort(): Promise<number> {
@@ -123,13 +122,13 @@ function keptKey(file: string): string {
 
 async function givenPort(text: string): Promise<number> {
   const port = Number(text);
-  if (!/^\d+$/.test(text) || port > 65_535) throw new SettingsError(`PORT is ${text}, which is not a port`);
+  if (!/^\d+$/.test(text) || port > 65_535) throw new BootError(`PORT is ${text}, which is not a port`);
   if (port === 0) return freePort();
   const free = await isFreePort(port).catch((error: Error) => {
-    throw new SettingsError(`${error.message}: set PORT to another`);
+    throw new BootError(`${error.message}: set PORT to another`);
   });
   if (!free) {
-    throw new SettingsError(`port ${port} is taken: stop what listens there, or set PORT to another`);
+    throw new BootError(`port ${port} is taken: stop what listens there, or set PORT to another`);
   }
   return port;
 }

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
-import { DataDirectoryError, prepareDataDirectory } from './data_directory.ts';
+import { BootError } from '../../src/errors.ts';
+import { prepareDataDirectory } from './data_directory.ts';
 import { Launcher } from './launcher.ts';
-import { dataDirectory, readEnvFile, readSettings, SettingsError } from './settings.ts';
+import { dataDirectory, readEnvFile, readSettings } from './settings.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 try {
@@ -10,7 +11,7 @@ try {
   prepareDataDirectory(directory);
   process.exit(await new Launcher(root, readSettings(directory, process.argv.slice(2))).run());
 } catch (error) {
-  if (!(error instanceof DataDirectoryError || error instanceof SettingsError)) throw error;
+  if (!(error instanceof BootError)) throw error;
   console.error(`start: ${error.message}`);
-  process.exit(1);
+  process.exit(BootError.EXIT_CODE);
 }

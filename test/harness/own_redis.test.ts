@@ -3,9 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { AlreadyStartedError, startOwnRedis } from '../../harness/local/own_redis.ts';
+import { startOwnRedis } from '../../harness/local/own_redis.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
+import { BootError } from '../../src/errors.ts';
 
 async function inDirectory(run: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'routemaster-own-'));
@@ -31,7 +32,7 @@ test('data written before a stop is there after the next start', () =>
 test('two launchers cannot have the same data', () =>
   inDirectory(async (dir) => {
     const first = await startOwnRedis(dir);
-    await assert.rejects(startOwnRedis(dir), AlreadyStartedError);
+    await assert.rejects(startOwnRedis(dir), BootError);
     await first.stop();
   }));
 

@@ -229,7 +229,7 @@ test('with the defaults, only this machine reaches it, one runs at a time, and a
   await assert.rejects(subscribe(`http://127.0.0.1:${port}/`), /not one of ROUTEMASTER_CALLBACK_PORTS/);
 
   const other = start([], { PORT: port });
-  assert.equal(await other.exitCode, 1);
+  assert.equal(await other.exitCode, 78);
   assert.match(other.output, /already runs/);
   assert.doesNotMatch(other.output, /is taken/);
 
@@ -258,7 +258,7 @@ test('a directory that others can read and that has other files is refused as it
   writeFileSync(join(dir, 'letter.txt'), 'Dear', { mode: 0o644 });
   await chmod(dir, 0o755);
   const bus = start();
-  assert.equal(await bus.exitCode, 1);
+  assert.equal(await bus.exitCode, 78);
   assert.match(bus.output, /has other files too: set ROUTEMASTER_DATA_DIR/);
   assert.equal(statSync(dir).mode & 0o777, 0o755);
 
@@ -266,7 +266,7 @@ test('a directory that others can read and that has other files is refused as it
   await rm(join(dir, 'letter.txt'));
   mkdirSync(join(dir, 'demo'));
   writeFileSync(join(dir, 'demo', 'page.html'), '<p>', { mode: 0o644 });
-  assert.equal(await start().exitCode, 1);
+  assert.equal(await start().exitCode, 78);
   assert.equal(statSync(join(dir, 'demo', 'page.html')).mode & 0o777, 0o644);
 });
 
@@ -282,11 +282,18 @@ test('a wrong start is told in one sentence that says what to do', async () => {
     [['--cluster'], { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' }, /but ROUTEMASTER_REDIS_URL is set$/],
   ] as const) {
     const bus = start([...args], env);
-    assert.equal(await bus.exitCode, 1, bus.output);
+    assert.equal(await bus.exitCode, 78, bus.output);
     const lines = bus.output.trim().split('\n');
     assert.match(lines.filter((line) => line.startsWith('start: ')).join(), message);
     assert.doesNotMatch(bus.output, /\n +at /);
   }
+});
+
+test('what web or worker refuses ends it with their status', async () => {
+  const bus = start([], { HOST: '192.0.2.1' });
+  assert.equal(await bus.exitCode, 78, bus.output);
+  assert.match(bus.output, /web +\| Cannot listen: HOST is 192\.0\.2\.1, .*\n/);
+  assert.match(bus.output, /start: web ended with exit code 78\n/);
 });
 
 test('a signal while it starts leaves nothing behind', async () => {
@@ -300,7 +307,7 @@ test('a PORT that is taken is reported', async () => {
   await until(() => holder.listening);
   const { port } = holder.address() as { port: number };
   const bus = start([], { PORT: String(port) });
-  assert.equal(await bus.exitCode, 1);
+  assert.equal(await bus.exitCode, 78);
   assert.match(bus.output, new RegExp(`port ${port} is taken`));
   holder.close();
 });
