@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { isOfRuby, redisUrlByKey, rubyWarnings, variableInUse } from './config/ruby_variables.ts';
 import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
+import { editDistance } from './edit_distance.ts';
 import { BootError } from './errors.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
@@ -163,17 +164,4 @@ function unknownVariables(env: NodeJS.ProcessEnv): string[] {
       const advice = nearest && nearest.distance <= MAX_MISSPELT ? `; did you mean ${nearest.name}?` : '';
       return `${name} is set, but the bus has no such setting${advice}`;
     });
-}
-
-function editDistance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [i, character] of [...one].entries()) {
-    const next = [i + 1];
-    for (let j = 0; j < other.length; j++) {
-      const replaced = (row[j] as number) + Number(character !== other[j]);
-      next.push(Math.min(replaced, (row[j + 1] as number) + 1, (next[j] as number) + 1));
-    }
-    row = next;
-  }
-  return row[other.length] as number;
 }

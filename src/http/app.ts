@@ -3,8 +3,9 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import type { Dialect } from '../routing/dialect.ts';
-import { type Route, route } from '../routing/route.ts';
+import { type Call, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME } from '../routing/topic_name.ts';
+import { nearPath } from './near_path.ts';
 import { Pipeline, type PipelineParts } from './pipeline.ts';
 
 const TOPICS = '/topics/';
@@ -59,9 +60,9 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
     const here = app.route(path);
     for (const row of rows) here[METHODS[row.method]](handler(row));
-    here.all(refuser(otherMethods(rows, otherMethod)));
+    here.all(refuser(otherMethods(rows, routes, otherMethod)));
   }
-  app.use(refuser(NOT_FOUND));
+  app.use(refuser(notFound(routes)));
   app.use(failed(refuser));
   return app;
 }
@@ -87,34 +88,40 @@ function shownTo(
   return errorPage && isInConsole && acceptsHtml(headers.accept) ? { ...row, page: errorPage } : row;
 }
 
-/** The route of requests that match no other route. */
-const NOT_FOUND: Route = {
-  ...route('GET /', [], {
-    answers: {},
-    handle: async ({ path }) => {
-      throw new BusError('not_found', `there is no ${path}; see /docs for what there is`);
-    },
-  }),
-  isUnknown: true,
-};
+/** Returns a route without a path of its own that refuses every request, with the error that `reason` returns. */
+function refusing(reason: (call: Call) => unknown): Route {
+  const handle = (call: Call) => Promise.reject(reason(call));
+  return { ...route('GET /', [], { answers: {}, handle }), isUnknown: true };
+}
+
+/** Returns the route of requests that match no other route. */
+function notFound(routes: readonly Route[]): Route {
+  return refusing((call) => {
+    const advice = hint(routes, call) ?? 'see /docs for what there is';
+    return new BusError('not_found', `there is no ${call.path}; ${advice}`);
+  });
+}
 
 /**
- * Returns the route that refuses the methods which a path does not have. Express treats HEAD as GET, so a path that has
- * GET takes HEAD too.
+ * Returns the route that refuses the methods which the path of `rows` does not have. Express treats HEAD as GET, so a
+ * path that has GET takes HEAD too.
  */
-function otherMethods(rows: readonly Route[], code: OtherMethod): Route {
+function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
-  return {
-    ...NOT_FOUND,
-    ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }),
-    handle: async ({ path }) => {
-      throw new BusError(code, `${path} takes ${allow}`, { headers: { Allow: allow } });
-    },
-  };
+  const refusal = refusing((call) => {
+    const said = [`${call.path} takes ${allow}`, hint(routes, call)].filter(Boolean).join('; ');
+    return new BusError(code, said, { headers: { Allow: allow } });
+  });
+  return { ...refusal, ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }) };
+}
+
+/** Returns a question that names the call which may be meant by a mistyped one. */
+function hint(routes: readonly Route[], { request: { method = '' }, path }: Call): string | undefined {
+  const near = nearPath(routes, method, path);
+  return near === undefined ? undefined : `did you mean ${method} ${near}?`;
 }
 
 /** Answers errors of Express itself, such as a path that cannot be decoded. */
 function failed(refuser: (row: Route) => RequestHandler): ErrorRequestHandler {
-  return (error: unknown, request, response, next) =>
-    refuser({ ...NOT_FOUND, handle: () => Promise.reject(error) })(request, response, next);
+  return (error: unknown, request, response, next) => refuser(refusing(() => error))(request, response, next);
 }

@@ -1,0 +1,41 @@
+import { editDistance } from '../edit_distance.ts';
+import type { Route } from '../routing/route.ts';
+
+/** A word of a path is taken for another one if they differ by one character for each three, at most. */
+const LETTERS_PER_MISTAKE = 3;
+
+/**
+ * Returns the path that takes `method` and is most like `path`, which does not take it. Returns undefined if no path is
+ * like it. Slashes at the end do not count, and capitals count as small letters.
+ */
+export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
+  const given = path.split('/').filter(Boolean);
+  const near = routes
+    .filter((route) => route.method === (method === 'HEAD' ? 'GET' : method))
+    .map((route) => compared(route.path.split('/').filter(Boolean), given))
+    .filter(({ mistakes }) => mistakes < Number.POSITIVE_INFINITY);
+  return near.sort((one, other) => one.mistakes - other.mistakes)[0]?.path;
+}
+
+/**
+ * Compares the path of a route with a given path, part by part. Returns the mistakes in the words of the route, and the
+ * path with these words and the given parameters.
+ */
+function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
+  if (parts.length === 0 || parts.length !== given.length)
+    return { mistakes: Number.POSITIVE_INFINITY, path: '' };
+  const all = parts.map((part, index) => mistakesIn(given[index] ?? '', part));
+  return {
+    mistakes: all.reduce((sum, each) => sum + each, 0),
+    path: `/${parts.map((part, index) => (part.startsWith(':') ? given[index] : part)).join('/')}`,
+  };
+}
+
+function mistakesIn(given: string, word: string): number {
+  if (word.startsWith(':')) return 0;
+  const max = word.length / LETTERS_PER_MISTAKE;
+  // The lengths are compared first, because a path may have 16 KiB, and comparing its characters would take long.
+  if (Math.abs(given.length - word.length) > max) return Number.POSITIVE_INFINITY;
+  const mistakes = editDistance(given.toLowerCase(), word);
+  return mistakes <= max ? mistakes : Number.POSITIVE_INFINITY;
+}
