@@ -1,6 +1,10 @@
+/** Match the parts of `Accept` that are about HTML, and those that refuse what they are about. */
+const ABOUT_HTML = /^\s*text\/html\s*(;|$)/i;
+const REFUSING = /;\s*q=0(\.0*)?\s*(;|$)/i;
+
 /** True if the header `Accept` asks for HTML, as that of a browser does when it opens an address. */
-export function acceptsHtml(accept: string | undefined): boolean {
-  return accept?.toLowerCase().includes('text/html') ?? false; // names of media types may be in capitals
+export function acceptsHtml(accept = ''): boolean {
+  return accept.split(',').some((part) => ABOUT_HTML.test(part) && !REFUSING.test(part));
 }
 
 /** Text that is already HTML: a piece of a page. Pieces are made by `html`, which escapes all other text. */

@@ -48,8 +48,9 @@ describe('an address of the console that does not exist', () => {
 
   test('is a page for a browser alone, and only below /console', async () => {
     const kinds = async (path: string, accept: string) => kindOf(await send(path, { headers: { accept } }));
-    assert.equal(await kinds('/console/nothing', 'TEXT/HTML'), 'text/html; charset=utf-8');
-    for (const accept of ['*/*', 'application/json'])
+    for (const accept of ['TEXT/HTML', 'application/xml , text/html ;level=1;q=0.1'])
+      assert.equal(await kinds('/console/nothing', accept), 'text/html; charset=utf-8', accept);
+    for (const accept of ['*/*', 'application/json', 'text/html;q=0', 'TEXT/HTML; level=1; Q=0.0 , */*'])
       assert.equal(await kinds('/console/nothing', accept), 'application/problem+json', accept);
     for (const path of ['/nothing', '/consoles', '/topics/nothing/console/x'])
       assert.equal(await kinds(path, ACCEPT), 'application/problem+json', path);
