@@ -58,7 +58,8 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
     (request, response) =>
       pipeline.answer(shownTo(request, row, errorPage), { request, response, ...at(request) });
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
-    const here = app.route(path);
+    // People type addresses of the console, and may end them with a slash.
+    const here = app.route(rows.some(({ page }) => page) ? `${path}{/}` : path);
     for (const row of rows) here[METHODS[row.method]](handler(row));
     here.all(refuser(otherMethods(rows, routes, otherMethod)));
   }

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { as, browser, bus, login, root, send } from './visits.ts';
+import { as, browser, bus, login, PATHS, root, send } from './visits.ts';
 
-const MISTYPED = ['/console/nothing', '/console/', '/console/subscribers/nobody/x'];
+const MISTYPED = ['/console/nothing', '/console/nothing/', '/console/subscribers/nobody/x'];
 const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8';
+
+test('each page of the console is also served with a slash at the end of its address', async () => {
+  const cookie = await login(root.user, root.password);
+  for (const path of PATHS) {
+    const response = await send(`${path}/`, { cookie });
+    assert.equal(response.status, 200, path);
+    assert.ok((await response.text()).includes(`<a href="${path}" aria-current="page">`), path);
+  }
+});
 
 describe('an address of the console that does not exist', () => {
   test('is a page with a way back for root, with the navigation', async () => {
@@ -16,6 +25,11 @@ describe('an address of the console that does not exist', () => {
     }
     await visit.submit('main a');
     assert.equal(visit.page.url(), `${bus.url}/console`);
+  });
+
+  test('names the page that is near it', async () => {
+    const page = await (await send('/console/client', { headers: { accept: ACCEPT } })).text();
+    assert.match(page, /there is no \/console\/client; did you mean GET \/console\/clients\?/);
   });
 
   test('lets somebody who is logged in log out', async () => {
