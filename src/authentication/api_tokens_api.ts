@@ -141,14 +141,7 @@ function handlers(parts: HandlerParts) {
       if (names.length === 0) return NO_CONTENT;
       const page = await pages.cutSorted(call, async () => names, placeOf);
       const list = await clients.read((page?.entries ?? names).map(([token]) => token));
-      const shown = async (slice: readonly (typeof list)[number][]) => {
-        const nameOf = await publicNames.seenBy(
-          call.caller,
-          slice.map(({ token }) => token),
-        );
-        return slice.map((client) => ({ ...client, token: nameOf(client.token) }));
-      };
-      return listed(list, shown, page);
+      return listed(list, (slice) => publicNames.shownTo(call.caller, slice, 'token'), page);
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {

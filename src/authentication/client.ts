@@ -4,7 +4,7 @@ import type { Scopes } from '../routing/caller.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { named, replies } from '../store/replies.ts';
+import { namedFields, replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
@@ -237,7 +237,7 @@ type Field = string | null;
 
 /** Makes the entry of a client from the values of LISTED_FIELDS in its hash. */
 function listedClient(token: string, name: string, values: readonly Field[]): ListedClient {
-  const hash = named(LISTED_FIELDS, values);
+  const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);
   return {
     ...{ token, name, ...readScopes(hash.publish ?? null, hash.subscribe ?? null) },

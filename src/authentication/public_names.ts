@@ -37,7 +37,7 @@ export class PublicNames {
     const names = new Map(distinct.map((token, index) => [token, publicName(key, token, clients[index])]));
     return (token) => {
       const owner = ownerOf(token);
-      return named(token, names.get(owner) ?? publicName(key, owner, undefined));
+      return subscriberName(token, names.get(owner) ?? publicName(key, owner, undefined));
     };
   }
 
@@ -53,13 +53,29 @@ export class PublicNames {
   }
 
   /**
+   * Resolves with copies of these entries. The token in their field `field` is replaced by what the caller may see of
+   * it (see `seenBy`); null stays null.
+   */
+  async shownTo<Field extends string, T extends Record<Field, string | null>>(
+    caller: Caller,
+    entries: readonly T[],
+    field: Field,
+  ): Promise<T[]> {
+    const nameOf = await this.seenBy(
+      caller,
+      entries.flatMap((entry) => entry[field] ?? []),
+    );
+    return entries.map((entry) => ({ ...entry, [field]: entry[field] && nameOf(entry[field]) }));
+  }
+
+  /**
    * Finds the subscriber whose name a caller gives. A viewer gives the public name. Root and clients give the token,
    * which is not checked. A route that takes a client's name must itself refuse a client all tokens but its own;
    * otherwise a client could try whether a guessed token exists. `tokens` must resolve with the tokens of all subscribers. Resolves with
    * - `token`: the token of the subscriber, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */
-  async named(
+  async tokenGiven(
     { role }: Caller,
     name: string,
     tokens: () => Promise<string[]>,
@@ -98,7 +114,7 @@ export class PublicNames {
  * Returns the public name of a subscriber, which is a client or a join of a client. `clientName` is the public name of
  * that client.
  */
-function named(token: string, clientName: string): string {
+function subscriberName(token: string, clientName: string): string {
   const join = readJoinToken(token);
   return join ? joinToken(join.name, clientName) : clientName;
 }

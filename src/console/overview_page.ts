@@ -108,7 +108,7 @@ export function complaintsOf({ figures, ageMs, memory, missing }: State): Compla
     });
   if (missing.length > 0)
     found.push({
-      text: `${named('Partition', missing)} cannot be reached.`,
+      text: `${numbered('Partition', missing)} cannot be reached.`,
       advice:
         'Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. Look after its Redis.',
     });
@@ -145,7 +145,7 @@ export function complaintsOf({ figures, ageMs, memory, missing }: State): Compla
 }
 
 /** Returns a text such as `Partitions 3, 7 and 12`. */
-function named(what: string, partitions: readonly Partition[]): string {
+function numbered(what: string, partitions: readonly Partition[]): string {
   const names = partitions.map(({ index }) => String(index));
   const last = names.pop();
   return names.length === 0 ? `${what} ${last}` : `${what}s ${names.join(', ')} and ${last}`;

@@ -3,7 +3,7 @@ import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import { unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
-import { named } from '../store/replies.ts';
+import { namedFields } from '../store/replies.ts';
 import { fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
 import type { Grant, Subscriber } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
@@ -62,7 +62,7 @@ export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired 
 }
 
 function readSubscriber(values: SubscriberValues): Subscriber {
-  const hash = named(DELIVERY_FIELDS, values);
+  const hash = namedFields(DELIVERY_FIELDS, values);
   return {
     callback: hash.callback || '',
     uuid: hash.uuid || '',

@@ -79,14 +79,14 @@ export async function subscribersAsked(
   { subscriber, join }: Asked,
   what: string,
 ): Promise<{ tokens: string[] | undefined; calls: number }> {
-  const { token, calls } = await named(parts, caller, subscriber, what);
+  const { token, calls } = await clientAsked(parts, caller, subscriber, what);
   if (token !== undefined) return { tokens: await subscribersOf(parts, token, join), calls };
   if (subscriber !== undefined) return { tokens: [], calls };
   if (join !== undefined) throw badSubscriber('is missing: say whose join it is');
   return { tokens: undefined, calls };
 }
 
-async function named(
+async function clientAsked(
   { publicNames, subscribers }: AskedSubscribersParts,
   caller: Caller,
   subscriber: string | undefined,
@@ -94,7 +94,7 @@ async function named(
 ): Promise<{ token: string | undefined; calls: number }> {
   if (caller.role !== 'viewer') return { token: tokenAsked(caller, subscriber, what), calls: 0 };
   if (subscriber === undefined) return { token: undefined, calls: 0 };
-  const { token, looked } = await publicNames.named(caller, subscriber, subscribers);
+  const { token, looked } = await publicNames.tokenGiven(caller, subscriber, subscribers);
   return { token, calls: looked / ENTRIES_PER_CALL };
 }
 
@@ -103,7 +103,7 @@ async function named(
  * see the token. If it is the token of a join, it is replaced by the client that owns the join, and `join` is the name
  * of the join.
  */
-export async function shownTo<T extends { subscriber: string }>(
+export async function withOwners<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,
   caller: Caller,
   entries: readonly T[],

@@ -8,10 +8,10 @@ import type { Partitions } from '../store/partitions.ts';
 import {
   type AskedSubscribersParts,
   badSubscriber,
-  shownTo,
   subscribersAsked,
   subscribersOf,
   tokenAsked,
+  withOwners,
 } from './asked_subscribers.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './dead_letter_queries.ts';
@@ -128,7 +128,7 @@ function handlers(parts: DeadLettersParts) {
       const place = next && `${next.diedAtMs}-${next.id}`;
       const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
       return {
-        ...ok(await shownTo(parts, caller, letters)),
+        ...ok(await withOwners(parts, caller, letters)),
         headers,
         calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL,
       };
@@ -158,7 +158,7 @@ function handlers(parts: DeadLettersParts) {
       const letter = await findDeadLetter(partitions, id, clientOf(caller));
       if (!letter) throw notFound();
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      const [shown = letter] = await shownTo(parts, caller, [letter]);
+      const [shown = letter] = await withOwners(parts, caller, [letter]);
       return { ...ok(wholeJson(shown, eventsOfLetter(partitions, letter))), headers };
     },
 

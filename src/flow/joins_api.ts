@@ -18,7 +18,7 @@ import {
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
-import { JOIN_REPORT, type JoinReport, type KeyPlace, OPEN_KEY } from './join_report.ts';
+import { JOIN_REPORT, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';
 import { type Joins, placeOf } from './joins.ts';
 
@@ -99,13 +99,6 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     const owners = async () => new Set((await joins.tokens()).map(ownerOf));
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
   };
-  const shownTo = async (caller: Caller, reports: readonly JoinReport[]): Promise<JoinReport[]> => {
-    const nameOf = await publicNames.seenBy(
-      caller,
-      reports.map(({ client }) => client),
-    );
-    return reports.map((report) => ({ ...report, client: nameOf(report.client) }));
-  };
   /**
    * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. Such a
    * change is stored first, and then, or in the same step, the forbidden joins of the client are removed. So no
@@ -126,7 +119,7 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
       const tokens = () => joins.tokens(own);
       const page = await pages.cut(call, tokens, placeOf);
       const reports = await joins.read(page?.entries ?? (await tokens()));
-      return listed(reports, (slice) => shownTo(call.caller, slice), page);
+      return listed(reports, (slice) => publicNames.shownTo(call.caller, slice, 'client'), page);
     },
 
     async put({ caller, params: { name }, query, body }: Change & { body: JoinRules }) {
@@ -154,7 +147,7 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
       const last = found.length > limit ? keys.at(-1) : undefined;
       const after = last && (await pages.seal(path, `${last.since} ${last.key}`));
       const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
-      const [shown = report] = await shownTo(caller, [report]);
+      const [shown = report] = await publicNames.shownTo(caller, [report], 'client');
       return { ...ok({ ...shown, keys }), headers };
     },
 

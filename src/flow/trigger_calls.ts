@@ -57,7 +57,7 @@ export function triggerCalls(parts: TriggersParts) {
   const owners = new TriggerOwners(triggers, publicNames);
   const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
 
-  const shownTo = async (caller: Caller, list: readonly StoredTrigger[]) => {
+  const triggersFor = async (caller: Caller, list: readonly StoredTrigger[]) => {
     const nameOf = await publicNames.seenBy(
       caller,
       list.map((each) => each.client),
@@ -65,7 +65,7 @@ export function triggerCalls(parts: TriggersParts) {
     return list.map((each) => reportOf(each, caller.role === 'client' ? undefined : nameOf(each.client)));
   };
   const shown = async (caller: Caller, stored: StoredTrigger) => {
-    const [report] = await shownTo(caller, [stored]);
+    const [report] = await triggersFor(caller, [stored]);
     return report as NonNullable<typeof report>;
   };
   const find = async (trigger: TriggerName) => {
@@ -86,14 +86,14 @@ export function triggerCalls(parts: TriggersParts) {
 
   return {
     async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
-      const { token, calls } = await owners.named(caller, query);
+      const { token, calls } = await owners.asked(caller, query);
       const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
       const names = async () => (token === null ? [] : triggers.names(token));
       const cut = await pages.cut(asked, names, placeOf);
       const show = async (slice: readonly TriggerName[]) => {
         const stored = await triggers.read(slice);
         await budget.turn(caller.role === 'client' ? caller.token : caller.role);
-        return shownTo(caller, stored);
+        return triggersFor(caller, stored);
       };
       return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, TRIGGERS_PER_TURN);
     },

@@ -53,7 +53,7 @@ export class TriggerOwners {
    * null if there is no such client. `calls` is what the search has cost in the caller's rate limit, as a number of
    * calls.
    */
-  async named(
+  async asked(
     caller: Caller,
     { client }: Whose,
   ): Promise<{ token: string | undefined | null; calls: number }> {
@@ -70,7 +70,7 @@ export class TriggerOwners {
 
   /** Finds the client of a call about a single trigger. In such a call, root and viewers must name the client. */
   async one(caller: Caller, query: Whose): Promise<{ token: string | null; calls: number }> {
-    const { token, calls } = await this.named(caller, query);
+    const { token, calls } = await this.asked(caller, query);
     if (token === undefined) throw badClient('is missing: say whose, as ?client=token');
     return { token, calls };
   }

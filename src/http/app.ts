@@ -56,7 +56,7 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
   const refuser =
     (row: Route): RequestHandler =>
     (request, response) =>
-      pipeline.answer(shownTo(request, row, errorPage), { request, response, ...at(request) });
+      pipeline.answer(asPageForBrowser(request, row, errorPage), { request, response, ...at(request) });
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
     // People type addresses of the console, and may end them with a slash.
     const here = app.route(rows.some(({ page }) => page) ? `${path}{/}` : path);
@@ -80,7 +80,7 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
  * Returns the route that refuses a request. It is `row`, which answers with a problem document; if a browser asked for a
  * page of the console, the same route answers with the page that `errorPage` makes.
  */
-function shownTo(
+function asPageForBrowser(
   { path, headers }: Parameters<RequestHandler>[0],
   row: Route,
   errorPage: Route['page'],

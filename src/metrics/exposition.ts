@@ -70,7 +70,7 @@ export async function exposition(parts: FigureParts, own: Registry): Promise<str
   const figures = await collectFigures(parts);
   const bus = new Registry();
   const shown = [
-    ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, named(figures, figure))),
+    ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, figuresNamed(figures, figure))),
     ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
   ];
   // The types of a registry require a whole Metric, but the registry uses only `name` and `get`. So these two are
@@ -80,7 +80,7 @@ export async function exposition(parts: FigureParts, own: Registry): Promise<str
   return (await bus.metrics()) + (await own.metrics());
 }
 
-function named(figures: readonly Figure[], name: string): Figure[] {
+function figuresNamed(figures: readonly Figure[], name: string): Figure[] {
   return figures.filter((figure) => figure.name === name);
 }
 
@@ -109,11 +109,11 @@ function merge(all: readonly Series[]): Series[] {
 
 function showHistogram({ name, help, figure, bounds, labels }: Histogram, figures: readonly Figure[]): Shown {
   const values: Series[] = [];
-  const groups = Map.groupBy(named(figures, `${figure}.bucket`), (each) => group(each, labels));
+  const groups = Map.groupBy(figuresNamed(figures, `${figure}.bucket`), (each) => group(each, labels));
   for (const [id, counted] of groups) {
     const own = Object.fromEntries(labels.map((label) => [label, counted[0]?.tags[label] ?? '']));
     const buckets = cumulate(new Map(counted.map(({ tags, value }) => [tags.le ?? '', value])), bounds);
-    const sums = named(figures, `${figure}.sum`).filter((each) => group(each, labels) === id);
+    const sums = figuresNamed(figures, `${figure}.sum`).filter((each) => group(each, labels) === id);
     const sumMs = sums.reduce((sum, { value }) => sum + value, 0);
     for (const [le, value] of buckets)
       values.push({ metricName: `${name}_bucket`, labels: { le, ...own }, value });

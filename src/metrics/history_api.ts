@@ -83,7 +83,7 @@ export function historyApi(parts: HistoryParts): Route[] {
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)
       throw new BusError('forbidden', 'a client sees the history of its own subscriptions alone');
-    const { token, looked } = await publicNames.named(caller, name, subscribers);
+    const { token, looked } = await publicNames.tokenGiven(caller, name, subscribers);
     if (token === undefined || !(await isSubscriber(token)))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
     return { name: token, calls: looked / ENTRIES_PER_CALL };

@@ -30,8 +30,8 @@ export class Whereabouts {
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {
     const { all, control } = this.#partitions;
-    const workers = await this.#batchesHeldBy(new Set(owners.flatMap((each) => named(each, 'worker'))));
-    const bids = [...owners.flatMap((each) => named(each, 'batch')), ...workers.values()];
+    const workers = await this.#batchesHeldBy(new Set(owners.flatMap((each) => idIfKind(each, 'worker'))));
+    const bids = [...owners.flatMap((each) => idIfKind(each, 'batch')), ...workers.values()];
     const tokens = await this.#subscribersOf(new Set(bids));
     const topics = await this.#topicsOf(owners);
     const ofToken = (token: string | undefined) => [
@@ -90,7 +90,8 @@ export class Whereabouts {
   }
 }
 
-function named(owner: Owner, kind: 'worker' | 'batch'): string[] {
+/** Returns the id of the owner in a list, which is empty if the owner is of another kind. */
+function idIfKind(owner: Owner, kind: 'worker' | 'batch'): string[] {
   if (typeof owner !== 'object') return [];
   if (kind === 'worker') return 'worker' in owner ? [owner.worker] : [];
   return 'batch' in owner ? [owner.batch] : [];

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import {
   type AskedSubscribersParts,
   askedFields,
-  shownTo,
   subscribersAsked,
   subscribersOf,
+  withOwners,
 } from '../delivering/asked_subscribers.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
@@ -127,7 +127,7 @@ function handlers(parts: DeliveriesParts) {
       const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
       const place = page.next && `${page.next.placeMs.toFixed(3)}-${page.next.id}`;
       return {
-        ...ok(await shownTo(parts, caller, page.deliveries)),
+        ...ok(await withOwners(parts, caller, page.deliveries)),
         headers: place === undefined ? place : nextLink(path, { ...asked, limit, before: place }),
         calls: calls + page.looked / LOOKED_PER_CALL,
       };
@@ -138,7 +138,7 @@ function handlers(parts: DeliveriesParts) {
       const { delivery, looked } = await deliveries.find(id, own);
       const calls = looked / SEARCHED_PER_CALL;
       if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
-      const [shown = delivery] = await shownTo(parts, caller, [delivery]);
+      const [shown = delivery] = await withOwners(parts, caller, [delivery]);
       if (delivery.state === 'taken' || delivery.state === 'dropped')
         return { ...ok(shown), headers: undefined, calls };
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };

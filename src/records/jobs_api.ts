@@ -15,7 +15,7 @@ import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS 
 import { NAMED } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_places.ts';
-import type { Jobs, ListedJob } from './jobs.ts';
+import type { Jobs } from './jobs.ts';
 
 const oneOf = <const Words extends readonly string[]>(words: Words) =>
   z.enum(words, `must be one of ${words.join(', ')}`).optional();
@@ -87,14 +87,6 @@ export function jobsApi(parts: JobsParts): Route[] {
 }
 
 function handlers({ jobs, pages, publicNames }: JobsParts) {
-  const shownTo = async (caller: Caller, list: readonly ListedJob[]): Promise<ListedJob[]> => {
-    const nameOf = await publicNames.seenBy(
-      caller,
-      list.flatMap(({ subscriber }) => subscriber ?? []),
-    );
-    return list.map((job) => ({ ...job, subscriber: job.subscriber && nameOf(job.subscriber) }));
-  };
-
   return {
     async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
       // The cursor is encrypted together with the path and the filter of its listing, so it cannot be used in another
@@ -105,7 +97,11 @@ function handlers({ jobs, pages, publicNames }: JobsParts) {
       const link = async (next: string) =>
         nextLink(path, { ...filter, limit, cursor: await pages.seal(listing, next) });
       const headers = next === undefined ? undefined : await link(next);
-      return { ...ok(await shownTo(caller, found)), headers, calls: looked / ENTRIES_PER_CALL };
+      return {
+        ...ok(await publicNames.shownTo(caller, found, 'subscriber')),
+        headers,
+        calls: looked / ENTRIES_PER_CALL,
+      };
     },
 
     async run({ params: { id } }: { params: { id: string } }) {

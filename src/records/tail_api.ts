@@ -39,11 +39,7 @@ interface TailParts {
 export function tailApi({ tail, publicNames }: TailParts): Route[] {
   const watch = async ({ caller, query }: { caller: Caller; query: Query }) => {
     const entries = await tail.watch(query.topic);
-    const nameOf = await publicNames.seenBy(
-      caller,
-      entries.map(({ client }) => client),
-    );
-    return ok(entries.map((entry) => ({ ...entry, client: nameOf(entry.client) })));
+    return ok(await publicNames.shownTo(caller, entries, 'client'));
   };
   return [
     route('GET /tail', WATCHERS, {

@@ -21,7 +21,7 @@ export async function replies(commands: Commands): Promise<unknown[]> {
  * Gives values of a hash the names of their fields. `names` and `values` have the same order. Values that the hash does
  * not have are left out: null in the reply of HMGET, false in what a script has packed.
  */
-export function named<Name extends string>(
+export function namedFields<Name extends string>(
   names: readonly Name[],
   values: readonly (string | null | false)[],
 ): Partial<Record<Name, string>> {

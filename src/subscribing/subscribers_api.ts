@@ -132,7 +132,7 @@ function handlers(parts: SubscribersParts) {
    * - Root and viewers see all fields except `uuid`, a secret by which the subscriber recognizes the bus.
    * - A client sees its own report in full, and a short report of each other subscriber.
    */
-  const shownTo = async (caller: Caller, slice: readonly SubscriberReport[]) => {
+  const subscribersFor = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
       caller,
       slice.map(({ subscriber }) => subscriber),
@@ -154,7 +154,7 @@ function handlers(parts: SubscribersParts) {
       const { sort, state, name } = call.query;
       if (sort !== undefined || state !== undefined || name !== undefined) {
         const { reports, page } = await sorted(call);
-        return listed(reports, (slice) => shownTo(call.caller, slice), page);
+        return listed(reports, (slice) => subscribersFor(call.caller, slice), page);
       }
       const own = call.caller.role === 'client' ? call.caller.token : undefined;
       const seesAll = own === undefined || dialect.listsOthers;
@@ -165,16 +165,16 @@ function handlers(parts: SubscribersParts) {
       );
       const all = () => (seesAll ? everybody.get() : subscriptions.list(own));
       const list = await (page ? subscriptions.read(page.entries) : all());
-      return listed(list, (slice) => shownTo(call.caller, slice), page);
+      return listed(list, (slice) => subscribersFor(call.caller, slice), page);
     },
 
     async show({ caller, params }: { caller: Caller; params: { token: string } }) {
       if (caller.role === 'client' && caller.token !== params.token)
         throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
-      const { token = '', looked } = await publicNames.named(caller, params.token, () => tokens.get());
+      const { token = '', looked } = await publicNames.tokenGiven(caller, params.token, () => tokens.get());
       const [report] = await subscriptions.read([token]);
       if (!report) throw notFound();
-      const [shown] = await shownTo(caller, [report]);
+      const [shown] = await subscribersFor(caller, [report]);
       return { ...ok(shown as SubscriberReport), calls: looked / ENTRIES_PER_CALL };
     },
 

@@ -6,7 +6,7 @@ import type { Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { named, replies } from '../store/replies.ts';
+import { namedFields, replies } from '../store/replies.ts';
 import type { Flushing } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
@@ -183,7 +183,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
 
 /** Makes a topic from the values of STORED_FIELDS in its hash. */
 function topicOf(name: string, values: readonly (string | null)[], delayed: number): Topic {
-  const hash = named(STORED_FIELDS, values);
+  const hash = namedFields(STORED_FIELDS, values);
   return {
     name,
     publisher: hash.publisher || null,

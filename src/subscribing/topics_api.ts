@@ -87,11 +87,8 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
    * Returns topics as the caller may see them. A publisher's token can be a credential, so only root and the
    * publisher itself see it.
    */
-  const shownTo = async (caller: Caller, list: readonly Topic[]): Promise<Topic[]> => {
-    const publishers = list.flatMap(({ publisher }) => publisher ?? []);
-    const nameOf = await publicNames.seenBy(caller, publishers);
-    return list.map((topic) => ({ ...topic, publisher: topic.publisher && nameOf(topic.publisher) }));
-  };
+  const topicsFor = (caller: Caller, list: readonly Topic[]) =>
+    publicNames.shownTo(caller, list, 'publisher');
 
   return {
     async list(call: PagedCall) {
@@ -101,7 +98,7 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
         (name) => name,
       );
       const list = await (page ? topics.read(page.entries) : listing.get());
-      return listed(list, (slice) => shownTo(call.caller, slice), page);
+      return listed(list, (slice) => topicsFor(call.caller, slice), page);
     },
 
     async show({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
@@ -113,7 +110,7 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
       ]);
       if (!known || !topic) throw notFound(name);
       const [[shown = topic], nameOf] = await Promise.all([
-        shownTo(caller, [topic]),
+        topicsFor(caller, [topic]),
         publicNames.seenBy(caller, tokens),
       ]);
       return ok({ ...shown, subscriber_count: count, subscribers: tokens.map(nameOf) });
