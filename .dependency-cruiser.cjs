@@ -16,7 +16,7 @@ const folders = {
   flow: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'store'],
   maintenance: ['authentication', 'metrics', 'delivering', 'subscribing', 'publishing', 'flow', 'store'],
   moving: ['metrics', 'subscribing', 'maintenance', 'store'],
-  records: ['authentication', 'delivering', 'store'],
+  records: ['authentication', 'delivering', 'subscribing', 'store'],
   openapi: [],
   console: [
     'http',

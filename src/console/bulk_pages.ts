@@ -1,10 +1,10 @@
-import { subscribersOf } from '../delivering/asked_subscribers.ts';
 import type { Bulk, Bulks } from '../delivering/bulks.ts';
 import { DEATH_REASONS, type DeathReason } from '../delivering/settlement.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
+import { subscribersOf } from '../subscribing/asked_subscribers.ts';
 import type { PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING, TIME } from '../routing/paging.ts';
 import type { Input } from '../routing/route.ts';
-import { askedFields } from './asked_subscribers.ts';
+import { askedFields } from '../subscribing/asked_subscribers.ts';
 import type { Place } from './dead_letter.ts';
 import { DEATH_REASONS } from './settlement.ts';
 

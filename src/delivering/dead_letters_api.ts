@@ -12,7 +12,7 @@ import {
   subscribersOf,
   tokenAsked,
   withOwners,
-} from './asked_subscribers.ts';
+} from '../subscribing/asked_subscribers.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters } from './dead_letter_reading.ts';

@@ -1,11 +1,4 @@
 import { z } from 'zod';
-import {
-  type AskedSubscribersParts,
-  askedFields,
-  subscribersAsked,
-  subscribersOf,
-  withOwners,
-} from '../delivering/asked_subscribers.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
 import {
@@ -18,6 +11,13 @@ import {
   TIME,
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import {
+  type AskedSubscribersParts,
+  askedFields,
+  subscribersAsked,
+  subscribersOf,
+  withOwners,
+} from '../subscribing/asked_subscribers.ts';
 import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
