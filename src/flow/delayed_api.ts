@@ -88,7 +88,7 @@ function handlers({ delayedEvents }: { delayedEvents: DelayedEvents }) {
       const last = hasMore ? events.at(-1) : undefined;
       const link = last && nextLink(path, { limit, after: `${last.at}-${last.place}` });
       const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
-      return { ...ok(json(events)), headers };
+      return { ...ok(json(events)), headers, calls: 0 };
     },
 
     async remove({ caller, params: { name, id } }: { caller: Caller; params: EventParams }) {

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
-import { ENTRIES_PER_CALL, LIMIT, PLACE, QUERY_WORDING } from '../routing/paging.ts';
+import { LIMIT, PLACE, QUERY_WORDING } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import type { Input } from '../routing/route.ts';
 import type { Triggers } from './triggers.ts';
 

@@ -3,7 +3,8 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
-import { ENTRIES_PER_CALL, QUERY_WORDING } from '../routing/paging.ts';
+import { QUERY_WORDING } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { ALL, type Input, ok, type Route, route } from '../routing/route.ts';
 import {
   type History,

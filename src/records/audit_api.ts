@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import {
   DEFAULT_LISTED,
-  ENTRIES_PER_CALL,
   LIMIT,
   nextLink,
   PLACE_MEANING,
@@ -9,6 +8,7 @@ import {
   QUERY_WORDING,
   TIME,
 } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Audit, StoredEntry } from './audit.ts';

@@ -2,15 +2,8 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
-import {
-  DEFAULT_LISTED,
-  ENTRIES_PER_CALL,
-  LIMIT,
-  nextLink,
-  type Pages,
-  PLACE,
-  QUERY_WORDING,
-} from '../routing/paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE, QUERY_WORDING } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';

@@ -39,7 +39,7 @@ interface TailParts {
 export function tailApi({ tail, publicNames }: TailParts): Route[] {
   const watch = async ({ caller, query }: { caller: Caller; query: Query }) => {
     const entries = await tail.watch(query.topic);
-    return ok(await publicNames.shownTo(caller, entries, 'client'));
+    return { ...ok(await publicNames.shownTo(caller, entries, 'client')), calls: 0 };
   };
   return [
     route('GET /tail', WATCHERS, {

@@ -18,7 +18,7 @@ export async function listed<T, Shown>(
   page?: Page<unknown>,
   size = MAX_ENTRIES_PER_TURN,
 ) {
-  const { headers, calls } = page ?? {};
+  const { headers, calls = 0 } = page ?? {};
   if (all.length <= size) return { ...ok(await show(all)), headers, calls };
   const type = { 'Content-Type': 'application/json; charset=utf-8' };
   return { ...ok(pieces(all, show, size)), headers: { ...type, ...headers }, calls };

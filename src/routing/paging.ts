@@ -2,18 +2,11 @@ import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Caller } from './caller.ts';
-import { pickFirst } from './picking.ts';
+import { ENTRIES_PER_CALL, pickPage } from './picking.ts';
 import type { Input, Wording } from './route.ts';
 
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
-
-/**
- * Number of entries that cost one call in the caller's rate limit. An entry that is read to make a page is counted even
- * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names. `Pages` counts the entries
- * that it is given. If a route leaves some out before, it adds their cost itself (`calls` in the answer).
- */
-export const ENTRIES_PER_CALL = 1000;
 
 const CIPHER = 'aes-256-gcm';
 const IV_BYTES = 12;
@@ -119,14 +112,14 @@ export class Pages {
     if (limit === undefined && after === undefined) return undefined;
     const place = after && (await this.open(path, 'after', after));
     const found = await all();
-    const count = limit ?? DEFAULT_LISTED;
-    const places = found.map((entry) => ({ entry, place: placeOf(entry) }));
-    const rest = place === undefined ? places : places.filter((each) => each.place > place);
-    const first = pickFirst(rest, count + 1, (one, other) => (one.place < other.place ? -1 : 1));
-    const entries = first.slice(0, count).map(({ entry }) => entry);
-    const last = first.length > count ? entries.at(-1) : undefined;
-    const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, placeOf(last)) });
-    return { entries, headers, calls: found.length / ENTRIES_PER_CALL };
+    const { page, last, calls } = pickPage(found, {
+      rankOf: (entry) => ({ entry, place: placeOf(entry) }),
+      isAfter: (each) => place === undefined || each.place > place,
+      compare: (one, other) => (one.place < other.place ? -1 : 1),
+      limit: limit ?? DEFAULT_LISTED,
+    });
+    const headers = last && nextLink(path, { ...others, limit, after: await this.seal(path, last.place) });
+    return { entries: page.map(({ entry }) => entry), headers, calls };
   }
 
   /**

@@ -82,14 +82,20 @@ export interface FailedCall extends Pick<Call, 'path' | 'headers' | 'formToken'>
 /** For each status, the schema of the body. Null stands for no body. */
 type Answers = Record<number, z.ZodType | null>;
 
+/**
+ * A listing must say what it costs (`calls` of Answer), so that no route forgets the entries that it has read and left
+ * out.
+ */
+type Cost<Schema> = Schema extends z.ZodArray ? { calls: number } : { calls?: number | undefined };
+
 type AnswerTo<A extends Answers> = {
   [Status in keyof A]: {
     status: Status;
     headers?: Record<string, string> | undefined;
-    calls?: number | undefined;
-  } & (A[Status] extends z.ZodType<infer Body>
-    ? { body: Body | AsyncIterable<string> | Buffer }
-    : { body?: undefined });
+  } & Cost<A[Status]> &
+    (A[Status] extends z.ZodType<infer Body>
+      ? { body: Body | AsyncIterable<string> | Buffer }
+      : { body?: undefined });
 }[keyof A];
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';

@@ -3,7 +3,7 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
-import { ENTRIES_PER_CALL } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {

@@ -1,6 +1,6 @@
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Standing, Standings } from '../metrics/standings.ts';
-import { pickFirst } from '../routing/picking.ts';
+import { pickPage } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
 /** The states of a subscriber, in the order in which they need the attention of an operator, most urgent first. */
@@ -45,20 +45,20 @@ interface Ranking {
 
 /**
  * Returns the tokens of one page of sorted subscribers. `next` is the place (sort value and token) of the last of them,
- * or undefined on the last page.
+ * or undefined on the last page. `calls` is what the page costs in the caller's rate limit.
  */
 export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
   const rankOf: (of: Standing) => number = VALUES[sort];
   const [value = '', token = ''] = after?.split(' ', 2) ?? [];
   const place = { value: Number(value), token };
-  const entries = all
-    .filter(matches)
-    .map((each) => ({ value: rankOf(each), token: each.token }))
-    .filter((each) => after === undefined || byValue(each, place) > 0);
-  const first = pickFirst(entries, limit + 1, byValue);
-  const page = first.slice(0, limit);
-  const last = first.length > limit ? page.at(-1) : undefined;
-  return { tokens: page.map(({ token }) => token), next: last && `${last.value} ${last.token}` };
+  const { page, last, calls } = pickPage(all, {
+    matches,
+    rankOf: (each) => ({ value: rankOf(each), token: each.token }),
+    isAfter: (each) => after === undefined || byValue(each, place) > 0,
+    compare: byValue,
+    limit,
+  });
+  return { tokens: page.map(({ token }) => token), next: last && `${last.value} ${last.token}`, calls };
 }
 
 interface Ranked {

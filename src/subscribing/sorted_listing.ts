@@ -1,7 +1,7 @@
 import type { Clients } from '../authentication/client.ts';
 import type { LatestStandings, Standing } from '../metrics/standings.ts';
 import type { Caller } from '../routing/caller.ts';
-import { DEFAULT_LISTED, ENTRIES_PER_CALL, nextLink, type Pages } from '../routing/paging.ts';
+import { DEFAULT_LISTED, nextLink, type Pages } from '../routing/paging.ts';
 import {
   latelyOf,
   ranked,
@@ -59,11 +59,11 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
     const isNamed = await nameFilter(parts.clients, caller, query.name);
     const matches = (of: Standing) =>
       (state === undefined || subscriberState(of) === state) && isNamed(of.token);
-    const { tokens, next } = ranked(all, { sort, matches, after: place, limit });
+    const { tokens, next, calls } = ranked(all, { sort, matches, after: place, limit });
     const reports = await withLately(tokens);
     const headers =
       next === undefined ? undefined : nextLink(path, { ...query, after: await pages.seal(listing, next) });
-    return { reports, page: { entries: reports, headers, calls: all.length / ENTRIES_PER_CALL } };
+    return { reports, page: { entries: reports, headers, calls } };
   };
 
   /**

@@ -6,14 +6,8 @@ import type { LatestStandings } from '../metrics/standings.ts';
 import type { Caller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
-import {
-  ENTRIES_PER_CALL,
-  PAGE_FIELDS,
-  PAGED,
-  type PagedCall,
-  type Pages,
-  QUERY_WORDING,
-} from '../routing/paging.ts';
+import { PAGE_FIELDS, PAGED, type PagedCall, type Pages, QUERY_WORDING } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import {
   ALL,
   CLIENTS,
