@@ -42,7 +42,7 @@ interface FoundPlace {
  * Returns a page of up to `limit` dead letters, newest first: those of the given subscribers, or all if `subscribers`
  * is undefined. The page begins behind the place `after` (time of death and id). The result `next` is the `after` of
  * the next page, or absent on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are
- * read, so the page may be short.
+ * read, so the page may be short. The result `looked` is how many letters were read for their reason.
  */
 export async function listDeadLetters(
   partitions: Partitions,
@@ -51,18 +51,22 @@ export async function listDeadLetters(
   after?: Place,
   filter: LetterFilter = {},
 ) {
-  const looked = filter.reason === undefined ? limit : Math.max(limit, LOOKED);
-  const found = await placesOf(partitions, subscribers, looked + 1, after, filter);
-  const seen = found.slice(0, looked);
+  const max = filter.reason === undefined ? limit : Math.max(limit, LOOKED);
+  const found = await placesOf(partitions, subscribers, max + 1, after, filter);
+  const seen = found.slice(0, max);
   const matching = filter.reason === undefined ? seen : await ofReason(seen, filter.reason);
   const page = matching.slice(0, limit);
   const letters = await inSlices(page, (partition, ids) =>
     partition.command((redis, keys) => readLetters(redis, keys, ids)),
   );
-  const end = matching.length > limit ? page : found.length > looked ? seen : [];
+  const end = matching.length > limit ? page : found.length > max ? seen : [];
   const next = end.at(-1)?.place;
-  // A letter may have been deleted since its place was read.
-  return { letters: letters.filter((letter) => letter !== undefined), ...(next && { next }) };
+  return {
+    // A letter may have been deleted since its place was read.
+    letters: letters.filter((letter) => letter !== undefined),
+    looked: filter.reason === undefined ? 0 : seen.length,
+    ...(next && { next }),
+  };
 }
 
 async function placesOf(

@@ -3,6 +3,7 @@ import { BusError } from '../errors.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
+import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import {
@@ -124,13 +125,13 @@ function handlers(parts: DeadLettersParts) {
       const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
       const count = limit ?? DEFAULT_LISTED;
       const { tokens, calls } = await subscribersAsked(parts, caller, query, WHAT);
-      const { letters, next } = await listDeadLetters(partitions, tokens, count, before, filter);
+      const { letters, next, looked } = await listDeadLetters(partitions, tokens, count, before, filter);
       const place = next && `${next.diedAtMs}-${next.id}`;
       const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
       return {
         ...ok(await withOwners(parts, caller, letters)),
         headers,
-        calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL,
+        calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL + looked / ENTRIES_PER_CALL,
       };
     },
 

@@ -40,7 +40,7 @@ const LISTINGS: Record<string, Record<string, string | undefined>> = {
   'GET /dead_letters': {
     subscriber: `subscriber=${NOBODY}`,
     join: `join=order&subscriber=${NOBODY}`,
-    reason: FOUND_AT_ONCE,
+    reason: 'reason=killed_worker',
     since: FOUND_AT_ONCE,
     until: FOUND_AT_ONCE,
   },
