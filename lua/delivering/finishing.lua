@@ -113,15 +113,13 @@ end
 -- jobs:
 --   normally   two for each ended delivery, up to the subscriber's limit: 4 deliveries at a time become 8, then 16
 --   recovered  as many as the limit allows
---   no room    one, by the rule that whatever ends a delivery (an accept, a failure, a drop) brings back at least one
---              job. The rule is stricter than it must be here: a lane without room has another delivery in flight, and
---              its end brings back the next job too. If there is still no room when a worker takes the job, the job
---              waits again, behind the lane's others
+--   no room    none: the lane has other deliveries in flight, and the end of each brings back more. A job that came
+--              back now would wait again when a worker takes it, behind the lane's others
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
   local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), lane)) or 0
-  local room = math.max(1, lanes.width(call, own_limit, args) - in_flight)
+  local room = math.max(0, lanes.width(call, own_limit, args) - in_flight)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
