@@ -33,7 +33,7 @@ export const ERRORS = {
   client_has_secret: { status: 409, title: 'A client with a secret has this token' },
   limit_reached: {
     status: 409,
-    title: 'A limit on topics, subscribers, joins, triggers or delayed events is reached',
+    title: 'There is no room for another topic, subscriber, join, trigger or delayed event',
   },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_encoding: { status: 415, title: 'The body is encoded in a way that is not supported' },

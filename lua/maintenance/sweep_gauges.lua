@@ -53,16 +53,15 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of the batches in an index. Several script calls share this work: they count the batches in slices,
--- each of about BATCHES_PER_SLICE batches between two scores. `counted` has the slices that earlier script calls have
--- counted. Such a slice is counted again only if its number of batches has changed.
+-- Counts the events of all batches in an index, except the last few. It goes from slice to slice, and stops when this
+-- script call has counted MAX_LISTS batches. Then the next script call goes on: `counted` has the slices that earlier
+-- calls have counted. Of these, only the slices whose number of batches has changed are counted again.
 --
 -- Returns three values:
---   slices  all slices so far, for the next script call
---   events  the number of events in these slices. False if this script call had to stop (MAX_LISTS), so that another
---           one must go on
---   from    the score after which the next slice would begin. If `events` is a number, fewer than BATCHES_PER_SLICE
---           batches follow, and the caller counts these
+--   slices  all slices so far, which the next script call gets as `counted`
+--   events  the number of events in them, or false if this script call has stopped before the end
+--   from    the score at which the last slice ends. If the call has not stopped, fewer than BATCHES_PER_SLICE batches
+--           follow: too few for a slice, so the caller counts them
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -12,7 +12,8 @@ type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
 /**
  * Retries and deletes dead letters; `dead_letter_reading.ts` reads them. With the parameter `client`, a method changes
- * only the dead letters of this client and its joins.
+ * only what belongs to this client: the dead letters of its callback, and those of the joins (subscribers without a
+ * callback) that it has made.
  */
 export class DeadLetters {
   readonly #partitions: Partitions;

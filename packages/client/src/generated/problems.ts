@@ -157,7 +157,7 @@ export class ClientHasSecretError extends ProblemError {
   declare readonly code: 'client_has_secret';
 }
 
-/** 409: A limit on topics, subscribers, joins, triggers or delayed events is reached. */
+/** 409: There is no room for another topic, subscriber, join, trigger or delayed event. */
 export class LimitReachedError extends ProblemError {
   declare readonly code: 'limit_reached';
 }
