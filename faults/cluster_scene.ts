@@ -75,8 +75,7 @@ export async function disturbCluster(lab: Lab, { name, times, disturb }: Disturb
   await until(() => acceptedBy(lanes) >= lab.events, { timeoutMs: 60_000, what: 'all are published' });
   for (const { publishing } of lanes) await publishing.stop();
   await lab.settle();
-  const ended = processes.filter(({ runs }) => !runs).map((each) => each.name);
-  lab.bar('no process exits', ended.length === 0, ended.join());
+  lab.noneExited(processes);
 }
 
 const acceptedBy = (lanes: readonly Lane[]) =>

@@ -142,6 +142,27 @@ export class Lab implements Owner {
     this.bars.push({ text, ok, ...(found !== undefined && { found }) });
   }
 
+  /** States that these processes still run. */
+  noneExited(processes: readonly BusProcess[]): void {
+    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
+    this.bar('no process exits', ended.length === 0, ended.join());
+  }
+
+  /**
+   * Waits until the bus publishes and delivers again after a fault, and notes how long it took since `sinceMs` (of
+   * `performance.now()`). Resolves with that time.
+   */
+  async worksAgain(sinceMs: number, publishing: Publishing, receiver: Receiver): Promise<number> {
+    const [accepted, delivered] = [publishing.accepted, receiver.deliveries.length];
+    await until(() => publishing.accepted > accepted && receiver.deliveries.length > delivered, {
+      timeoutMs: 30_000,
+      what: 'the bus publishes and delivers again',
+    });
+    const tookMs = performance.now() - sinceMs;
+    this.recovered(tookMs);
+    return tookMs;
+  }
+
   /** Notes that the bus took this long to recover from a fault. */
   recovered(ms: number): void {
     this.recoveryMs = Math.max(this.recoveryMs ?? 0, ms);

@@ -87,8 +87,7 @@ export const badSubscribers: Scenario = {
     const requests = [...(await bad.call('requests'))].map(([kind, count]) => `${count} × ${kind}`);
     lab.say(`the bad ones had ${requests.join(', ')}`);
     judge(lab, timings);
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
   },
 };
 

@@ -59,8 +59,7 @@ export const controlAway: Scenario = {
     await lab.settle();
     lab.recovered(accepts);
     lab.say(`publishes ${accepts} ms after the master is back`);
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
     const { storedTwice } = lab.ledger.totals();
     lab.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);
   },

@@ -30,13 +30,7 @@ export const failoverSentinel: Scenario = {
       const killedMs = performance.now();
       await trio.failsOver();
       const promotedMs = performance.now();
-      const [accepted, delivered] = [publishing.accepted, receiver.deliveries.length];
-      await until(() => publishing.accepted > accepted && receiver.deliveries.length > delivered, {
-        timeoutMs: 30_000,
-        what: 'the bus publishes and delivers again',
-      });
-      const tookMs = performance.now() - promotedMs;
-      lab.recovered(tookMs);
+      const tookMs = await lab.worksAgain(promotedMs, publishing, receiver);
       const failover = `promoted after ${Math.round(promotedMs - killedMs)} ms`;
       lab.say(`${failover} (${kill} of ${kills}); the bus works ${Math.round(tookMs)} ms later`);
       if (!lab.quick) await trio.rejoins(killed);
@@ -44,8 +38,7 @@ export const failoverSentinel: Scenario = {
     await publishing.reaches(lab.events);
     await publishing.stop();
     await lab.settle();
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
     const recoveryMs = lab.recoveryMs ?? 0;
     const goesOn = lab.quick || recoveryMs <= GOES_ON_BAR_MS;
     lab.bar('goes on ≤ 2 s after the promotion', goesOn, `${Math.round(recoveryMs)} ms`);

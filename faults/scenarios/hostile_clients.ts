@@ -52,8 +52,7 @@ export const hostileClients: Scenario = {
       const found = await besideAttacks(lab, [each], () => good.measure(each, seconds.alone));
       lab.say(`beside ${each} ${describe(found)}`);
     }
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
   },
 };
 

@@ -78,8 +78,7 @@ export const masterAway: Scenario = {
     await until(() => lab.ledger.accepted >= lab.events, { timeoutMs: 60_000, what: 'all are published' });
     await Promise.all(places.map(({ publishing }) => publishing.stop()));
     await lab.settle();
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
     const { outOfOrder = 0, storedTwice } = lab.ledger.totals();
     lab.bar('out of order 0', outOfOrder === 0, `${outOfOrder}`);
     lab.bar('stored twice 0', storedTwice === 0, `${storedTwice}`);

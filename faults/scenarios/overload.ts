@@ -80,8 +80,7 @@ export const overload: Scenario = {
     lab.bar(`web’s memory is flat (${memories})`, secondHalf - firstHalf < grownBytes);
     const lost = await load.lost();
     lab.bar('every accepted event is received', lost === 0, `${lost} were not`);
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
   },
 };
 

@@ -37,8 +37,7 @@ export const poison: Scenario = {
     lab.bar('it names its subscriber and the reason', explained);
     await others.done;
     await lab.settle();
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
   },
 };
 

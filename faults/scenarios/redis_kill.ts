@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Random } from '../../harness/random.ts';
-import { until } from '../../harness/until.ts';
 import { sleep } from '../../src/clock.ts';
 import type { Scenario } from '../scenario.ts';
 
@@ -29,13 +28,7 @@ export const redisKill: Scenario = {
       await sleep(outageMs(kill, random, lab.quick));
       await lab.bus.redis.restart();
       const backMs = performance.now();
-      const [accepted, delivered] = [publishing.accepted, receiver.deliveries.length];
-      await until(() => publishing.accepted > accepted && receiver.deliveries.length > delivered, {
-        timeoutMs: 30_000,
-        what: 'the bus publishes and delivers again',
-      });
-      const tookMs = performance.now() - backMs;
-      lab.recovered(tookMs);
+      const tookMs = await lab.worksAgain(backMs, publishing, receiver);
       lab.say(`Redis is back (${kill} of ${kills}); the bus works ${Math.round(tookMs)} ms later`);
     }
     const log = readFileSync(join(lab.bus.redis.dir, 'redis.log'), 'utf8');
@@ -45,8 +38,7 @@ export const redisKill: Scenario = {
     await publishing.reaches(lab.events);
     await publishing.stop();
     await lab.settle();
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
     const recoveryMs = lab.recoveryMs ?? 0;
     lab.bar('recovery ≤ 5 s', recoveryMs <= RECOVERY_BAR_MS, `${Math.round(recoveryMs)} ms`);
     const { storedTwice } = lab.ledger.totals();

@@ -84,8 +84,7 @@ export const storageFull: Scenario = {
     );
     lab.bar('the storage is full at times', flood.refused > 0, 'nothing was refused');
     for (const reader of readers) await judge(lab, reader);
-    const ended = processes.filter(({ runs }) => !runs).map(({ name }) => name);
-    lab.bar('no process exits', ended.length === 0, ended.join());
+    lab.noneExited(processes);
   },
 };
 
