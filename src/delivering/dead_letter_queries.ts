@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING, TIME } from '../routing/paging.ts';
 import type { Input } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
 import { askedFields } from '../subscribing/asked_subscribers.ts';
 import type { Place } from './dead_letter.ts';
 import { DEATH_REASONS } from './settlement.ts';
@@ -10,8 +11,7 @@ export const WHAT = 'dead letters';
 
 const whose = z.strictObject(askedFields(WHAT));
 const page = whose.extend({
-  reason: z
-    .enum(DEATH_REASONS, `must be one of ${DEATH_REASONS.join(', ')}`)
+  reason: oneOf(DEATH_REASONS)
     .optional()
     .describe('Only those that died for this reason. A page may have fewer of them, or none.'),
   since: TIME.describe('Only what died from this time on (ms since 1970).'),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { EVENT_TYPES } from '../publishing/event.ts';
 import type { Input } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 const MAX_SOURCES = 16;
@@ -24,7 +25,7 @@ const wholeNumber = (min: number, max: number) => {
 };
 
 const outlet = z.strictObject(
-  { topic, type: z.enum(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(', ')}`).default(DEFAULT_TYPE) },
+  { topic, type: oneOf(EVENT_TYPES).default(DEFAULT_TYPE) },
   'must be an object such as {"topic": "orders_ready", "type": "update"}',
 );
 

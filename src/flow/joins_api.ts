@@ -17,6 +17,7 @@ import {
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
+import { badClient, clientField } from './client_query.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
 import { JOIN_REPORT, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';
@@ -31,13 +32,7 @@ const PARAMS: Input<Params> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the join.') }),
   wording: { code: 'bad_join', whole: `the name of a join has ${TOPIC_NAME_RULE}` },
 };
-const whose = {
-  client: z
-    .string('must be given once')
-    .min(1, 'is empty')
-    .optional()
-    .describe('Whose join; for root and viewers.'),
-};
+const whose = clientField('join');
 const keysQuery = z.strictObject({ ...whose, ...PAGE_FIELDS });
 const WHOSE: Input<Whose> = { schema: z.strictObject(whose), wording: QUERY_WORDING };
 const KEYS: Input<KeysQuery> = { schema: keysQuery, wording: QUERY_WORDING };
@@ -156,10 +151,6 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
       return NO_CONTENT;
     },
   };
-}
-
-function badClient(rule: string): BusError {
-  return new BusError('bad_query', `client ${rule}`, { members: { field: 'client' } });
 }
 
 function notFound(name: string): BusError {

@@ -3,6 +3,7 @@ import { BusError } from '../errors.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
 import { BadEvent, type EventContent, type EventLimits, readContent } from '../publishing/event_fields.ts';
 import type { Input } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { BadCron, CronTimes } from './cron.ts';
 import { CATCH_UPS } from './plan.ts';
@@ -74,8 +75,7 @@ const trigger = z.strictObject({
   start: time.nullish().describe('No time before this; unless given, when the trigger was made.'),
   end: time.nullish().describe('No time after this.'),
   offset: whole(-YEAR_MS, YEAR_MS).nullish().describe('Ms by which each time is moved; 0 unless given.'),
-  catch_up: z
-    .enum(CATCH_UPS, `must be one of ${CATCH_UPS.join(', ')}`)
+  catch_up: oneOf(CATCH_UPS)
     .nullish()
     .describe('Which of the times fire that are more than 10 seconds late; `latest` unless given.'),
   paused: z.boolean('must be true or false').nullish().describe('Whether nothing fires.'),

@@ -1,22 +1,16 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
 import { LIMIT, PLACE, QUERY_WORDING } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import type { Input } from '../routing/route.ts';
+import { badClient, clientField } from './client_query.ts';
 import type { Triggers } from './triggers.ts';
 
 const MAX_PREVIEW = 100;
 const PREVIEW_RULE = `must be a whole number from 1 to ${MAX_PREVIEW}`;
 
-const whose = z.strictObject({
-  client: z
-    .string('must be given once')
-    .min(1, 'is empty')
-    .optional()
-    .describe('Whose triggers; for root and viewers.'),
-});
+const whose = z.strictObject(clientField('triggers'));
 const one = whose.extend({
   preview: z
     .string(PREVIEW_RULE)
@@ -75,8 +69,4 @@ export class TriggerOwners {
     if (token === undefined) throw badClient('is missing: say whose, as ?client=token');
     return { token, calls };
   }
-}
-
-function badClient(rule: string): BusError {
-  return new BusError('bad_query', `client ${rule}`, { members: { field: 'client' } });
 }

@@ -6,6 +6,7 @@ import type { Caller } from '../routing/caller.ts';
 import { QUERY_WORDING } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { ALL, type Input, ok, type Route, route } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
 import {
   type History,
   METRICS,
@@ -16,21 +17,21 @@ import {
   type SubjectKind,
 } from './history.ts';
 
-const oneOf = <Word extends string>(words: Record<Word, unknown>) =>
-  z.enum(Object.keys(words) as [Word, ...Word[]], `must be one of ${Object.keys(words).join(', ')}`);
+const METRIC = oneOf(Object.keys(METRICS) as MetricName[]);
+const RANGE = oneOf(Object.keys(RANGES) as RangeName[]);
 
 const SUBJECT_RULE = 'must be bus, topic: and a name, or subscriber: and a token';
 
 const query = z.strictObject({
-  metric: oneOf<MetricName>(METRICS).optional().describe('One metric alone; otherwise all of the subject.'),
+  metric: METRIC.optional().describe('One metric alone; otherwise all of the subject.'),
   subject: z
     .string(SUBJECT_RULE)
     .regex(/^(bus|(topic|subscriber):.+)$/, SUBJECT_RULE)
     .default('bus')
     .describe('`bus`, `topic:` and a name, or `subscriber:` and a token, or for viewers a public name.'),
-  range: oneOf<RangeName>(RANGES)
-    .default('1h')
-    .describe('Of `1h` there is a value each ten seconds, of the others one each five minutes.'),
+  range: RANGE.default('1h').describe(
+    'Of `1h` there is a value each ten seconds, of the others one each five minutes.',
+  ),
 });
 
 type Query = z.infer<typeof query>;
@@ -39,11 +40,11 @@ const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
 
 const HISTORY = z.object({
   subject: z.string(),
-  range: oneOf<RangeName>(RANGES),
+  range: RANGE,
   start: z.int().describe('Time of the first value of each metric (ms since 1970).'),
   step: z.int().describe('Milliseconds from one value to the next.'),
   metrics: z.partialRecord(
-    oneOf<MetricName>(METRICS),
+    METRIC,
     z.object({
       unit: z.string(),
       values: z.array(z.number().nullable()).describe('Null where nothing is known.'),

@@ -11,6 +11,7 @@ import {
   TIME,
 } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { oneOf } from '../routing/schemas.ts';
 import {
   type AskedSubscribersParts,
   askedFields,
@@ -36,11 +37,9 @@ const SEARCHED_PER_CALL = 10_000;
 /** The name of what the listing has. */
 const WHAT = 'batches';
 
-const STATE_RULE = `must be one of ${STATES.join(', ')}`;
-
 const pageQuery = z.strictObject({
   ...askedFields(WHAT),
-  state: z.enum(STATES, STATE_RULE).optional(),
+  state: oneOf(STATES).optional(),
   since: TIME.describe(
     'Only what ended, or was opened if it has not ended, from this time on (ms since 1970).',
   ),

@@ -5,17 +5,14 @@ import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE, QUERY_WORDING } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
-import { NAMED } from '../routing/schemas.ts';
+import { NAMED, oneOf } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_places.ts';
 import type { Jobs } from './jobs.ts';
 
-const oneOf = <const Words extends readonly string[]>(words: Words) =>
-  z.enum(words, `must be one of ${words.join(', ')}`).optional();
-
 const query = z.strictObject({
-  queue: oneOf(QUEUES),
-  state: oneOf(JOB_STATES),
+  queue: oneOf(QUEUES).optional(),
+  state: oneOf(JOB_STATES).optional(),
   limit: LIMIT,
   cursor: PLACE.optional(),
 });

@@ -19,7 +19,7 @@ import {
   type Route,
   route,
 } from '../routing/route.ts';
-import { NAMED } from '../routing/schemas.ts';
+import { NAMED, oneOf } from '../routing/schemas.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { SORTS, SUBSCRIBER_STATES } from './ranking.ts';
 import { sortedListing } from './sorted_listing.ts';
@@ -49,16 +49,15 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
-const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
-  z.enum(words, `must be one of ${words.join(', ')}`).optional();
-
 /** The query of the listing. Unknown parameters are ignored, as in all listings that had no pages at first. */
 const query = z.object({
   ...PAGE_FIELDS,
-  sort: oneOf(SORTS).describe(
-    'The order, with what needs somebody most first; always in pages, as of a sample.',
-  ),
-  state: oneOf(SUBSCRIBER_STATES).describe('Those that were in this state when the bus was sampled.'),
+  sort: oneOf(SORTS)
+    .optional()
+    .describe('The order, with what needs somebody most first; always in pages, as of a sample.'),
+  state: oneOf(SUBSCRIBER_STATES)
+    .optional()
+    .describe('Those that were in this state when the bus was sampled.'),
   name: z
     .string('must be given once')
     .max(MAX_NAME, `has at most ${MAX_NAME} characters`)
