@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { type Input, ROOT, type Route, WATCHERS } from '../routing/route.ts';
-import type { ApiCalls } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { action, page } from './page.ts';
@@ -30,59 +30,7 @@ interface Client {
  */
 export function clientsPages({ api }: { api: ApiCalls }): Route[] {
   return [
-    page(PATH, WATCHERS, {
-      query: ANY_QUERY,
-      async show(call) {
-        const query = { limit: '100', ...call.query };
-        const { body, next } = await api.call<Client[] | undefined>('GET /api_tokens', call, { query });
-        const mayChange = api.allows('POST /api_tokens', call);
-        const nowMs = Date.now();
-        const acts = (client: Client) => {
-          const { name, token } = client;
-          const own = `${PATH}/${encodeURIComponent(token)}`;
-          return html`${confirmed(
-            call,
-            'Limit…',
-            'Subscriptions and joins that the limits do not permit end, and triggers pause.',
-            { action: `${own}/limit`, does: `Limit ${name}`, content: limitFields(client) },
-          )}${confirmed(call, 'New secret…', 'The old secret works for a day more.', {
-            action: `${own}/rotate`,
-            does: `Make a new secret for ${name}`,
-            isDangerous: false,
-          })}${confirmed(
-            call,
-            'Remove…',
-            `${name} can no longer call, and its subscriber, queue and dead letters are deleted.`,
-            {
-              action: `${own}/remove`,
-              does: `Remove ${name}`,
-              content: typeIt(name),
-            },
-          )}`;
-        };
-        const rows = table<Client>(
-          [
-            { name: 'Name', cell: ({ name }) => name },
-            { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
-            { name: 'May publish to', cell: ({ publish }) => topics(publish) },
-            { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
-            {
-              name: 'Secret',
-              cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
-            },
-            { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
-            ...(mayChange ? [{ name: '', cell: (client: Client) => acts(client) }] : []),
-          ],
-          body ?? [],
-          'There is no client yet. A service needs one to publish or to subscribe.',
-        );
-        return {
-          title: 'Clients',
-          current: PATH,
-          body: html`<h1>Clients</h1>${rows}${nextPage(PATH, next)}${mayChange && creation(call)}`,
-        };
-      },
-    }),
+    listing(api),
     action(PATH, ROOT, {
       action: 'client.create',
       form: ANY_FIELDS,
@@ -98,6 +46,72 @@ export function clientsPages({ api }: { api: ApiCalls }): Route[] {
         return secretPage(made.body);
       },
     }),
+    ...changes(api),
+  ];
+}
+
+/** The page that lists the clients, with forms for root to make and change them. */
+function listing(api: ApiCalls): Route {
+  return page(PATH, WATCHERS, {
+    query: ANY_QUERY,
+    async show(call) {
+      const query = { limit: '100', ...call.query };
+      const { body, next } = await api.call<Client[] | undefined>('GET /api_tokens', call, { query });
+      const mayChange = api.allows('POST /api_tokens', call);
+      const nowMs = Date.now();
+      const rows = table<Client>(
+        [
+          { name: 'Name', cell: ({ name }) => name },
+          { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
+          { name: 'May publish to', cell: ({ publish }) => topics(publish) },
+          { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },
+          {
+            name: 'Secret',
+            cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
+          },
+          { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
+          ...(mayChange ? [{ name: '', cell: (client: Client) => forms(call, client) }] : []),
+        ],
+        body ?? [],
+        'There is no client yet. A service needs one to publish or to subscribe.',
+      );
+      return {
+        title: 'Clients',
+        current: PATH,
+        body: html`<h1>Clients</h1>${rows}${nextPage(PATH, next)}${mayChange && creation(call)}`,
+      };
+    },
+  });
+}
+
+/** The forms that change one client. */
+function forms(call: PageCall, client: Client): Html {
+  const { name, token } = client;
+  const own = `${PATH}/${encodeURIComponent(token)}`;
+  return html`${confirmed(
+    call,
+    'Limit…',
+    'Subscriptions and joins that the limits do not permit end, and triggers pause.',
+    { action: `${own}/limit`, does: `Limit ${name}`, content: limitFields(client) },
+  )}${confirmed(call, 'New secret…', 'The old secret works for a day more.', {
+    action: `${own}/rotate`,
+    does: `Make a new secret for ${name}`,
+    isDangerous: false,
+  })}${confirmed(
+    call,
+    'Remove…',
+    `${name} can no longer call, and its subscriber, queue and dead letters are deleted.`,
+    {
+      action: `${own}/remove`,
+      does: `Remove ${name}`,
+      content: typeIt(name),
+    },
+  )}`;
+}
+
+/** The routes of the forms that change one client. */
+function changes(api: ApiCalls): Route[] {
+  return [
     action(`${PATH}/:token/limit`, ROOT, {
       action: 'client.limit',
       params: TOKEN,

@@ -24,49 +24,7 @@ type WholeLetter = DeadLetter & { history: AttemptReport[]; events: Record<strin
 /** Pages that list dead letters, show one, and retry or purge them. */
 export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
-    page(PATH, ALL, {
-      query: ANY_QUERY,
-      async show(call) {
-        const { since, until, ...others } = call.query;
-        const { subscriber, reason } = others;
-        const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
-        const [{ body, next }, bulk] = await Promise.all([
-          api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
-          bulks.find(bulkOwner(call.caller)),
-        ]);
-        const isFiltered = [reason, since, until].some(Boolean);
-        const nowMs = Date.now();
-        const mayChange = api.allows('POST /dead_letters/:id/retry', call);
-        const rows = table<DeadLetter>(
-          [
-            ...(mayChange ? [{ name: '', cell: selector }] : []),
-            {
-              name: 'Died',
-              cell: ({ id, died_at }) => html`<a href="${PATH}/${id}">${ago(died_at, nowMs)}</a>`,
-            },
-            { name: 'Subscriber', cell: (letter) => html`<span class="mono">${letter.subscriber}</span>` },
-            { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },
-            { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
-            { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },
-          ],
-          body,
-          isFiltered
-            ? `None match${next ? ' here; look at the next page' : ''}.`
-            : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
-        );
-        const acts = html`<p class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
-<button class="danger" name="do" value="purge">Purge selected</button></p>`;
-        return {
-          title: 'Dead letters',
-          current: PATH,
-          body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
-${bulk && html`<p class="card">${headline(bulk)}. <a href="${BULK_PATH}">Look at it</a></p>`}
-${filter(call.query)}
-${mayChange && body.length > 0 ? selected(call, html`${rows}${acts}`) : rows}${nextPage(PATH, next && { ...next, since: since ?? '', until: until ?? '' })}
-${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
-        };
-      },
-    }),
+    listing({ api, bulks }),
     action(`${PATH}/selected`, BOTH, {
       action: 'dead_letters.selected',
       form: ANY_FIELDS,
@@ -115,6 +73,53 @@ ${attemptsTable(letter.history, nowMs, letter.join)}
 <h2>${count(letter.event_count, 'event')}</h2>
 ${eventsShown(letter.events, letter.event_count, `GET /dead_letters/${letter.id}`)}`;
   }
+}
+
+/** The page that lists dead letters. Its forms retry or purge those that are selected, or all that match. */
+function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): Route {
+  return page(PATH, ALL, {
+    query: ANY_QUERY,
+    async show(call) {
+      const { since, until, ...others } = call.query;
+      const { subscriber, reason } = others;
+      const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
+      const [{ body, next }, bulk] = await Promise.all([
+        api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
+        bulks.find(bulkOwner(call.caller)),
+      ]);
+      const isFiltered = [reason, since, until].some(Boolean);
+      const nowMs = Date.now();
+      const mayChange = api.allows('POST /dead_letters/:id/retry', call);
+      const rows = table<DeadLetter>(
+        [
+          ...(mayChange ? [{ name: '', cell: selector }] : []),
+          {
+            name: 'Died',
+            cell: ({ id, died_at }) => html`<a href="${PATH}/${id}">${ago(died_at, nowMs)}</a>`,
+          },
+          { name: 'Subscriber', cell: (letter) => html`<span class="mono">${letter.subscriber}</span>` },
+          { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },
+          { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
+          { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },
+        ],
+        body,
+        isFiltered
+          ? `None match${next ? ' here; look at the next page' : ''}.`
+          : 'Nothing has died. A batch becomes a dead letter when it was tried for too long, or too often.',
+      );
+      const acts = html`<p class="acts"><button class="quiet" name="do" value="retry">Retry selected</button>
+<button class="danger" name="do" value="purge">Purge selected</button></p>`;
+      return {
+        title: 'Dead letters',
+        current: PATH,
+        body: html`<h1>Dead letters${subscriber && html` of <span class="mono">${subscriber}</span>`}</h1>
+${bulk && html`<p class="card">${headline(bulk)}. <a href="${BULK_PATH}">Look at it</a></p>`}
+${filter(call.query)}
+${mayChange && body.length > 0 ? selected(call, html`${rows}${acts}`) : rows}${nextPage(PATH, next && { ...next, since: since ?? '', until: until ?? '' })}
+${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
+      };
+    },
+  });
 }
 
 function selector({ id }: DeadLetter): Html {

@@ -1,0 +1,82 @@
+import { BusError } from '../errors.ts';
+import type { Content } from '../html.ts';
+import { BOTH, ROOT, type Route } from '../routing/route.ts';
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
+import { count } from './format.ts';
+import { action } from './page.ts';
+import { ANY_FIELDS, confirmed, form, typeIt } from './parts.ts';
+import { TOKEN } from './subscriber_parts.ts';
+import { PATH } from './subscribers_pages.ts';
+
+const subscriberPath = (token: string) => `${PATH}/${encodeURIComponent(token)}`;
+
+/** A form that pauses the subscriber, or resumes it if it is paused. Undefined, as the others, if the visitor may not. */
+export function pauseForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
+  const does = report.paused_at === null ? 'Pause' : 'Resume';
+  const act = does.toLowerCase();
+  if (!api.allows(`POST /subscribers/:token/${act}`, call)) return undefined;
+  return form(call, { action: `${subscriberPath(report.subscriber)}/${act}`, does: `${does} deliveries` });
+}
+
+/** A form that sends a test event. */
+export function testForm(api: ApiCalls, call: PageCall, { subscriber }: SubscriberReport): Content {
+  if (!api.allows('POST /subscribers/:token/test', call)) return undefined;
+  return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });
+}
+
+/** A form that removes the subscriber, which says what is lost with it. */
+export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
+  if (!api.allows('DELETE /subscribers/:token', call)) return undefined;
+  const { subscriber, events, dead_letters } = report;
+  const warning = `Deletes ${count(events.queued, 'queued event')}, ${count(dead_letters.batches, 'dead letter')}, and all subscriptions of ${subscriber}.`;
+  return confirmed(call, 'Remove this subscriber…', warning, {
+    action: `${subscriberPath(subscriber)}/remove`,
+    does: `Remove ${subscriber}`,
+    content: typeIt(subscriber),
+  });
+}
+
+/** The routes of the forms that test, pause, resume and remove one subscriber. */
+export function subscriberChanges(api: ApiCalls): Route[] {
+  return [
+    action(`${PATH}/:token/test`, BOTH, {
+      action: 'subscriber.test',
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { body } = await api.call<{ delivery: string }>('POST /subscribers/:token/test', call, {
+          params: call.params,
+        });
+        return `/console/deliveries/${body.delivery}`;
+      },
+    }),
+    pauseOr('pause'),
+    pauseOr('resume'),
+    action(`${PATH}/:token/remove`, ROOT, {
+      action: 'subscriber.delete',
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { token } = call.params;
+        if (call.body.confirm !== token)
+          throw new BusError('bad_body', `type ${token} to remove this subscriber; nothing was changed`);
+        await api.call('DELETE /subscribers/:token', call, { params: { token } });
+        return PATH;
+      },
+    }),
+  ];
+
+  /** Makes the route of a form that pauses or resumes a subscriber. The answer is the page of the subscriber. */
+  function pauseOr(does: 'pause' | 'resume'): Route {
+    return action(`${PATH}/:token/${does}`, BOTH, {
+      action: `subscriber.${does}`,
+      params: TOKEN,
+      form: ANY_FIELDS,
+      async act(call) {
+        await api.call(`POST /subscribers/:token/${does}`, call, { params: call.params });
+        return subscriberPath(call.params.token);
+      },
+    });
+  }
+}
