@@ -35,7 +35,7 @@ const SETTLE_MS = 300_000;
  */
 const IDLE_LOOKS = 20;
 
-export interface Subscription {
+interface Subscription {
   topics: string[];
   callback: string;
   timeout: number;

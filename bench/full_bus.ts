@@ -24,7 +24,7 @@ const MAX_IN_FLIGHT = 1000;
 const QUEUE = { laneLimit: SLICE, laneLimitMax: SLICE, leaseMs: FAR_MS, deliveryLog: 10_000_000 };
 
 /** What the filled bus contains. */
-export interface Size {
+interface Size {
   /** Queued batches. */
   queued: number;
   /** Records of batches that were taken. */

@@ -2,7 +2,7 @@ import type { Spread } from '../harness/measuring/statistics.ts';
 import { type Metric, ratio, summary, type Table } from './result.ts';
 
 /** A limit of a median: of the row's own figure, or of its ratio to one of the row's floors. */
-export interface Bar {
+interface Bar {
   row: string;
   floor?: string;
   metric: Metric;

@@ -1,7 +1,7 @@
 import type { Delivery, Receiver } from '../harness/http/receiver.ts';
 
 /** Dropped events of a subscriber, as its drop notices or the API count them. */
-export interface Missing {
+interface Missing {
   batches: number;
   events: number;
   from: number;

@@ -39,7 +39,7 @@ export interface Proxied {
   proxy: RedisProxy;
 }
 
-export interface Wanted {
+interface Wanted {
   topic: string | readonly string[];
   /** The number of the partition in which the subscriber shall be; by default any. */
   partition?: number;

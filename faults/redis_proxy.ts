@@ -7,7 +7,7 @@ import { readScripts, standalone } from '../src/store/script_source.ts';
 import { firstWords, RespReader } from './resp.ts';
 
 /** A call of a process to Redis. */
-export interface Call {
+interface Call {
   /** The command's name in lower case. */
   command: string;
   /** The script that the call runs; `publish` and `subscribe` are also plain commands. */

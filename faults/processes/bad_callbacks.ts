@@ -12,7 +12,7 @@ const BAD = {
   fails: answer.status(500),
 } satisfies Record<string, (response: ServerResponse) => void>;
 
-export type Kind = keyof typeof BAD;
+type Kind = keyof typeof BAD;
 const KINDS = Object.keys(BAD) as Kind[];
 
 export type BadCalls = { listen: typeof listen; requests: typeof requests; hangUp: typeof hangUp };

@@ -146,7 +146,7 @@ export class TestPage {
   }
 }
 
-export interface Login {
+interface Login {
   user: string;
   password: string;
   path?: string;

@@ -8,7 +8,7 @@ import { type Answer, Receiver } from '../http/receiver.ts';
 import type { Owner, RunningBus } from '../processes/running_bus.ts';
 import { RawConnection } from './raw_connection.ts';
 
-export interface Scopes {
+interface Scopes {
   publish?: string[];
   subscribe?: string[];
 }

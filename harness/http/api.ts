@@ -18,7 +18,7 @@ export interface Answer {
 }
 
 /** A problem document, as RFC 9457 and src/errors.ts have it. */
-export interface Problem {
+interface Problem {
   status: number;
   code: ErrorCode;
   detail: string;

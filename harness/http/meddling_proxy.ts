@@ -9,7 +9,7 @@ export interface Meddling {
   end?: 'cut' | 'mute';
 }
 
-export type Meddle = (at: 'request' | 'reply') => Meddling | undefined;
+type Meddle = (at: 'request' | 'reply') => Meddling | undefined;
 
 /** A TCP proxy between HTTP clients and web processes, which can delay, cut and mute connections. */
 export class MeddlingProxy {

@@ -12,7 +12,7 @@ const ARRIVES_WITHIN_MS = 60_000;
 /** The fractional parts of its multiples are spread evenly between 0 and 1. */
 const GOLDEN_RATIO = (1 + Math.sqrt(5)) / 2;
 
-export interface Publisher {
+interface Publisher {
   credentials: Credentials;
   topic: string;
 }

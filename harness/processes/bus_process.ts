@@ -17,7 +17,7 @@ interface LogLine {
   [field: string]: unknown;
 }
 
-export interface Ending {
+interface Ending {
   code: number | null;
   signal: NodeJS.Signals | null;
 }

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 
-export class MissingRedisError extends Error {
+class MissingRedisError extends Error {
   readonly code = 'REDIS_MISSING';
 }
 

@@ -27,7 +27,7 @@ end
 -- Stores events of a topic that another partition owns. The events go to the subscribers that the topic has in this
 -- partition. The other partition has already accepted the events.
 local function take_events(call, state, name, events)
-  local topic = intake.foreign_topic(call, state.taken, name)
+  local topic = intake.foreign_topic(state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
   if #topic.subscribers == 0 then state.unused[name] = true end
 end

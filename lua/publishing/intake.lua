@@ -55,7 +55,7 @@ function intake.topic(call, taken, name)
 end
 
 -- Returns a topic that lives in another partition, but may have subscribers in this partition.
-function intake.foreign_topic(call, taken, name)
+function intake.foreign_topic(taken, name)
   local topic = taken.topics[name]
   if not topic then
     topic = { name = name, elsewhere = {}, events = 0, is_foreign = true }

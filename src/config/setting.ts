@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 
 /** One setting of the bus, which comes from an environment variable. */
-export interface Setting<T> {
+interface Setting<T> {
   variable: string;
   type: z.ZodType<T>;
   /** The default, written as the value of the environment variable. Undefined if there is no default. */

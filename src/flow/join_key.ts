@@ -1,7 +1,7 @@
 const MAX_KEY_BYTES = 256;
 
 /** The fields of an event that can contain its join key. A join groups events by their join keys. */
-export interface Keyed {
+interface Keyed {
   url: unknown;
   data?: unknown;
 }

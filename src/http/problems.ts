@@ -5,7 +5,7 @@ import { type Log, loggedPath } from '../log.ts';
 import { BROWSER_HEADERS } from './answers.ts';
 
 /** Returns the problem document of an error (RFC 9457). */
-export function problem(error: BusError): string {
+function problem(error: BusError): string {
   const { status, title } = ERRORS[error.code];
   return JSON.stringify({
     type: 'about:blank',

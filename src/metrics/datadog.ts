@@ -16,7 +16,7 @@ const MAX_REPORTS_PER_CALL = 1000;
 /**
  * Says which growth of a counter was sent to Datadog: `from` is the total that was sent before, and `to` the total now.
  */
-export type Report = Arguments<'report'>['reports'][number];
+type Report = Arguments<'report'>['reports'][number];
 
 /**
  * Reads, for each counter, the total that a worker last sent to Datadog. Returns a function that finds this total by

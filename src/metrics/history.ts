@@ -81,7 +81,7 @@ export type MetricName = keyof typeof METRICS;
  * The values of metrics of the bus, a topic or a subscriber, one value for each step of time (`step`). Times are in ms
  * since the Unix epoch.
  */
-export interface Shown {
+interface Shown {
   /** The time of the first value. */
   start: number;
   step: number;

@@ -26,7 +26,7 @@ export type Owner =
  */
 type Texts = readonly [first: string, second: string];
 
-export type Row =
+type Row =
   /** The whole key goes to one partition, or to all. The function decides by the variable parts of the key's name. */
   | { whole: (...parts: string[]) => Owner }
   /** Each element of the key goes to the partition of the element's owner, under the same key. */

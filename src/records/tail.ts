@@ -25,7 +25,7 @@ const INTERVAL_MS = 1000;
 const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
-export interface TailEntry {
+interface TailEntry {
   /** When the event was accepted, in ms, by the clock of the web process. */
   at: number;
   topic: string;

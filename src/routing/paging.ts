@@ -61,7 +61,7 @@ export const PAGE_FIELDS = {
 };
 const query = z.object(PAGE_FIELDS);
 
-export type PageQuery = z.infer<typeof query>;
+type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
 
 /** The query and the possible error of every route that lists with pages. */

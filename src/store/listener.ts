@@ -17,7 +17,7 @@ const LISTEN_AGAIN_MS = 100;
  * An object that listens to channels of Redis. Either none of its channels has a hash tag (a part in braces), or all
  * have the same one. In a cluster, channels with the same hash tag are on the same master.
  */
-export interface Audience {
+interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**

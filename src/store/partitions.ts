@@ -12,7 +12,7 @@ interface PartitionsOptions extends PartitionOptions {
 }
 
 /** The results of a reading in all partitions that can be reached, and the partitions that cannot be reached. */
-export interface Reached<T> {
+interface Reached<T> {
   found: T[];
   missing: Partition[];
 }

@@ -9,7 +9,7 @@ type Network = [base: Address, bits: number];
  * Whether callbacks may go to an address. The value is `allowed` (by the operator), `public`, or the name of a range of
  * addresses to which callbacks may not go.
  */
-export type Standing = 'allowed' | 'public' | (string & {});
+type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 

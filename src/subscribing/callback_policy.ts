@@ -22,7 +22,7 @@ export interface PolicyOptions {
 type PortRange = [first: number, last: number];
 
 /** The destination of a connection. An IPv6 `hostname` may be in brackets, as in a URL. */
-export interface Target {
+interface Target {
   protocol: string;
   hostname: string;
   port: string;

@@ -15,7 +15,7 @@ export function challengeFor(algorithm: string, challenges: string[]): Parameter
   return found;
 }
 
-export interface Wanted {
+interface Wanted {
   user: string;
   secret: string;
   uri: string;

@@ -18,7 +18,7 @@ export interface Exchange {
   afterMs: number;
 }
 
-export interface Section {
+interface Section {
   title: string;
   exchanges: Exchange[];
 }

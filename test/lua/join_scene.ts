@@ -25,7 +25,7 @@ export const PAID_AND_PACKED: Rules = {
 export const publish = (seed: string, ...events: string[]) =>
   bus.publishAll(seed, ...events.map((text): Published => [JSON.parse(text).topic, 'pub', [text]]));
 
-export interface JoinedEvent {
+interface JoinedEvent {
   id: string;
   topic: string;
   type: string;

@@ -5,7 +5,7 @@ import { LANE_LIMIT, type Model } from './model.ts';
 import type { Batch, Hold } from './things.ts';
 
 /** A batch that a worker gets, and how it enters the lane of its subscriber. */
-export interface Entry {
+interface Entry {
   share: Share | undefined;
   inOrder: boolean;
 }

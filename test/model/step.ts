@@ -7,14 +7,14 @@ import type { World } from './world.ts';
  * Makes a call to the bus, checks the answer, and makes the same change to the model. Resolves with a text that says
  * what was done.
  */
-export type Action<A extends unknown[]> = (world: World, model: Model, ...args: A) => Promise<string>;
+type Action<A extends unknown[]> = (world: World, model: Model, ...args: A) => Promise<string>;
 
 /** The models of all partitions. */
-export type Models = readonly Model[];
+type Models = readonly Model[];
 /** All partitions, in the same order. */
-export type Worlds = readonly World[];
+type Worlds = readonly World[];
 
-export interface Weighted {
+interface Weighted {
   weight: number;
   arbitrary: fc.Arbitrary<fc.AsyncCommand<Models, Worlds>>;
 }

@@ -6,7 +6,7 @@ import { packField } from '../../src/metrics/counter_hash.ts';
 import { totalField } from '../../src/metrics/series.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
-export interface Sizes {
+interface Sizes {
   subscribers: number;
   topics: number;
   /** Number of publishes, of 20 events each, to the topics in turn. Each subscriber has two topics. */

@@ -12,7 +12,7 @@ export const HOUR_MS = 3_600_000;
 export const api = new Api();
 export const bus = new Bus(() => api.store);
 
-export interface Whole extends Delivery {
+interface Whole extends Delivery {
   events?: { id: string }[];
 }
 

@@ -2,7 +2,7 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /** Returns a usage line for each way to call the command. The options that every command has are left out. */
-export function forms({ name, args, options = {} }: Command): string[] {
+function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
   return args.map((form) => {
     const others = own.filter((option) => !form.includes(option.split(' ')[0] ?? option));

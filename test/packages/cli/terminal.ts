@@ -7,13 +7,13 @@ import { compileCache, root } from '../../../harness/processes/command.ts';
 
 const MAIN = join(root, 'packages', 'cli', 'src', 'main.ts');
 
-export interface Transcript {
+interface Transcript {
   stdout: string;
   stderr: string;
   status: number | null;
 }
 
-export interface TypedOptions {
+interface TypedOptions {
   stdin?: string;
   env?: Record<string, string>;
 }

@@ -5,7 +5,7 @@ import { after } from 'node:test';
 import { Routemaster, type RoutemasterOptions } from '../../../packages/client/src/index.ts';
 
 /** A request that arrived whole. */
-export interface Arrived {
+interface Arrived {
   method: string;
   path: string;
   key: string | undefined;
