@@ -5,10 +5,10 @@ import type { Findings, Victim } from './victim.ts';
 
 const ROUNDS = 3;
 const MAX_RATIO = 2;
-/** Maximum time that the victim may wait longer beside the attack. `npm run fences` sets it to 20. */
-const SLACK_MS = Number(process.env.FENCES_SLACK_MS ?? 100);
-/** Times for which the victim is measured. Half of them suffice where the slack is large, as in `bin/test`. */
-const [QUIET_MS, ATTACK_MS] = SLACK_MS <= 100 ? [1000, 1500] : [500, 800];
+/** Maximum time that the victim may wait longer beside the attack. */
+const SLACK_MS = 20;
+/** Times for which the victim is measured. */
+const [QUIET_MS, ATTACK_MS] = [1000, 1500];
 const ENDS_WITHIN_MS = 20_000;
 
 /**
