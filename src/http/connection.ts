@@ -63,7 +63,7 @@ export class Connection {
 
   /**
    * Gives the HTTP parser a small part of the arrived bytes at a time from now on, so that parsing can stop at a request
-   * that must wait. With a `data` listener of another, Node's parser no longer reads the socket by itself.
+   * that must wait. Node's parser reads the socket by itself only until another `data` listener is added.
    */
   readInSlices(): void {
     this.#socket.off('data', this.#feed).on('data', this.#take);
@@ -98,7 +98,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser is still in the middle of the bytes that it got. It is at their end when this is called.
+    // The parser goes on to the end of the bytes that it got. Reading stops after that, in the next tick.
     if (this.#held.length === 1) process.nextTick(() => this.#wait());
   }
 
