@@ -1,5 +1,6 @@
-/** Match the parts of `Accept` that are about HTML, and those that refuse what they are about. */
+/** Matches a part of `Accept` that names HTML. */
 const ABOUT_HTML = /^\s*text\/html\s*(;|$)/i;
+/** Matches a part of `Accept` with `q=0`: the client does not want the type that this part names. */
 const REFUSING = /;\s*q=0(\.0*)?\s*(;|$)/i;
 
 /** True if the header `Accept` asks for HTML, as that of a browser does when it opens an address. */

@@ -66,8 +66,8 @@ export function readSettings(directory: string, args: string[]): Settings {
 }
 
 /**
- * Returns the port that PORT names; otherwise 3000, or a free port. Throws BootError if the port is
- * taken.
+ * Returns the port that PORT names, and throws BootError if that is no port or is taken. Without PORT, returns 3000, or
+ * any free port if 3000 is taken.
  */
 export async function choosePort(): Promise<number> {
   const { PORT } = process.env;

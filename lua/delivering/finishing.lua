@@ -113,8 +113,9 @@ end
 -- jobs:
 --   normally   two for each ended delivery, up to the subscriber's limit: 4 deliveries at a time become 8, then 16
 --   recovered  as many as the limit allows
---   no room    none: the lane has other deliveries in flight, and the end of each brings back more. A job that came
---              back now would wait again when a worker takes it, behind the lane's others
+--   no room    none, because the subscriber already has as many deliveries in flight as its limit allows. When one
+--              of them ends, more jobs are made ready. If a job were made ready now, the worker that takes it would
+--              have to put it back at the end of the subscriber's waiting jobs
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')

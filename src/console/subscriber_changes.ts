@@ -11,7 +11,7 @@ import { PATH } from './subscribers_pages.ts';
 
 const subscriberPath = (token: string) => `${PATH}/${encodeURIComponent(token)}`;
 
-/** A form that pauses the subscriber, or resumes it if it is paused. Undefined, as the others, if the visitor may not. */
+/** A form that pauses the subscriber, or resumes it if it is paused. Undefined if the visitor may not do this. */
 export function pauseForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
   const does = report.paused_at === null ? 'Pause' : 'Resume';
   const act = does.toLowerCase();

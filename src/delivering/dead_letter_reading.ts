@@ -42,7 +42,8 @@ interface FoundPlace {
  * Returns a page of up to `limit` dead letters, newest first: those of the given subscribers, or all if `subscribers`
  * is undefined. The page begins behind the place `after` (time of death and id). The result `next` is the `after` of
  * the next page, or absent on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are
- * read, so the page may be short. The result `looked` is how many letters were read for their reason.
+ * read, so the page may be short. The result `looked` is the number of letters that were read to find out their reason,
+ * whether or not it matched; 0 if no `reason` was asked for.
  */
 export async function listDeadLetters(
   partitions: Partitions,

@@ -24,7 +24,8 @@ interface Held {
 /**
  * Limits the requests of one connection that are handled at the same time, however many it sends at once (pipelining).
  * While four are being handled, no further bytes are read. Otherwise a few kilobytes of requests would keep all other
- * connections waiting. If it is read in slices (see ReadingMode), bytes that were read are not parsed either.
+ * connections waiting. If the connection is read in slices (see ReadingMode), bytes that were already read are not
+ * parsed meanwhile either.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -36,6 +37,7 @@ export class Connection {
    * Pauses the socket again while a request waits for earlier ones, because Node resumes the socket after each answer.
    */
   readonly #stay = () => this.#held.length > 0 && this.#socket.pause();
+  readonly #forget = () => this.#mode.remove(this);
   /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
   /** Requests that must wait until earlier responses are finished. */
@@ -57,7 +59,7 @@ export class Connection {
     this.#mode = mode;
     // The last `data` listener of the socket is that of Node's server, which passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
-    socket.on('resume', this.#stay).once('close', () => mode.remove(this));
+    socket.on('resume', this.#stay).on('close', this.#forget);
     mode.add(this);
   }
 
@@ -89,8 +91,8 @@ export class Connection {
    */
   detach(): Buffer {
     this.#isDetached = true;
-    this.#mode.remove(this);
-    this.#socket.off('data', this.#take).off('resume', this.#stay);
+    this.#forget();
+    this.#socket.off('data', this.#take).off('resume', this.#stay).off('close', this.#forget);
     const rest = this.#rest;
     this.#rest = NOTHING;
     return rest;

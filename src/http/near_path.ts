@@ -1,7 +1,10 @@
 import { editDistance } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
 
-/** A word of a path is taken for another one if they differ by one character for each three, at most. */
+/**
+ * A typed word counts as a misspelling of a route's word if it has at most one mistake for every three letters of the
+ * route's word.
+ */
 const LETTERS_PER_MISTAKE = 3;
 
 /**

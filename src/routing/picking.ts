@@ -9,7 +9,7 @@ export const ENTRIES_PER_CALL = 1000;
 interface Picking<T, Rank> {
   /** Returns true for entries that are to be listed; by default all are. */
   matches?: (entry: T) => boolean;
-  /** Returns what the entries are sorted by, which is also what the page has of them. */
+  /** Returns the rank of an entry. Ranks are sorted, and the page consists of ranks, not of entries. */
   rankOf: (entry: T) => Rank;
   /** Returns true for entries behind the end of the previous page. */
   isAfter: (rank: Rank) => boolean;
