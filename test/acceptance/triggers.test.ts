@@ -45,8 +45,12 @@ class Trigger {
   async wasDueAt(dueMs: number): Promise<void> {
     const { redis, keys } = bus.partitions.ofTopic(this.#topic);
     const client = this.#client.token;
-    await redis.hset(keys.trigger(client, this.name), 'next_at', dueMs);
-    await redis.zadd(keys.triggers_due(), dueMs, `${this.name} ${client}`);
+    // In one step, because a sweep between the two would find a trigger in a wrong place.
+    await redis
+      .multi()
+      .hset(keys.trigger(client, this.name), 'next_at', dueMs)
+      .zadd(keys.triggers_due(), dueMs, `${this.name} ${client}`)
+      .exec();
   }
 }
 
