@@ -16,7 +16,7 @@ function batches.read_header(list)
   if token ~= '' then return token, created_ms, attempts end
 end
 
--- True if a batch of the subscriber `token` is meant by `clients`: a list of tokens, or an empty one, which means all.
+-- True if the list `clients` has the token of a batch's subscriber. An empty list stands for all subscribers.
 function batches.is_of(clients, token)
   for _, client in ipairs(clients) do
     if client == token then return true end

@@ -131,10 +131,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- A join can publish to two topics: one for complete join keys, and one for expired ones. Both were checked when the
-  -- script call began, each without regard to the other. If both have no publisher, because they were deleted, the
-  -- client becomes the publisher of both. If the limits on topics leave room for only one of them, the second one is
-  -- refused here.
+  -- The events can be refused here, although their topic was checked when the script call began. A join can publish to
+  -- two topics, and each was checked without regard to the other. If both were deleted, the client of the join gets
+  -- both again. But the limits on topics may leave room for only one of them. The second one is then refused.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -137,8 +137,9 @@ function delivery_log.follow(call, ending, tokens, max)
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
-  -- The newest `max` entries are enough, because all logs together keep only about `max` records. The trail is cut only
-  -- when it has LUMP entries more than that, so that few script calls have to cut it.
+  -- The trail needs only its newest `max` entries: each entry stands for at least one record, and all logs together
+  -- keep only about `max` records. The trail is cut only when it has more than LUMP entries too many, so that few
+  -- script calls have to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 

@@ -49,7 +49,7 @@ export const deliveries = {
   ),
 };
 
-/** Where deliveries may lead, and their connections. */
+/** Settings of callbacks: to which ones deliveries may be sent, and how the connections to them are made. */
 export const callbacks = {
   callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
     'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',

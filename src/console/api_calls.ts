@@ -26,8 +26,7 @@ interface ApiInput {
 }
 
 /**
- * Number of characters after which an answer of the API is cut off, if the caller gives an `ending`: the text that
- * completes the JSON of an answer that was cut off.
+ * Number of characters after which an answer of the API is cut off, but only if the call has the option `ending`.
  */
 const MAX_READ = 1_048_576;
 

@@ -5,7 +5,8 @@ import { areEqual, signatureCheck } from './signature.ts';
 /**
  * Handles the events of one topic in a delivery, in their order. The delivery is accepted when all of its handlers have
  * resolved. If a handler throws, or returns ids of events that failed, the bus sends the whole delivery again later.
- * With `onlyNewest`, the handler then gets only the failed events: `onlyNewest` leaves out events that were handled.
+ * A handler that is wrapped in `onlyNewest` then gets only the events that failed. `onlyNewest` skips the others,
+ * because it remembers the time of the newest handled event of each URL.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],

@@ -33,9 +33,10 @@ async function assertRefusedAfter(
   client: Client,
 ): Promise<void> {
   await lose();
-  await until(() => bus.root.call('GET', '/pulse').then(() => true));
   await until(() => bus.store.redis.status === 'ready');
   for (const port of [undefined, ...others]) {
+    // A process that has not reached Redis again answers 503.
+    await until(async () => (await publish(undefined, port)).status === 401);
     const again = await publish(recorded, port);
     assert.equal(again.status, 401);
     const challenges = digestsIn(again).map(parametersOf);
