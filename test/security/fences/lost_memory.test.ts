@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Answer, send } from '../../../harness/http/api.ts';
 import type { Client } from '../../../harness/http/client.ts';
+import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import {
@@ -15,6 +16,7 @@ import {
 const BODY = '{"type":"noop","url":"https://shop.example.com/1"}';
 const bus = RunningBus.forTests();
 const others: number[] = [];
+const ROOT = { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` };
 
 const publish = (authorization?: string, port = Number(new URL(bus.url).port)) =>
   send(port, 'POST', '/topics/widgets', authorization === undefined ? {} : { authorization }, BODY);
@@ -34,9 +36,9 @@ async function assertRefusedAfter(
 ): Promise<void> {
   await lose();
   await until(() => bus.store.redis.status === 'ready');
-  for (const port of [undefined, ...others]) {
-    // A process that has not reached Redis again answers 503.
-    await until(async () => (await publish(undefined, port)).status === 401);
+  for (const port of [Number(new URL(bus.url).port), ...others]) {
+    // Until a process has reached Redis again, it answers 503.
+    await until(async () => (await send(port, 'GET', '/pulse', ROOT)).status === 204);
     const again = await publish(recorded, port);
     assert.equal(again.status, 401);
     const challenges = digestsIn(again).map(parametersOf);
