@@ -48,8 +48,8 @@ local function start_of_stray(call, bid)
 end
 
 -- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, but only if
--- the share has room now. A share is the part of the workers that all slow subscribers, all failing ones, or all joins
--- may hold.
+-- the share has room now. A share limits how many workers the subscribers of one kind may hold together. There is one
+-- share for slow subscribers, one for failing ones, and one for joins.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do

@@ -21,9 +21,9 @@ interface KnownClient {
 
 /**
  * Registers a client in one partition. A repeat is harmless.
- * - The control partition stores the clients themselves. There, makes or changes a client without a secret. A client
- *   with a secret stays as it is.
- * - Any other partition stores copies of all clients. There, makes or changes the copy of this client.
+ * - The control partition stores the clients themselves. A new client is made there, without a secret. A known client
+ *   gets this name and these scopes, but only if it has no secret. A client with a secret is not changed.
+ * - Any other partition stores copies of all clients. The copy of this client is made or changed there.
  */
 export function registerIn(
   partition: Partition,

@@ -48,9 +48,10 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler
     // cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs of killed workers, so that others can run them. A starting process queues this job in all
-    // partitions at once (`isUrgent`), but the other jobs in one partition after the other, over ten seconds. So even
-    // if each process is killed a few seconds after its start, all partitions get this job.
+    // Gives back the jobs that killed workers held, so that other workers can run them. A starting process queues
+    // `scrub` in all partitions at once (`isUrgent`). It takes up to ten seconds until it has queued the other periodic
+    // jobs in all partitions. So all partitions get `scrub`, even if each process is killed a few seconds after its
+    // start.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -68,9 +69,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects this partition's copies of clients, so that they agree with the clients in the control partition. A join
- * ends if the corrected client may no longer have it. The dead letters of such a join are deleted, as when somebody
- * removes a join.
+ * Corrects this partition's copies of clients, so that they agree with the clients in the control partition. If the
+ * corrected scopes of a client do not permit one of its joins, the join ends. Its dead letters are then deleted, as
+ * when somebody removes a join.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -163,10 +163,10 @@ test('a bus behind a router may be below a path', async (t) => {
   }
   assert.ok(paths.includes('/bus/health'));
   assert.ok(paths.includes('/bus/metrics'));
-  const wrong = await terminal.rtm(`doctor -b 127.0.0.1:${port}/console -t ${ROOT_KEY}`);
+  const wrong = await terminal.rtm(`doctor -b 127.0.0.1:${port}/buses -t ${ROOT_KEY}`);
   assert.match(
     wrong.stdout,
-    /^BAD +connection .*\/console answered 404 in \d+ ms\n +Something else .* check --bus\.\n$/,
+    /^BAD +connection .*\/buses answered 404 in \d+ ms\n +Something else .* check --bus\.\n$/,
   );
 });
 

@@ -143,6 +143,11 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['token list', /^No bus given/],
     ['token list -b localhost', /^No token given/],
     ['token list -b http://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
+    [
+      'token list -b http://127.0.0.1:1/console/topics -t x',
+      /^--bus is the address of the bus alone: leave out \/console/,
+    ],
+    ['token list -b bus.example.com/?a=1 -t x', /^--bus is the address of the bus alone: leave out \?a=1/],
   ];
   for (const [line, expected] of usages) {
     const { stderr, status } = await terminal.rtm(line);
