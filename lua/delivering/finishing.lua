@@ -16,13 +16,14 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Makes the table that collects the changes for the finished jobs. `lists` and `attempts` have the keys of the batches'
--- lists and histories. `taken` has, for each subscriber, the accepted batches, their number of events, the health
--- points gained, the duration of the last delivery (ms), and the records for the delivery log. `undelivered` has the
--- records of batches whose subscriber had left before a worker acquired them.
+-- Makes the table that collects the changes for the finished jobs. `lists` has the keys of the batches' Redis lists.
+-- `attempts` has the keys of the histories of their failed attempts. `taken` has one entry for each subscriber: the
+-- finished batches, their number of events, the health points gained, the duration of the last delivery (ms), and the
+-- records for the delivery log. `undelivered` has the records of batches whose subscriber had left before a worker
+-- acquired them. It is false if there are none.
 --
--- `closed` has the time (ms, as text) at which each batch was closed. A batch that was filled by its first events was
--- never open, and is not in it.
+-- `closed` has the time (ms, as text) at which each batch was closed. It has no time for a batch that was never open,
+-- because its first events filled it.
 local function collection(args, closed)
   return {
     workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,

@@ -122,7 +122,8 @@ function opening.open(call, opened, token, slice, first)
   if #opened.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Writes to indexes and queues what was collected about the batches that were opened since `enter` was last called.
+-- Writes the collected data about new batches: to the indexes, to the job queues, and to the hashes of open batches.
+-- These are the batches that were opened since `enter` was last called.
 function opening.enter(call, opened)
   if not opened.index then return end
   local keys = call.keys

@@ -137,7 +137,8 @@ export class CronTimes implements Times {
       // `0,30 2 25 10 *` in Berlin, from the first 2:45 on 25 October 2026. At 3:00 the clocks go back to 2:00, so 2:00
       // is 15 minutes away. But croner returns 2:00 in 2027.
       Math.min(fromMs + DAY_MS, atMs),
-      // If the clocks went back on the day before `atMs`, the local time of `atMs` may have come once already.
+      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may be there for the second
+      // time. Croner, which knows only one offset, then missed the first time.
       Math.max(atMs - DAY_MS, fromMs),
       // With another offset, the local time at `atMs` is not the one that croner found.
       atMs,

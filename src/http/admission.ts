@@ -35,8 +35,9 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses new requests at once. A client with a request under way may not hold more of the limit than it
- * leaves free for others. So a client may hold about half of the limit if no other client has requests.
+ * a process refuses new requests at once. A client's first request may reserve all that is free. After that, the
+ * client gets more only if at least as much as it already holds stays free for others. So a client with many small
+ * requests may hold about half of the limit if no other client has requests.
  */
 export class Admission {
   readonly #maxRequests: number;

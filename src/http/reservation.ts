@@ -62,7 +62,7 @@ export class Reservation {
    */
   progressMs = clock.monotonicMs();
   readonly #room: Room;
-  readonly #beganMs = clock.monotonicMs();
+  readonly #beganMs = this.progressMs;
   #arrivedBytes = 0;
   #progressBytes = 0;
   #unpacedBytes = 0;
