@@ -24,9 +24,11 @@ return function(call, args)
     local first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2])
     next_due_ms = math.min(next_due_ms, first or math.huge)
   end
+  -- A deadline may have a fraction of a ms. Its job is due from the next whole ms on, because `now_ms` has no fraction.
+  local due_us = math.ceil(next_due_ms) * 1000
   return {
     promoted = promoted,
-    next_due_us = next_due_ms ~= math.huge and math.max(0, next_due_ms * 1000 - call.now_us) or nil,
+    next_due_us = next_due_ms ~= math.huge and math.max(0, due_us - call.now_us) or nil,
     delayed_due_us = agenda.due_in_us(call, call.keys.delayed_topics()),
     triggers_due_us = agenda.due_in_us(call, call.keys.triggers_due()),
     joins_due_us = agenda.due_in_us(call, call.keys.joins_expiring()),
