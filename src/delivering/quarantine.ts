@@ -20,15 +20,15 @@ import type { OneAtATime } from './one_at_a_time.ts';
 const ASK_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. A quarantine is a process that delivers suspects, which are
- * batches that may have killed their workers. After a failed delivery of a suspect, the next attempt is due within
- * about a minute, so the process still runs then.
+ * A quarantine is a process that delivers suspects: batches that may have killed their workers. It ends when it has had
+ * no suspect for this time. After a failed delivery of a suspect, the next attempt is due within about a minute, so the
+ * process still runs then.
  */
 const IDLE_MS = 60_000;
 /**
- * Time without a suspect after which a quarantine ends, if the bus has several partitions. It is shorter than IDLE_MS,
- * because only one partition's quarantine runs at a time, and the other partitions may also have suspects (batches that
- * may have killed their workers).
+ * If the bus has several partitions, a quarantine ends when it has had no suspect for this time. The time is shorter
+ * than IDLE_MS, because a worker process runs the quarantine of only one partition at a time, and other partitions may
+ * also have suspects.
  */
 const IDLE_IN_TURN_MS = 5000;
 

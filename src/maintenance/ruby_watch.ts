@@ -19,8 +19,8 @@ interface RubyWatchParts {
 
 /**
  * Watches for processes of the Ruby Routemaster that still use their Redis after this bus took it over. If there is
- * such a process, RubyWatch logs an error and starts a sweep at once, which repairs what the process did. The watch is
- * not a job of `aux`, because a Ruby worker would take such a job.
+ * such a process, RubyWatch logs an error and starts a sweep at once, which repairs what the process did. RubyWatch has
+ * a timer of its own. It is not a job in the job queue `aux`, because a Ruby worker would take such a job.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

@@ -39,9 +39,9 @@ interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The outbox entries that other partitions were last asked to apply. `last` is the number with which the last entry
- * begins, `count` is how many entries there are, and `bytes` is their size together. The next call of the script
- * `read_outbox` removes these entries from the outbox.
+ * The entries that were read last from an outbox, for other partitions to apply. Each entry has a number; `last` is the
+ * number of the last entry. `count` is how many entries there are, and `bytes` is their size together. The next call of
+ * the script `read_outbox` removes these entries from the outbox.
  */
 interface Step {
   last: number;

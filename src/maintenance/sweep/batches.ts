@@ -28,7 +28,8 @@ export interface Seen {
   /** Clients with triggers. */
   triggering: Set<string>;
   /**
-   * Delivery logs, in the form in which `deliveries:logs` has them: `taken` or `dropped`, and the subscriber's token.
+   * Names of delivery logs, as `deliveries:logs` lists them. Such a name is `taken` or `dropped`, a space, and the
+   * subscriber's token.
    */
   logs: Set<string>;
   /** Workers that hold jobs. */

@@ -59,8 +59,11 @@ export function isFindingKind(kind: string): kind is FindingKind {
 export interface Finding {
   kind: FindingKind;
   /**
-   * Names what was wrong. Depending on the kind, it is a batch's id, a job's name, a worker's id, a token, a topic, a
-   * topic and an event's id, a trigger's name and the token of its client, or a key.
+   * The name of the data that was wrong. The kind decides what the name is:
+   * - a batch's id, a job's name, a worker's id, or the token of a subscriber or client;
+   * - a topic, or a delayed event: its topic and its id;
+   * - a trigger: its name and the token of its client;
+   * - a Redis key.
    */
   name: string;
 }
