@@ -31,13 +31,14 @@ test('events come at their times and not before, in the order of these', async (
     timeout: 0,
     ordered: true,
   });
-  const at = (await nowMs()) + 250;
+  // A loaded machine may take most of a second for the call that publishes these events.
+  const at = (await nowMs()) + 1000;
   const beganMs = performance.now();
   await publisher.publish(topic, [
-    { id: 'last', url: url(1), delay: 600 },
+    { id: 'last', url: url(1), delay: 1500 },
     { id: 'now', url: url(2) },
     { id: 'first', url: url(3), at },
-    { id: 'then', url: url(4), delay: 400, timestamp: 5 },
+    { id: 'then', url: url(4), delay: 1250, timestamp: 5 },
     { id: 'past', url: url(5), at: at - 100_000 },
   ]);
   await until(() => receiver.events.length === 5);
@@ -46,7 +47,7 @@ test('events come at their times and not before, in the order of these', async (
     receiver.deliveries.flatMap(({ events, atMs }) => events.map(({ id }) => [id, atMs - beganMs])),
   );
   assert.ok(
-    (came.last ?? 0) >= 600 && (came.then ?? 0) >= 400 && (came.first ?? 0) >= 200,
+    (came.last ?? 0) >= 1500 && (came.then ?? 0) >= 1250 && (came.first ?? 0) >= 950,
     JSON.stringify(came),
   );
   const [, past, first, then, last] = receiver.events;

@@ -32,7 +32,7 @@ interface Letter {
 test('a batch that kills its workers is buried after the third, and its neighbours are delivered', async (t) => {
   bus.announceError(/^(a thread died|a quarantine died|gave up on a batch: it is a dead letter now)$/);
   // The lines that Node writes when a process has no memory left.
-  bus.announceError(/^$|<---|Mark-Compact|FATAL ERROR|Native stack trace|^ ?\d+: 0x/);
+  bus.announceError(/^$|<---|Mark-Compact|Scavenge|FATAL ERROR|Native stack trace|^ ?\d+: 0x/);
   await bus.process('worker').stop();
   await bus.start('worker', { NODE_OPTIONS: '--max-old-space-size=60' });
   const bad = await bus.scene(t, { timeout: 60_000, max: 2 });
