@@ -22,10 +22,9 @@ choosing.START = batches.HEADER + 10
 -- instant jobs (jobs that are ready for a worker) at a time into `popped`. `put_back` returns those that were not
 -- tried.
 --
--- Other jobs wait for room in a share: the part of the workers that all slow subscribers, all failing ones, or all
--- joins may hold. `sharing` counts, for each share, how many of its waiting jobs the call may still take. The count
--- begins with the jobs that wait now. So the call never takes a job that it has itself put at the end of the waiting
--- jobs.
+-- Other jobs wait for room in a share, which limits how many workers the subscribers of one kind may hold together.
+-- `sharing` counts, for each share, how many of its waiting jobs the call may still take. The count begins with the
+-- jobs that wait now. So the call never takes a job that it has itself put at the end of the waiting jobs.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

@@ -89,7 +89,7 @@ local function settle_subscriber(call, token, sum, args)
   return recovered
 end
 
--- Removes the accepted batches of one subscriber from the index of batches that are tried again. Adds the failed
+-- Removes the finished batches of one subscriber from the index of batches that are tried again. Adds the failed
 -- attempts at these batches to their records for the delivery log.
 local function end_retries(call, token, sum)
   redis.call('ZREM', call.keys.batches_retrying(token), unpack(sum.bids))
@@ -98,7 +98,7 @@ local function end_retries(call, token, sum)
   end
 end
 
--- Deletes the lists of the accepted batches, and the histories of their failed attempts. Usually no batch has a
+-- Deletes the lists of the finished batches, and the histories of their failed attempts. Usually no batch has a
 -- history, and a single command shows this.
 local function delete_lists(call, collected)
   local attempts, count = collected.attempts, #collected.attempts

@@ -17,9 +17,9 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 ]]
 local lanes = {}
 
--- The names of the shares, in the order in which acquire serves them. A share is the part of the workers that all slow
--- subscribers, all failing ones, or all joins may hold. The loader of the scripts makes the module `store/shares` from
--- SHARES in src/store/job.ts.
+-- The names of the shares, in the order in which acquire serves them. A share limits how many workers the subscribers
+-- of one kind may hold together. The loader of the scripts makes the module `store/shares` from SHARES in
+-- src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4

@@ -12,10 +12,11 @@ local agenda = include('flow/agenda')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
-  local promoted, next_due_ms = 0, math.huge
+  -- The present time with its fraction of a ms, because a deadline may have one too.
+  local promoted, now_ms, next_due_ms = 0, call.now_us / 1000, math.huge
   for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)
-    local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', call.now_ms, 'LIMIT', 0, args.limit - promoted)
+    local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now_ms, 'LIMIT', 0, args.limit - promoted)
     for _, job in ipairs(due) do
       redis.call('ZREM', scheduled, job)
       jobs.make_instant(call, q, job)
@@ -24,11 +25,9 @@ return function(call, args)
     local first = tonumber(redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2])
     next_due_ms = math.min(next_due_ms, first or math.huge)
   end
-  -- A deadline may have a fraction of a ms. Its job is due from the next whole ms on, because `now_ms` has no fraction.
-  local due_us = math.ceil(next_due_ms) * 1000
   return {
     promoted = promoted,
-    next_due_us = next_due_ms ~= math.huge and math.max(0, due_us - call.now_us) or nil,
+    next_due_us = next_due_ms ~= math.huge and math.max(0, next_due_ms * 1000 - call.now_us) or nil,
     delayed_due_us = agenda.due_in_us(call, call.keys.delayed_topics()),
     triggers_due_us = agenda.due_in_us(call, call.keys.triggers_due()),
     joins_due_us = agenda.due_in_us(call, call.keys.joins_expiring()),

@@ -33,8 +33,8 @@ interface LastAttempt {
 /**
  * Returns the record of an accepted batch for the delivery log, without its first two items. The script that stores the
  * record adds them: the time at which the batch was accepted, and the time at which it was closed
- * (lua/records/delivery_log.lua). The record contains the size of the batch in bytes. A legacy event (MessagePack) counts with its size in Redis, not with that of
- * its JSON.
+ * (lua/records/delivery_log.lua). The record contains the size of the batch in bytes. A legacy event (MessagePack)
+ * counts with its size in Redis, not with that of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

@@ -133,12 +133,12 @@ export class CronTimes implements Times {
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [
-      // If the clocks go back on the day after `fromMs`, local times before that of `fromMs` come again. Example:
+      // If the clocks go back in the 24 hours after `fromMs`, local times before that of `fromMs` come again. Example:
       // `0,30 2 25 10 *` in Berlin, from the first 2:45 on 25 October 2026. At 3:00 the clocks go back to 2:00, so 2:00
       // is 15 minutes away. But croner returns 2:00 in 2027.
       Math.min(fromMs + DAY_MS, atMs),
-      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may be there for the second
-      // time. Croner, which knows only one offset, then missed the first time.
+      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have occurred once before.
+      // Croner, which knows only one offset, then missed that first occurrence.
       Math.max(atMs - DAY_MS, fromMs),
       // With another offset, the local time at `atMs` is not the one that croner found.
       atMs,
@@ -155,12 +155,12 @@ export class CronTimes implements Times {
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [
-      // The clocks may have gone back on the day before `toMs`. Croner, which knows only one offset, then misses times
-      // of the repeated hour. Example: in Berlin, on 25 October 2026, the clocks went back from 3:00 to 2:00. It is
-      // 2:15 for the second time. Croner is asked when `30,45 2 25 10 *` was due last. It returns 2:45 of the year
+      // The clocks may have gone back in the 24 hours before `toMs`. Croner, which knows only one offset, then misses
+      // times of the repeated hour. Example: in Berlin, on 25 October 2026, the clocks went back from 3:00 to 2:00. It
+      // is 2:15 for the second time. Croner is asked when `30,45 2 25 10 *` was due last. It returns 2:45 of the year
       // before, but 2:45 was half an hour ago.
       Math.max(toMs - DAY_MS, atMs),
-      // If the clocks went back on the day after `atMs`, the local time of `atMs` may have come again.
+      // If the clocks went back in the 24 hours after `atMs`, the local time of `atMs` may have come again.
       Math.min(atMs + DAY_MS, toMs),
       // With another offset, the local time at `atMs` is not the one that croner found.
       atMs,

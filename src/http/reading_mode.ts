@@ -12,9 +12,9 @@ interface Sliceable {
  *
  * Whole means that Node's HTTP parser reads the socket by itself. This saves 7 % of the CPU of a publish. But the
  * parser emits all requests of a read at once, each takes 15 µs, and a read can bring 64 KiB with 3,600 requests. So
- * a connection that sends requests without waiting for answers (pipelining) can keep the others waiting for 54 ms. When
- * one does, all open connections are read in slices from then on, and so are those opened in the next minute. So it
- * can happen at most once a minute.
+ * a connection that sends requests without waiting for answers (pipelining) can keep the others waiting for 54 ms. As
+ * soon as a connection sends more than four at once, all open connections are read in slices from then on, and so are
+ * those opened in the next minute. So such a wait can happen at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();

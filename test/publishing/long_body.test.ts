@@ -147,8 +147,8 @@ describe('a body that would take long to parse is refused early', () => {
     .join()}]`;
 
   /**
-   * CPU time of parsing a good body of 5 MiB, about 40 ms. A refusal takes less, about 8 ms. Before these bodies were
-   * refused early, they took 100 to 1,200 ms.
+   * Returns the CPU time (ms) of parsing a good body of 5 MiB, about 40 ms. Refusing a bad body takes less, about 8 ms.
+   * Before bad bodies were refused early, each took 100 to 1,200 ms.
    */
   function parsingMs(): number {
     const tookMs = threadCpuSince();

@@ -49,10 +49,10 @@ function urlOf(bus: string): string {
   const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
   if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
-  // The path of a bus behind a proxy is kept. A page of the console, pasted from a browser, is no such path.
-  const extra = /\/console(\/|$)/.exec(url.pathname)?.[0] ?? (url.search || url.hash);
-  if (extra)
-    throw new UsageError(`--bus is the address of the bus alone: leave out ${extra} and what follows`);
+  // The path of a bus behind a proxy is kept. The address of a console page, as copied from a browser, is refused.
+  const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
+  const extra = page + url.search + url.hash;
+  if (extra !== '') throw new UsageError(`--bus is the address of the bus alone: leave out ${extra}`);
   if (LOOPBACK.test(url.hostname)) return text;
   if (bus.startsWith('http://'))
     throw new UsageError('a bus elsewhere than on this machine is called by https');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Answer, send } from '../../../harness/http/api.ts';
+import { type Answer, basic, send } from '../../../harness/http/api.ts';
 import type { Client } from '../../../harness/http/client.ts';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../../harness/processes/running_bus.ts';
@@ -16,9 +16,10 @@ import {
 const BODY = '{"type":"noop","url":"https://shop.example.com/1"}';
 const bus = RunningBus.forTests();
 const others: number[] = [];
-const ROOT = { authorization: `Basic ${btoa(`${ROOT_KEY}:x`)}` };
+const ROOT = { authorization: basic(ROOT_KEY, 'x') };
+const newestPort = () => Number(new URL(bus.url).port);
 
-const publish = (authorization?: string, port = Number(new URL(bus.url).port)) =>
+const publish = (authorization?: string, port = newestPort()) =>
   send(port, 'POST', '/topics/widgets', authorization === undefined ? {} : { authorization }, BODY);
 const digestsIn = ({ headers }: Answer) =>
   ([headers['www-authenticate'] ?? []].flat() as string[])
@@ -36,7 +37,7 @@ async function assertRefusedAfter(
 ): Promise<void> {
   await lose();
   await until(() => bus.store.redis.status === 'ready');
-  for (const port of [Number(new URL(bus.url).port), ...others]) {
+  for (const port of [newestPort(), ...others]) {
     // Until a process has reached Redis again, it answers 503.
     await until(async () => (await send(port, 'GET', '/pulse', ROOT)).status === 204);
     const again = await publish(recorded, port);
@@ -53,7 +54,7 @@ async function assertRefusedAfter(
 
 test('a recorded publish is not accepted again when Redis has lost the memory of it', async () => {
   const client = await bus.client('shop');
-  others.push(Number(new URL(bus.url).port));
+  others.push(newestPort());
   await bus.start('web');
   const first = answerTo(await challenge(), client);
   await bus.store.redis.save();
