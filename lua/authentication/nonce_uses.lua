@@ -16,11 +16,12 @@ local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, so it has at most 8 KiB.
--- It takes up to 20 KB of Redis, because Redis reserves more room for a text that grows.
+-- It takes up to 20 KB of Redis, because Redis reserves spare memory for a text that grows.
 local MAX_COUNT = 65535
 -- Number of bits by which the bit set of a nonce's uses grows. The set has one bit for each count (`nc`). Counts may
--- arrive in any order, but not more than one step ahead. Example: the set has 512 bits, for the counts 0 to 511. A
--- count from 512 to 1023 makes the set grow. The count 1024 is refused as long as no count from 512 to 1023 has come.
+-- arrive in any order. A count up to one step beyond the set makes the set grow, and a higher count is refused.
+-- Example: the set has 512 bits, for the counts 0 to 511. A count from 512 to 1023 makes the set grow. The count 1024
+-- is refused as long as no count from 512 to 1023 has come.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses one step (STEP) larger. Each step takes one permission from the client's quota

@@ -102,9 +102,9 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- A delivery that has finished makes room for another one of its subscriber. So jobs that waited for this room may be
-  -- ready for a worker now (`came_back`). If ready jobs are left, other workers are woken. A quarantine worker leaves
-  -- all of them, because it takes only suspects (batches that may have killed workers).
+  -- The finished deliveries may have made waiting jobs of their subscribers ready for a worker (`came_back`). Other
+  -- workers are woken if this call leaves ready jobs. A call for a quarantine worker leaves all of these jobs, because
+  -- such a worker takes only suspects (batches that may have killed workers).
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -50,7 +50,7 @@ function batches.count_out(call, token, batch_count, event_count)
   end
 end
 
--- Removes the first `count` events of a batch. The batch must have more events than that.
+-- Removes the first `count` events of a batch. The batch must have more than `count` events.
 function batches.drop_first(call, bid, token, count)
   if count == 0 then return end
   local batch = call.keys.batch(bid)

@@ -39,9 +39,9 @@ local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- The dead letters of the millisecond `at_ms` are read without a limit, because they are few: Redis runs only some
-  -- script calls in a millisecond, and each makes at most one dead letter. Only a call of the sweep (the job that
-  -- repairs Redis) can make some 300.
+  -- The dead letters of the millisecond `at_ms` are read without a limit, because they are few: Redis runs only a few
+  -- script calls in a millisecond, and a call makes at most one dead letter. Only a call of the sweep (the job that
+  -- repairs Redis) can make more, some 300.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end

@@ -15,7 +15,7 @@ local pieces = include('delivering/pieces')
 local uids = include('store/uids')
 local cutting = {}
 
--- Number of events that one LRANGE reads. A batch of the default size is read at once.
+-- Number of events that one LRANGE reads. A single LRANGE reads the whole list of a batch of the default size.
 local EVENTS_PER_READ = 100
 -- Maximum bytes of a delivery of a batch that was attempted before. Such a batch is split only if it is larger, so that
 -- the next attempt normally has the same UID and the same body. A larger batch is split because its size may have
@@ -33,8 +33,8 @@ end
 -- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when the events
 -- are too many for one delivery. Returns two values:
 --   items     the items that were read
---   too_many  true if these are certainly too many events or bytes for one delivery. Even if it is false, the bytes can
---             be too many: those of the last chunk are not counted here, because the caller counts all bytes again
+--   too_many  true if these are certainly too many events or bytes for one delivery. If false, there can still be too
+--             many bytes: this function does not count those of the last chunk, because the caller counts all bytes
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -74,8 +74,7 @@ function cutting.add_events(call, given, bid, start, lane)
   local last, before = is_cut and last_that_fits(list, limits) or #list, given.bytes
   local count = pieces.add_events(given, list, batches.HEADER + 1, last)
   local bytes = given.bytes - before
-  -- The bytes of the events are compared with the limit only after all of the events were added, because usually all of
-  -- them fit.
+  -- Usually all events fit. So all of them are added first, and only then are their bytes compared with the limit.
   if not is_cut and bytes + 1 > limits.bytes and last > batches.HEADER + 1 then
     pieces.take_back(given, count, bytes)
     last, is_cut = last_that_fits(list, limits), true
@@ -87,8 +86,8 @@ end
 -- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch takes the first
 -- events of the batch `bid`. It must come before `bid`, but after batches that were split off `bid` before. So its
 -- score is that of `bid` minus `events_left`, the number of events that stay in `bid`. For example, `bid` has the score
--- 9000 and 250 events, and each new batch takes 100 of them. First 150 events stay, so the first new batch gets the
--- score 8850. Then 50 stay, so the second one gets 8950.
+-- 9000 and 250 events, and each new batch takes 100 of them. The first split leaves 150 events, so its new batch gets
+-- the score 8850. The second split leaves 50, so its new batch gets 8950.
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.

@@ -109,8 +109,8 @@ function grants.give_next(call, given, worker)
   add_batch(call, given, grant, worker, bid, start)
 end
 
--- Gives the worker the job that it holds already. The worker asks for a job, so it never got the reply that gave it
--- this one. `lease` is the number of the worker's lease, or nil if the lease has expired.
+-- Gives the worker the job that it holds already. A worker that knows its job does not ask for one, so the reply with
+-- this job was lost. `lease` is the number of the worker's lease, or nil if the lease has expired.
 function grants.give_again(call, given, worker, job, lease)
   local grant = add_grant(given, worker, job, tonumber(lease) or false)
   local bid = jobs.batch_of(job)

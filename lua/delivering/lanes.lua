@@ -36,8 +36,8 @@ end
 -- Returns how many subscribers have exactly one worker in the slow share. That share is the part of the workers that
 -- all slow subscribers may hold together.
 --
--- The number is counted once in a script call and kept in `call.single_workers`. lane_entry adds 1 for each subscriber
--- that gets its first delivery after that.
+-- The number is counted once in a script call and kept in `call.single_workers`. If a subscriber gets its first
+-- delivery later in the call, lane_entry adds 1.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -85,7 +85,7 @@ end
 -- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial (a failing
 -- subscriber on trial may have one). `own_limit` is the number that the subscriber has set, or false. `args` are
 -- arguments of the script: `lane_limit` applies if the subscriber has set none, and `lane_limit_max` is the highest
--- number that a subscriber may set. A quarter of the living workers is the limit in any case, but at least 1.
+-- number that a subscriber may set. The result is never more than a quarter of the living workers, but at least 1.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)

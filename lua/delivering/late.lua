@@ -25,8 +25,8 @@ local function late_lanes(call, slow_ms)
 end
 
 -- Finds late deliveries (those in flight for longer than `slow_ms`). Their subscribers count as slow from then on.
--- Their workers enter the slow share (the part of the workers that all slow subscribers may hold together); those in
--- the share of failing subscribers or of joins stay there.
+-- Their workers enter the slow share (the part of the workers that all slow subscribers may hold together). A worker in
+-- the share of failing subscribers or of joins stays in that share.
 function late.notice(call, slow_ms)
   -- One search in an interval of LOOK_EVERY_US is enough. The number of a lease is the time at which it was given, and
   -- acquire calls `notice` first. So a lease from the present interval shows that this interval has had its search.

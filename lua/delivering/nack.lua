@@ -18,8 +18,8 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
 -- Returns true if the callback answered 410 (Gone), and the subscriber has not subscribed again since the delivery
--- began. `gone` is the subscriber's `subscribed_at` at that time; it is nil without a 410. If the subscriber has
--- subscribed again, the 410 is an ordinary failure, because the callback may be another one now.
+-- began. `gone` is the `subscribed_at` that the subscriber had when the delivery began; it is nil without a 410. If the
+-- subscriber has subscribed again, it may have another callback now, so the 410 is an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))

@@ -22,9 +22,9 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Maximum bytes of a small event. Batches are limited to `max_bytes`, but small events are not counted for subscribers
--- with the default limits (`counts_bytes`). A full batch of 100 small events then has at most 131 KB, an eighth of the
--- default `max_bytes`. For subscribers with limits of their own, all bytes are counted.
+-- Maximum bytes of a small event. The bytes of a batch are limited to `max_bytes`. But for subscribers with the default
+-- limits, the bytes of small events are not counted (`counts_bytes`): a full batch of 100 small events has at most
+-- 131 KB, an eighth of the default `max_bytes`. For subscribers with limits of their own, all bytes are counted.
 local SMALL_EVENT_BYTES = 1310
 
 -- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no

@@ -5,7 +5,7 @@ local pieces = {}
 
 -- Maximum bytes of a piece, an item of acquire's reply that has events. An event that is longer than that is a piece of
 -- its own. The maximum is the size of Lua's buffer for joining texts. Longer texts are copied several times: without
--- this maximum a batch took up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
+-- this maximum, acquire took up to three times as long for a batch, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 

@@ -15,8 +15,9 @@ local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
 -- If a subscriber is held back after failures, lets it be tried now, and makes `job` its trial job: the single job by
--- which a failing subscriber is tried again. If it has another trial job that is scheduled for later, that job becomes
--- a waiting job. If the other trial job is about to run, it stays the trial job.
+-- which a failing subscriber is tried again. The subscriber may already have another trial job. If that job is
+-- scheduled for later, it becomes a waiting job. If it is about to run, it stays the trial job, and `job` does not
+-- replace it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

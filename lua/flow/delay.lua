@@ -91,7 +91,7 @@ end
 -- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
 -- for the refusal, with the index of the event if one event is the reason.
 --
--- A publisher may send a publication that is stored already. The reason is then `already_delayed`, even if the client
+-- If a publisher sends a publication again that is stored already, the reason is `already_delayed`, even if the client
 -- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the
 -- stored ones. This is enough: if the publication is stored, its last event still waits, though earlier ones may have
 -- been published already.
@@ -145,8 +145,8 @@ return function(call, args)
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
   intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
-  -- If storing failed, the publisher may send the publications again. So their delayed events and idempotency keys are
-  -- not stored. If they were stored, the script would refuse the publications when they come again.
+  -- If storing failed, the publisher may send the publications again. The script would then refuse them if their
+  -- delayed events or idempotency keys were stored. So these are stored only if storing the due events succeeded.
   if not call.failure then
     for name, events in pairs(waiting.topics) do
       if #events > 0 then delayed.add(call, taken.topics[name].publisher, name, events) end

@@ -97,7 +97,7 @@ end
 
 -- Publishes the event for a complete join key (the value that groups the events of a join). A join key is complete when
 -- each source topic has its required number of events. These numbers are subtracted from the counts of the join key.
--- Further events count for the next time.
+-- The events that remain count towards the next time that the join key is complete.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
@@ -132,8 +132,9 @@ local function take(call, work, to)
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
   -- The events can be refused here, although their topic was checked when the script call began. A join can publish to
-  -- two topics, and each was checked without regard to the other. If both were deleted, the client of the join gets
-  -- both again. But the limits on topics may leave room for only one of them. The second one is then refused.
+  -- two topics. Each was checked as if the join published only to it. If both topics were deleted, publishing makes the
+  -- join's client their owner again. But the limits on topics may leave room for only one of them. The second one is
+  -- then refused.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -8,7 +8,7 @@ last of them.
 local key_records = {}
 
 -- A join groups events by a value, the join key, and counts them in one record for each join key. A record also lists
--- the ids of these events, but at most this number of ids. `forget_id` says which id is dropped.
+-- the ids of these events, but at most this number of ids. If there are more, `forget_id` removes one.
 local MAX_IDS = 100
 
 -- Creates the record of a join key, without any counted events.

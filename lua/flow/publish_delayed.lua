@@ -97,9 +97,9 @@ end
 -- Each client may use an equal part of the script call's maximum of work. When all clients have used their parts, each
 -- gets another part. Of the clients that have not used their part, this function finds the one with the earliest due
 -- event. Returns nothing if no event is due, or two values:
---   first     this client. Its field `first` is the topic with the earliest event
---   until_ms  the time of the next event in another topic of these clients, but at most the present time. `take` takes
---             all events of the first topic up to this time together
+--   first     the client that was found. Its field `first` is the topic with the earliest event
+--   until_ms  the time of the earliest event in any other topic of the clients that have not used their parts, but at
+--             most the present time. `take` takes all events of the first topic up to this time together
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

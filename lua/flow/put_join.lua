@@ -74,9 +74,9 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A join of another client does not matter here. Its
-    -- client got the topic when that join was made. If the topic still belongs to that client, `judge_all` refuses it
-    -- below (for a topic of another partition, the caller does). If not, the topic was deleted since.
+    -- Two joins of one client must not publish to the same topic. A `join` of another client is no obstacle here. Its
+    -- client got the topic when `join` was made. If that client still owns the topic, `judge_all` refuses the topic
+    -- below (the caller refuses a topic of another partition). Otherwise the topic was deleted since.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)

@@ -11,7 +11,7 @@ local drop_notices = include('delivering/drop_notices')
 local drop_records = {}
 
 -- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
--- The work is checked only between chunks, and a chunk of the largest events can add as much again.
+-- The work is checked only after every 20 events (EVENTS_PER_READ), and 20 of the largest events can add as much again.
 local MAX_WORK = 1900
 -- Work in the units of MAX_WORK (about 1 µs of Redis): `record` for each subscriber whose events are dropped, `event`
 -- for each event that is counted, and `byte` for each byte of these events.
@@ -95,7 +95,7 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Counts the events of a batch or dead letter that the script call wants to drop, and adds them to what it drops of the
+-- Counts the events of a batch or dead letter that the script call wants to drop, and adds them to the sums of its
 -- subscriber. `is_queued` is true for a batch, and false for a dead letter. Returns one of these:
 --   false               only a part of the events is counted. The batch must stay, and the next script call goes on
 --                       counting

@@ -68,9 +68,9 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records in the delivery log. The jobs stay in the
--- lists from which acquire takes jobs, because searching a long list is slow. When acquire takes such a job, it finds
--- no batch and forgets the job.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. But a job stays in the
+-- list from which acquire takes it, because searching a long list is slow. When acquire takes such a job, it finds no
+-- batch and forgets the job.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

@@ -35,8 +35,8 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a UID for a new batch. A Ruby process has appended the events of this batch under the UID `bid` of another
--- batch, by mistake (see `add_header`).
+-- Returns a UID for the new batch that `add_header` makes. A Ruby process has stored the events of this batch under
+-- `bid`, the UID of another batch.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
@@ -70,15 +70,15 @@ function ruby.adopt(call, bid)
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that still runs finds its open batches in `batches:current`. This batch belongs to this bus
-    -- now, so it is removed there, and the Ruby process opens another one.
+    -- A Ruby web process that still runs finds its open batches in the set `batches:current`. The adopted batch belongs
+    -- to this bus now. So it is removed from the set, and the Ruby process opens another batch.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- The number of attempts is reset. The Ruby Routemaster never gives up, so the number may be higher than this bus
-  -- allows.
+  -- The Ruby Routemaster never gives up, so the batch may have more attempts than this bus allows. Their number is set
+  -- back to 1.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

@@ -12,7 +12,7 @@ local agenda = include('flow/agenda')
 local jobs = include('delivering/jobs')
 
 return function(call, args)
-  -- The present time with its fraction of a ms, because a deadline may have one too.
+  -- A deadline may have a fraction of a ms. So the present time needs its fraction too.
   local promoted, now_ms, next_due_ms = 0, call.now_us / 1000, math.huge
   for _, q in ipairs({ 'main', 'aux' }) do
     local scheduled = call.keys.jobs_scheduled(q)

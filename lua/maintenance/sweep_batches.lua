@@ -131,7 +131,7 @@ end
 
 -- The set `batches:current:{token}` has the UID of the subscriber's open batch (the one that takes new events), as in
 -- the Ruby Routemaster. Any other batch is removed from the set. An open batch that a worker has attempted is also
--- removed, because it should have been closed then. Batches of Ruby processes stay in the set.
+-- removed, because a batch is closed when its first attempt begins. Batches of Ruby processes stay in the set.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -139,9 +139,9 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch (the one that takes new events) if one of these is wrong: it belongs to the
--- subscriber, was never attempted, is in the set `batches:current:{token}`, and its entry in `batches:open` is the one
--- that follows from the subscriber's max_events and max_bytes.
+-- Closes the subscriber's open batch (the one that takes new events) unless all of this is true: the batch belongs to
+-- the subscriber, was never attempted, and is in the set `batches:current:{token}`, and its entry in `batches:open`
+-- agrees with the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -164,7 +164,7 @@ function check.batches_room(call, token, found)
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
 end
 
--- Deletes the time at which a batch was closed if the batch no longer exists, not even as a dead letter.
+-- If a batch no longer exists, not even as a dead letter, deletes the stored time at which it was closed.
 function check.batches_closed(call, bid, found)
   if bid == '' or exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')

@@ -51,7 +51,7 @@ local function tidy_trails(call)
   end
 end
 
--- Corrects the stored sum of the numbers of records in all delivery logs.
+-- Corrects the stored number of records in all delivery logs together.
 local function add_up(call, found)
   local logs, total = redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1, 'WITHSCORES'), 0
   for i = 2, #logs, 2 do total = total + logs[i] end

@@ -18,8 +18,8 @@ local open_batches = include('delivering/open_batches')
 -- Number of batches after which a script call stops counting, so that it does not block Redis for too long. The next
 -- script call continues.
 local MAX_LISTS = 2000
--- Number of batches in a slice, the part of an index that is counted at a time. Batches with the same score are in the
--- same slice, so a slice can have more.
+-- Number of batches in a slice, the part of an index that is counted in one step. Batches with the same score are in
+-- the same slice, so a slice can have more than this number.
 local BATCHES_PER_SLICE = 200
 -- Batches are counted in slices of some 200. If a slice contains an open batch, this value is stored instead of the
 -- slice's number of batches. No actual number equals it, so the next script call counts the slice again. By then the

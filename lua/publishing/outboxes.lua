@@ -127,8 +127,9 @@ local function bytes_aside(call)
 end
 
 -- Returns true if `max_bytes` or more wait to be sent to one of the partitions in `marks`: the other partitions that
--- have subscribers of a topic. What waits for a partition is the whole list `outbox`, which all partitions share, and
--- the list `outbox:{partition}`, which has the entries that this partition did not apply in time.
+-- have subscribers of a topic. Two lists wait for a partition: the list `outbox`, which all partitions share and which
+-- counts as a whole, and the list `outbox:{partition}`, which has the entries that this partition did not apply in
+-- time.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

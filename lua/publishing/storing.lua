@@ -24,9 +24,9 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Subtracts the bytes of new events from the room of open batches. The room is the number of bytes that still fit.
--- Returns the room that is left, by subscriber. Subscribers whose bytes are not counted (`counts_bytes`) are not in the
--- result.
+-- Subtracts the bytes of new events from the room of open batches: the number of bytes that still fit. Returns the room
+-- that is left, by subscriber. A subscriber is not in the result if it has no open batch, or if the bytes of its events
+-- are not counted (`counts_bytes`).
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do

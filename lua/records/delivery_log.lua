@@ -187,9 +187,9 @@ function delivery_log.ended_now(call, closed_ms, record)
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time with which `text` begins, in ms with three decimals. In `text` it has 16 digits, and counts µs. If
--- `text` is a record, it is the time at which the batch ended. If `text` is an entry of a trail (the list that tells
--- which logs were written when), it is the time at which the entry was made.
+-- Returns the time with which `text` begins, in ms with three decimals. The text has this time in µs, with 16 digits. A
+-- record begins with the time at which its batch ended. An entry of a trail (the list that tells which logs were
+-- written when) begins with the time at which the entry was made.
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end

@@ -14,7 +14,7 @@ local merging = include('records/merging')
 local delivery_sources = {}
 
 -- A source is an index or a log in which a listing finds batches. The first read of a source fetches MIN_CHUNK entries,
--- because most sources give a page only a few entries. Each later read of the same source fetches more, up to
+-- because a page takes only a few entries from most sources. Each later read of the same source fetches more, up to
 -- MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 

@@ -16,9 +16,9 @@ local delivery_trail = {}
 -- A trail is the list that tells which delivery logs were written when. The first command reads MIN_CHUNK entries of a
 -- trail. Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- A page of a listing returns a time and an id, after which the next page begins. The order is by descending time and
--- id. If a page has looked at everything of a time, it returns this text as the id. No id is smaller than this text, so
--- the next page begins with an older time.
+-- A page of a listing returns a time and an id, after which the next page begins. Batches are listed by descending time
+-- and id. If a page has looked at all batches with the same time, it returns this text as the id. No id is smaller than
+-- this text, so the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
@@ -57,8 +57,8 @@ local function read_calls(call, ending, place)
   end
 end
 
--- Returns what the listing has not shown yet of one delivery log:
---   next  the newest of these records, already read; nil if none is left within the bounds of the listing
+-- Returns a table for reading one delivery log, from the newest record to the oldest:
+--   next  the record that was read last, not listed yet; nil if none is left within the bounds of the listing
 --   read  a function that reads the next older record at each call
 local function log_of(reader, token)
   local log = reader.logs[token]
@@ -100,9 +100,9 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all subscribers' logs, the newest first. The trail, which tells which logs
--- were written when, shows which logs have the newer records, and only these logs are read. Records that are older than
--- the trail are looked for in all logs.
+-- Returns an iterator over the records of all subscribers' logs, the newest first. The trail is the list that tells
+-- which logs were written when. For the time that the trail covers, only the logs that it names are read. Older records
+-- are looked for in all logs.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
