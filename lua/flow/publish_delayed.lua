@@ -30,8 +30,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 local MAX_CLIENTS = 16
 
 -- Takes the next event of a topic (`topic.entry`). The script deletes the event at its end. Returns the text of the
--- event. The text can be missing in Redis, for example after a write that was cut off. In that case nothing is returned,
--- and the reply of the script names the event in `lost`.
+-- event. The text can be missing in Redis, for example after a write that was cut off. In that case nothing is
+-- returned, and the reply of the script names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
