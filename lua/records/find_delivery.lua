@@ -10,7 +10,8 @@ local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
--- Maximum failed attempts in the reply. The bus stores no more for a batch (attempts.lua), so none is left out.
+-- Maximum failed attempts in the reply. The bus never stores more than 20 for a batch (attempts.lua), so the reply has
+-- all that are stored.
 local MAX_SHOWN_ATTEMPTS = 20
 
 -- Searches a delivery log for the record of a batch. Returns the entry for the reply and the number of records in the

@@ -20,11 +20,12 @@ local delivery_trail = include('records/delivery_trail')
 local merging = include('records/merging')
 local open_batches = include('delivering/open_batches')
 
--- Maximum batches that a call looks at. 2,000 take Redis some 5 ms.
+-- Maximum batches that one call of this script reads. Reading 2,000 batches takes Redis about 5 ms.
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_SHOWN_ATTEMPTS = 3
--- Number of subscribers whose indexes of retried batches one EXISTS command looks for. Most of them have no such index.
+-- Number of subscribers that one EXISTS command checks for an index of retried batches. Most subscribers have no such
+-- index.
 local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
@@ -36,8 +37,9 @@ local function queue_owners(call, listing, clients)
   return tokens
 end
 
--- Adds the queued batches of these subscribers to the sources of the listing (the indexes and logs that it reads). If
--- `state` is given, only batches in that state are listed.
+-- Adds the queued batches of the subscribers in `clients` (of all subscribers if `clients` is empty) to the sources of
+-- the listing, which are the indexes and logs that it reads. If `state` is given, only batches in that state are
+-- listed.
 local function add_queues(call, listing, sources, clients, state)
   for _, token in ipairs(clients) do
     local index = call.keys.batches_queued(token)

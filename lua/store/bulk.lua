@@ -60,7 +60,7 @@ function bulk.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end
   local before, after = bulk.get_fields(gauge, tokens), {}
-  -- `sums_by_count[count][old]` is the sum of both, as text. Many subscribers have the same two numbers, so each sum is
+  -- `sums_by_count[count][old]` is `count + old` as text. Many subscribers have the same two numbers, so each sum is
   -- formatted only once: formatting takes longer than a look-up.
   local sums_by_count = {}
   for i = 1, #counts do

@@ -17,8 +17,9 @@ local function announce(channel)
   end
 end
 
--- Runs a script and returns its result. Announcements, which wake other processes, are published at the end: each once,
--- however often the script made it. If `calls.try` caught errors, the first of them is thrown at the end.
+-- Runs a script and returns its result. Announcements, which wake other processes, are published at the end. Each is
+-- published once, even if the script has made it several times. If `calls.try` caught errors, the first of them is
+-- thrown at the end.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
@@ -31,9 +32,9 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Runs a part of a script, the function `step`. Returns the result of `step`, or nothing if it failed. An error at one
--- subscriber, such as a key of the wrong type, must not stop the others. So the first error is kept in `call.failure`,
--- and thrown when the script has ended.
+-- Runs `step`, a function that is a part of a script. Returns its result, or nothing if it failed. An error at one
+-- subscriber, such as a key of the wrong type, must not stop the work for other subscribers. So the first error is kept
+-- in `call.failure`, and thrown when the script has ended.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

@@ -11,7 +11,7 @@ local pausing = {}
 -- Ranks of the causes of a pause. A new cause replaces the present one only if its rank is higher.
 local RANKS = { callback_gone = 1, subscriber = 2, operator = 3 }
 
--- Returns who has paused the subscriber, or nothing if it is not paused.
+-- Returns the cause of the pause (a key of RANKS), or nothing if the subscriber is not paused.
 function pausing.paused_by(call, token)
   local paused_at, by = unpack(redis.call('HMGET', call.keys.subscriber(token), 'paused_at', 'paused_by'))
   if paused_at then return by or 'callback_gone' end

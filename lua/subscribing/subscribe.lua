@@ -26,8 +26,8 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if the subscriber is new, and there are already `max` subscribers. Joins are not counted, although they are
--- subscribers too.
+-- True if the subscriber is new, and there are already `max` subscribers. Joins are subscribers too, but are not
+-- counted here: they have a limit of their own.
 local function has_no_room_for_it(call, token, max)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
@@ -35,9 +35,9 @@ local function has_no_room_for_it(call, token, max)
 end
 
 local function store_settings(call, subscriber, args)
-  -- `subscribed_at` is in µs, so that no two requests to subscribe store the same time. nack.lua sees by it whether a
-  -- delivery began before the last such request. The answer 410 (Gone) to that delivery must then not pause the
-  -- subscriber.
+  -- `subscribed_at` is in µs, so that no two requests to subscribe store the same time. nack.lua uses it to see whether
+  -- the subscriber has subscribed again since a delivery began. If so, a 410 (Gone) to this delivery does not pause the
+  -- subscriber, because the callback may be another one now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,

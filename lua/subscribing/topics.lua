@@ -8,7 +8,7 @@ local join_tokens = include('flow/join_tokens')
 local outboxes = include('publishing/outboxes')
 local topics = {}
 
--- Number of topics that one EXISTS command looks for. If it finds none of them, they need not be looked up one by one.
+-- Number of topics that one EXISTS command checks. If none of them exists, they need not be looked up one by one.
 local CHECKED_AT_ONCE = 100
 
 -- Returns the token of the client that owns the topic, or nil if no client does.
@@ -111,9 +111,9 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns those of the topics `names`, from position `first` to `last`, that have neither a publisher nor a
--- subscription. A single command shows whether Redis knows any of these topics. If it knows none, they need not be
--- looked up one by one, which takes Redis 3 µs for each.
+-- Returns the unused topics among `names[first]` to `names[last]`: those with neither a publisher nor a subscription. A
+-- single EXISTS command shows whether Redis has data of any of these topics. If it has none, they need not be looked up
+-- one by one, which takes Redis 3 µs for each topic.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
