@@ -25,15 +25,14 @@ export interface SubscriberLine {
   paused: boolean;
 }
 
-/** Numbers of the workers that deliver. Spare workers deliver only while the others hang. */
+/** Numbers of the workers that deliver. Spare workers deliver only while the other workers hang. */
 interface WorkerCounts {
   workers: number;
   spare_workers: number;
 }
 
 /**
- * The report that `rtm top` shows. Rates are per second. They are null if there is no reading that is old enough to
- * compare with.
+ * The report that `rtm top` shows. Rates are per second. They are null if there are no earlier metrics to compare with.
  */
 export interface BusReport extends WorkerCounts {
   published: number;
@@ -83,7 +82,7 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
   };
 }
 
-/** An earlier release of the bus shows only the number of all its workers. Then `workers` is this number. */
+/** A bus of an earlier release shows only the number of all its workers. `workers` is then this number. */
 export function workersOf(figures: Figures): WorkerCounts {
   if (!figures.has('delivery_workers')) return { workers: sumOf(figures, 'workers'), spare_workers: 0 };
   return {

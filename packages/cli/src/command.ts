@@ -12,9 +12,7 @@ export interface Option {
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
-  /**
-   * Returns the object by which a command calls the bus that `--bus` names. `timeoutMs` is the time limit of each call.
-   */
+  /** Returns a `Routemaster` object for the bus that `--bus` names. `timeoutMs` is the time limit of each call. */
   connect(options?: { timeoutMs?: number }): Routemaster;
   /** The URL and the credentials that `connect` uses. */
   target(): Target;

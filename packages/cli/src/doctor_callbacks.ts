@@ -12,8 +12,9 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach is well if the bus has tried it within this time, and no delivery fails.
- * After a longer time the receiver may have stopped, which the bus does not notice before the next delivery.
+ * If this machine does not reach a callback, the finding is still good if the bus attempted a delivery within this
+ * time, and no delivery fails. An earlier attempt proves little: the receiver may have stopped since, and the bus
+ * notices that only at the next delivery.
  */
 const LATELY_MS = 60_000;
 
@@ -21,8 +22,8 @@ const LATELY_MS = 60_000;
 const MAX_SHOWN = 100;
 
 /**
- * Maximum number of subscribers to examine. It matters for root and viewers, to whom the bus shows all subscribers. Of
- * several subscribers, only those that are paused or fail are examined.
+ * Maximum number of subscribers to examine. Only root and viewers can exceed it, because the bus shows them all
+ * subscribers.
  */
 const MAX_EXAMINED = 20;
 
@@ -97,7 +98,10 @@ async function adviceWhenFailing(
     : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
 }
 
-/** `argument` is what the command needs after its name: root names the subscriber, and a client resumes itself. */
+/**
+ * `argument` follows the name of the command. It is a space and the token of the subscriber, or empty for a client,
+ * which resumes itself.
+ */
 function adviceWhenPaused(by: Subscription['paused_by'], argument: string): string {
   const command = `rtm sub resume${argument}`;
   if (by === 'callback_gone') return `It answered 410: subscribe again, or ${command}, when it is back.`;
@@ -107,9 +111,9 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence that says how the last failed delivery to a subscriber ended. The sentence is empty if no batch
- * has failed and waits for its next attempt, or has become a dead letter. Returns undefined if the bus does not say,
- * for example because it is old and has no `GET /deliveries`.
+ * Returns a sentence about the last failed attempt at a batch that is `retrying`, `in_flight` or `dead`. The sentence
+ * is empty if no such batch has a failed attempt. Returns undefined if the bus does not say, for example because its
+ * release is too old to have `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An
@@ -121,8 +125,8 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
       throw error;
     });
     if (!deliveries) return undefined;
-    // For a client, `deliveries` also has the batches of the client's joins. The bus itself counts the events of those
-    // batches, and no callback gets them. So they are left out.
+    // For a client, `deliveries` also has the batches of the client's joins. These batches are left out, because the
+    // bus itself counts their events, and no callback gets them.
     const attempts = deliveries.flatMap((each) => (each.join === undefined ? each.attempts.slice(-1) : []));
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {

@@ -3,8 +3,8 @@ import { reach } from './doctor_connections.ts';
 const SILENT_MS = 1000;
 
 /**
- * If the bus cannot be reached after a second, says so on stderr, because calls are repeated for `timeoutMs` before they
- * fail. Says it only on a terminal, where a person waits: scripts get the error at the end.
+ * If the bus cannot be reached after a second, says so on stderr. Otherwise the user would see nothing while calls are
+ * repeated for up to `timeoutMs`. Says nothing if stderr is not a terminal: scripts get the error at the end.
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
   if (!stderr.isTTY) return;

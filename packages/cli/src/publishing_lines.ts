@@ -7,8 +7,8 @@ import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
 /**
- * Maximum events of a request, which is also the maximum that the bus accepts. With half as many, publishing a million
- * events costs rtm, the bus and Redis together 6 % more CPU time.
+ * Maximum events of a request, which is also the maximum that the bus accepts. If requests have half as many events,
+ * publishing a million events costs rtm, the bus and Redis together 6 % more CPU time.
  */
 const MAX_LINES = 10_000;
 /**
@@ -27,8 +27,8 @@ interface Chunk {
 }
 
 /**
- * Posts many lines of a file in one request, as they are. For `publishAll` of the client library, each line would have
- * to be parsed, and the library would write it as JSON again. That would cost CPU time.
+ * Posts many lines of a file in one request, as they are. `publishAll` of the client library would cost more CPU time:
+ * it takes objects, so each line would have to be parsed and then written as JSON again.
  */
 class LinePublisher extends Routemaster {
   #maxLines = MAX_LINES;
@@ -44,8 +44,8 @@ class LinePublisher extends Routemaster {
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       const problem = await this.#postPart(topic, part);
       if (problem) {
-        // The bus also answers `body_too_large` if a request has too many events. It accepts fewer than MAX_LINES at a
-        // time if their topic has many subscribers, or if the events are delayed. So the next request has half as many.
+        // If the topic has many subscribers, or if the events are delayed, the bus accepts fewer than MAX_LINES events
+        // at a time. It answers `body_too_large` to more events, so the next request has half as many.
         if (problem.code !== 'body_too_large' || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
@@ -106,8 +106,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = post(chunk);
-      // The promise `underWay` is awaited only after the next chunk was read. If it rejected before that, Node would
-      // report the rejection as unhandled without this `catch`.
+      // The promise `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report
+      // an earlier rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;

@@ -6,7 +6,7 @@ type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
  * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` (the user name in the credentials of deliveries) is
- * the client's token. A note says what the client gets now. It is no output, because the Ruby tool prints nothing.
+ * the client's token, and nothing is printed on stdout. A note on stderr names the topics.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
@@ -21,11 +21,11 @@ export async function addSubscription(call: Call): Promise<void> {
 }
 
 /**
- * Returns the subscription of the client with this token. Returns undefined if it has none, or if the credentials do not
- * show it.
+ * Returns the subscription of the client with this token. Returns undefined if the client has no subscription, or if
+ * the bus does not show it to the caller.
  */
 export async function subscriptionOf(bus: Routemaster, token: string): Promise<Subscription | undefined> {
-  // Root sees the subscriptions of all, and so do clients in compatibility mode.
+  // Root, viewers, and clients in compatibility mode also get the subscriptions of other clients.
   for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
   return undefined;
 }

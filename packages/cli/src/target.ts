@@ -49,7 +49,8 @@ function urlOf(bus: string): string {
   const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
   if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
-  // The path of a bus behind a proxy is kept. The address of a console page, as copied from a browser, is refused.
+  // A path in the URL is kept, because a proxy may serve the bus under a path. The address of a console page, as copied
+  // from a browser, is refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
   if (extra !== '') throw new UsageError(`--bus is the address of the bus alone: leave out ${extra}`);

@@ -25,7 +25,10 @@ function topicsIn(option: unknown): string[] | undefined {
   return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
 }
 
-/** Removes a client. The API answers alike if there is none; a person who revokes a client has to know. */
+/**
+ * Removes a client. Throws Failure if there is no such client, so that the user notices a wrong token. The API answers
+ * 204 in both cases.
+ */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;
   const bus = call.connect();

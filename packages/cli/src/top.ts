@@ -10,12 +10,12 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * A rate compares the newest metrics with those of ten seconds before. The processes of the bus add to its counters every
- * five seconds unless set otherwise, so ten seconds have two additions of each process. Four seconds have one or none:
- * the rate would be a quarter too high, or 0.
+ * A rate compares the newest metrics with the metrics of ten seconds before. Each process of the bus adds to the
+ * counters of the bus every five seconds unless set otherwise, so twice in ten seconds. Within four seconds, it adds
+ * once or not at all: the rate would be a quarter too high, or 0.
  */
 const RATES_OVER_MS = 10_000;
-/** A reading may be this much younger, because not every answer takes the same time. */
+/** To be compared, metrics may be this much younger than ten seconds, because not every answer takes the same time. */
 const JITTER_MS = 500;
 
 /** Switches the terminal to a second screen without a cursor, so that LEAVE can show the first screen unchanged. */
@@ -57,9 +57,9 @@ export async function top(call: Call): Promise<void> {
 }
 
 /**
- * Yields a report of the bus every two seconds, until `interrupted` is aborted. If the bus cannot be read after the
- * first report, the error is passed to `complain`, and the next attempt follows after two seconds. The error is thrown
- * instead if there was no report yet, or if `complain` is not given.
+ * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request for the metrics fails
+ * after the first report, the error is passed to `complain`, and the next request follows after two seconds. The error
+ * is thrown instead if there was no report yet, or if `complain` is not given.
  */
 async function* reportsOf(
   call: Call,
@@ -82,23 +82,30 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // After a failure the pause begins now, and not when the reading began: a bus in trouble gets a rest.
+      // After a failure, the two seconds count from now and not from the beginning of the request, so that a bus in
+      // trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // A reading begins two seconds after the last one began, so that rates are over ten seconds and not eleven.
+    // The two seconds count from the beginning of the last request and not from its end. Otherwise rates could be over
+    // eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
-/** Returns the lines that show a report. They are as wide as the terminal at most, and of any width without one. */
+/**
+ * Returns the lines that show a report. No line is wider than the terminal. Without a terminal, the width is unlimited.
+ */
 function linesOf(report: BusReport, { streams, target }: Call): string[] {
   const { stdout } = streams;
   return topLines(report, target().url, stdout.isTTY ? widthOf(stdout) : Number.POSITIVE_INFINITY);
 }
 
-/** Returns the width of a terminal. One that does not know its size has 0 columns; its width counts as unlimited. */
+/**
+ * Returns the width of a terminal. If a terminal does not know its size, `columns` is 0, and the width counts as
+ * unlimited.
+ */
 function widthOf({ columns }: NodeJS.WriteStream): number {
   return columns || Number.POSITIVE_INFINITY;
 }

@@ -4,8 +4,8 @@ import { number, table } from './tables.ts';
 type Subscriber = BusReport['subscribers'][number];
 
 /**
- * The columns of the table of subscribers, from left to right. If the terminal is too narrow for all of them, those with
- * the highest rank are left out.
+ * The columns of the table of subscribers, from left to right. If the terminal is too narrow for all columns, they are
+ * left out one after the other, the one with the highest rank first.
  */
 const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
   { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
@@ -18,8 +18,8 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * Before a column is left out, the names of subscribers are shortened, to this many characters at least. To keep a
- * column of rank 1 to MAIN_RANK, they are shortened to MIN_NAME_WIDTH_OF_MAIN.
+ * Minimum characters of a subscriber's name. If a table is too wide, the names are shortened to this length before a
+ * column is left out. When only the columns of rank 1 to MAIN_RANK are left, the minimum is MIN_NAME_WIDTH_OF_MAIN.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;
@@ -49,7 +49,7 @@ export function topLines(report: BusReport, url: string, width: number): string[
   return [...heads.flatMap((items) => wrapped(items, width)), '', ...fittingTable(report.subscribers, width)];
 }
 
-/** Returns lines of as many items as fit into the width. */
+/** Joins the items to lines, each with as many items as fit into the width. */
 function wrapped(items: readonly string[], width: number): string[] {
   const lines: string[] = [];
   for (const item of items.map((each) => shortened(each, width))) {
@@ -85,7 +85,10 @@ function shortened(text: string, width: number): string {
   return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text;
 }
 
-/** Returns the state of a subscriber, in the words of the API and the console, or `left` if it has none any more. */
+/**
+ * Returns the state of a subscriber, in the words of the API and the console. The state is `left` if the subscriber has
+ * left the bus.
+ */
 function stateOf({ health, queued, paused }: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
   if (health === null) return 'left';
   if (paused) return 'paused';

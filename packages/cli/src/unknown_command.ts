@@ -1,12 +1,13 @@
 import { COMMANDS } from './commands.ts';
 
 /**
- * If a word is no command, the most similar command is suggested. The two may differ by one character for each three
- * characters of the word: by none in a word of two, by one in a word of five, by two in a word of six.
+ * If a word is no command, the most similar command is suggested. The command may differ by one character for each
+ * three characters of the word. For example, it may differ from a word of five characters by one character, and from a
+ * word of six by two.
  */
 const LETTERS_PER_ERROR = 3;
 
-/** Commands that users expect from other tools, and the commands that do what they mean. */
+/** Commands that users know from other tools, each with the command of rtm that does the same. */
 const MEANT: ReadonlyMap<string, string> = new Map([['tail', 'listen']]);
 
 const HELP = 'rtm help lists all commands.';
