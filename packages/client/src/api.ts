@@ -214,8 +214,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Limits the topics to which a client may publish and subscribe. The new limits replace both old ones: a limit that
-   * is left out ends.
+   * Limits the topics to which a client may publish and subscribe. The new limits replace all old limits: if `publish`
+   * or `subscribe` is left out, that limit ends.
    */
   limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);

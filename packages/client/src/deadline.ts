@@ -20,7 +20,7 @@ const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * The two methods by which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted.
- * A deadline calls only one of them, and only once. It calls neither if it is cleared before.
+ * A deadline calls only one of them, and only once. After `clear`, it calls neither.
  */
 interface Ending {
   late(timeoutMs: number): void;

@@ -77,8 +77,8 @@ export class Publisher {
   }
 
   /**
-   * Starts requests only when the code that is running now has ended. So all events that this code publishes to a topic
-   * can go into one request.
+   * Starts requests only after the code that is running now. So all events that this code publishes to a topic can go
+   * into one request.
    */
   #startSoon(): void {
     if (this.#starts) return;

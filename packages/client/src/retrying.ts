@@ -12,8 +12,8 @@ const MAX_BACKOFF_MS = 5000;
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum pause before an attempt. It is longer than any call lasts. Without this limit, a long Retry-After would not
- * delay the attempt at all, because a timer of more than 24 days overflows and ends at once.
+ * Maximum pause before an attempt. It is longer than any call lasts. Without this limit, a Retry-After of more than 24
+ * days would cause no pause at all, because a timer of that length overflows and ends at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 
@@ -70,7 +70,8 @@ async function attempt(send: () => Promise<Answer>): Promise<Answer | Failure> {
 
 function isTransient(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.isTransient;
-  // `too_many_failures` is the answer to wrong credentials, which stay wrong in every attempt.
+  // `too_many_failures` (429) is not transient: it is the answer to wrong credentials, which stay wrong in every
+  // attempt.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 

@@ -29,11 +29,11 @@ export interface RoutemasterOptions {
    */
   digest?: boolean | undefined;
   /**
-   * Time within which a call must succeed, including retries and pauses. The default is 60,000, and the maximum
-   * 540,000.
+   * Time within which a call must succeed, including retries and pauses. The default is 60,000 ms, and the maximum
+   * 540,000 ms.
    */
   timeoutMs?: number | undefined;
-  /** Time after which an attempt without an answer is given up, and another one is made. The default is 15,000. */
+  /** Time after which an attempt without an answer is given up, and another one is made. The default is 15,000 ms. */
   attemptTimeoutMs?: number | undefined;
 }
 

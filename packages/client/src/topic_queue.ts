@@ -8,15 +8,17 @@ import type { Transport } from './transport.ts';
 const EVENTS_PER_REQUEST = 1000;
 /**
  * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with other
- * events. Otherwise the bus could refuse the other events too, because the client has reached its limit on delayed
- * events.
+ * events, because the bus refuses the whole request if the client has reached its limit on delayed events.
  */
 const MAX_TIMED_EVENTS = 500;
-/** Maximum characters of a request, unless a single event is longer. The bus accepts up to 5 MiB. */
+/**
+ * Maximum characters of a request, unless a single event is longer. In UTF-8 they take about 3 MiB at most, and the bus
+ * accepts 5 MiB.
+ */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * A refused request lowers the maximum number of events (`#maxEvents`) of the next ones. Each success multiplies it by
- * this factor, until it is EVENTS_PER_REQUEST again.
+ * If a request is refused because of one event, the next requests have fewer events (`#maxEvents`). Each success
+ * multiplies `#maxEvents` by this factor, until it is EVENTS_PER_REQUEST again.
  */
 const GROWTH = 1.25;
 
@@ -116,8 +118,8 @@ export class TopicQueue {
    * Handles a refused request. If the error is not about one event, all events are refused. Otherwise only the event at
    * fault is refused, and the other events wait again. If the bus does not say which event is at fault, each next
    * request has half as many events, until the event at fault is found. After that the requests grow only slowly, by
-   * GROWTH, because more bad events may follow. In a large request, each of these would make the bus refuse many good
-   * events, which would be sent again and again.
+   * GROWTH, because more bad events may follow. A bad event in a large request makes the bus refuse many good events,
+   * which must be sent again.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
