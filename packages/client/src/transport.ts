@@ -12,8 +12,8 @@ export interface Request {
 }
 
 /**
- * Maximum number of Digest challenges to which one attempt responds. The first challenge brings a nonce. Another one
- * follows if the nonce is too old, or unknown because Redis was emptied. A third challenge means that the secret is
+ * Maximum number of Digest challenges that one attempt answers. The first challenge brings a nonce. The bus sends a
+ * second one if this nonce is too old, or unknown because Redis was emptied. A third challenge means that the secret is
  * wrong.
  */
 const MAX_CHALLENGES = 2;
@@ -42,7 +42,7 @@ export class Transport {
     this.#attemptTimeoutMs = attemptTimeoutMs;
   }
 
-  /** Makes one attempt. Throws ConnectionError if there is no answer, and the reason of `signal` when it is aborted. */
+  /** Makes one attempt. Throws ConnectionError if there is no answer. Throws `signal.reason` if `signal` is aborted. */
   async send(request: Request, signal?: AbortSignal): Promise<Answer> {
     for (let challenges = 0; ; challenges++) {
       const url = new URL(this.#base + request.path);

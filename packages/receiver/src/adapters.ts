@@ -3,7 +3,10 @@ import { type Answer, answer, type Deliveries, type Headers } from './receiver.t
 // The interfaces below describe only the parts of Node and the frameworks that are used here. So a program that uses
 // this package need not install their types.
 
-/** The part of a request of `node:http` or Express that is used here. A framework may have read the body already. */
+/**
+ * The part of a request of `node:http` or Express that is used here. A framework may have read the body already, and
+ * stored it as `rawBody` or `body`.
+ */
 interface NodeRequest {
   method?: string | undefined;
   headers: Headers;

@@ -16,8 +16,8 @@ export interface DeliveryStore {
 
 export interface DeliveryStoreOptions {
   /**
-   * Time for which a handled delivery is remembered. The default is two days. It should be longer than the bus repeats
-   * a delivery, which is a day by default.
+   * Time for which a handled delivery is remembered. The default is two days. The time should be longer than the period
+   * in which the bus repeats a failed delivery, by default a day.
    */
   rememberMs?: number;
 }
@@ -25,8 +25,8 @@ export interface DeliveryStoreOptions {
 export interface ClaimOptions {
   /**
    * Maximum duration of a claim, which reserves a delivery for one caller. After this time another caller may claim the
-   * delivery. The default is a minute. It must be longer than any handler takes, because otherwise two callers could
-   * handle the delivery at the same time.
+   * delivery. The default is a minute. A claim must last longer than handling one delivery takes. Otherwise two callers
+   * could handle the delivery at the same time.
    */
   claimMs?: number;
 }

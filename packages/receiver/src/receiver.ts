@@ -104,7 +104,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the answer to a request that can be refused without its body. Returns undefined for any other request.
+   * Checks the method and the headers of a request before its body is read. Returns an answer if they are wrong, and
+   * undefined otherwise.
    */
   refuse(method: string | undefined, headers: Headers): Answer | undefined {
     if (method !== 'POST') return answer(405, 'deliveries are POSTed here', { allow: 'POST' });
@@ -122,8 +123,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the answer to a request for which `refuse` returned undefined. `body` must be the bytes as received, before
-   * anything has parsed them.
+   * Checks and handles a delivery that `refuse` has not refused. Returns the answer to it. `body` must be the bytes as
+   * received, before anything has parsed them.
    */
   async receive(headers: Headers, body: Uint8Array): Promise<Answer> {
     const id = textOf(headers['webhook-id']);
@@ -216,7 +217,7 @@ function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
     const events: unknown = JSON.parse(new TextDecoder().decode(body));
     if (Array.isArray(events) && events.every(isEvent)) return events;
   } catch {
-    // The body is not JSON. The caller refuses it.
+    // The body is not JSON, so `receive` answers 400.
   }
   return undefined;
 }
