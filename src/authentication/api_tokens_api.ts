@@ -61,7 +61,7 @@ interface HandlerParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum length of the token of a new client without a secret, because such a token is a credential. */
+  /** Minimum length of a new client's token if the client has no secret, because such a token is a credential. */
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
@@ -199,9 +199,9 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
 }
 
 /**
- * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one. A token
- * of ROUTEMASTER_CLIENTS may be malformed too, and its error must say where to change it. So ROUTEMASTER_CLIENTS is
- * checked first.
+ * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one.
+ * ROUTEMASTER_CLIENTS is checked first, because a malformed token may be from there. The error then says where to
+ * change the token.
  */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))

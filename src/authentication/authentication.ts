@@ -32,8 +32,8 @@ const CREDENTIALS: Record<Role, string> = {
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
 /**
- * Reasons that the caller must not learn, so that an attacker cannot find out which users exist. For all of these
- * reasons the caller gets the same text (WRONG).
+ * Reasons for a refusal that the caller must not learn, so that an attacker cannot find out which users exist. In all
+ * of these cases the caller gets the same text (WRONG).
  */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
@@ -59,10 +59,10 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role. The pipeline checks the role later, and answers a wrong
-   * role with the error that `wrongRole` makes. `roles` are the roles that may make the API call. They are used only
-   * for the text of the error unauthenticated, which says whose credentials the call takes. Throws unauthenticated
-   * (with the challenges), too_many_failures, too_many_nonces, bad_header, or StorageUnavailable.
+   * Resolves with the caller of a request, whatever its role: a wrong role is refused later (see `wrongRole`). `roles`
+   * are the roles that may make the API call. They appear only in the text of the error unauthenticated, which says
+   * whose credentials the call takes. Throws unauthenticated (with the challenges), too_many_failures, too_many_nonces,
+   * bad_header, or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -128,8 +128,8 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a request. Returns undefined if the request has none. A request without credentials is
-   * neither counted as a failure nor logged, because every Digest exchange begins with one.
+   * Checks the credentials of a request. Returns undefined if the request has none. Such a request is neither counted
+   * as a failure nor logged, because every Digest exchange begins with a request without credentials.
    */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);

@@ -9,10 +9,13 @@ import type { Credentials } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/** Maximum bytes of credentials that are remembered. A token and a secret that the bus made have about 80. */
+/**
+ * Maximum bytes of credentials that are remembered. A token and a secret that the bus made have about 80 bytes
+ * together.
+ */
 const MAX_REMEMBERED_BYTES = 256;
 
-/** Credentials that were right, as bytes of `user:password`, and the caller that they stand for. */
+/** Correct credentials, as bytes of `user:password`, and the caller whom they identify. */
 interface Proved {
   credentials: Buffer;
   caller: ClientCaller;
@@ -28,9 +31,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * For each client, the credentials that were last right. Equal credentials need not be hashed again, which would take
-   * a twelfth of a publish's CPU. The key is a client as `ClientDirectory` has read it from Redis. After a second the
-   * directory reads the client again, as a new object. So the credentials are hashed again too.
+   * The last correct credentials of each client. If a request has the same credentials, they need not be hashed again.
+   * Hashing takes a twelfth of the CPU of a publish. The key is the object that `ClientDirectory` caches for a client.
+   * After a second the directory reads the client from Redis as a new object, so the credentials are hashed again.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 
@@ -42,7 +45,7 @@ export class Basic extends BasicStrategy {
 
   override authenticate = notByPassport;
 
-  /** Checks the credentials of a request. Passes on the errors of looking up the client. */
+  /** Checks the credentials of a request. Throws StorageUnavailable if the client cannot be looked up. */
   judge(request: IncomingMessage): Verdict | Promise<Verdict> {
     const credentials = Buffer.from(credentialsOf(request), 'base64');
     const colon = credentials.indexOf(':');
@@ -64,8 +67,8 @@ export class Basic extends BasicStrategy {
 }
 
 /**
- * Returns a copy with memory of its own. A small Buffer of Node is a part of a larger one, and keeps the whole larger
- * one in memory.
+ * Returns a copy with memory of its own. A small Buffer of Node is a section of a larger shared buffer. As long as the
+ * small one is used, the whole shared buffer stays in memory.
  */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);

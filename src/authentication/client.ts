@@ -23,7 +23,7 @@ export interface Client {
    * any password is accepted.
    */
   ha1: Digests | null;
-  /** The digests of the previous secret, while that is still valid. */
+  /** The digests of the previous secret, as long as the previous secret is still valid. */
   former?: Digests;
   scopes?: Scopes;
 }
@@ -68,9 +68,9 @@ export class Clients {
   }
 
   /**
-   * Creates a client with a secret, and with a token that is made from its name. Several clients may have the same
-   * name. The name must match CLIENT_NAME, and must leave room for the rest of the token (see `maxNameLength`). The
-   * secret cannot be read later, because only its digests are stored.
+   * Creates a client with a secret. Its token is its name with a suffix, so the name must match CLIENT_NAME and must
+   * not be longer than `maxNameLength` says. Several clients may have the same name. The secret cannot be read later,
+   * because only its digests are stored.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = madeToken(name);
@@ -81,8 +81,8 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored, because the client exists already and only this answer contains its secret. The sweep, a
-    // maintenance job, later registers the client in the partitions that failed.
+    // Errors are ignored: the client exists already, and the caller must get the secret, which cannot be read later.
+    // The sweep, a maintenance job, later registers the client in the partitions that failed.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
@@ -157,7 +157,7 @@ export class Clients {
     return this.#control.command((redis, keys) => redis.hlen(keys.api_tokens()));
   }
 
-  /** Returns the clients with these tokens, in this order, without those that do not exist. */
+  /** Returns the clients with these tokens, in the order of `tokens`. A token that no client has is skipped. */
   async read(tokens: readonly string[]): Promise<ListedClient[]> {
     const clients: ListedClient[] = [];
     for (let from = 0; from < tokens.length; from += LIST_SLICE)
@@ -212,7 +212,7 @@ export class Clients {
   async #read(token: string): Promise<Client | undefined> {
     // The order of these reads matters. The name is read last, so a client that is removed meanwhile has no name and
     // counts as missing. Otherwise it would look like a client without a secret, whose token alone authenticates. The
-    // former secret is read after the present one, so a secret that is rotated meanwhile is found as one of the two.
+    // former secret is read after the present one, so a secret that is replaced between the two reads is still found.
     // MULTI is not used, because a full Redis refuses every command in it, even reads.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(

@@ -10,8 +10,8 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The copy of a client that each partition other than the control partition stores. Scripts in such a partition check
- * the client's triggers against this copy, because they cannot read the control partition. The copy contains no secret.
+ * The copy of a client in a partition other than the control partition. Scripts in such a partition check the client's
+ * triggers against this copy, because they cannot read the control partition. The copy contains no secret.
  */
 interface KnownClient {
   token: string;

@@ -3,8 +3,8 @@ import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
 /**
- * Time for which a cached client is used without asking Redis. When a client was removed, no process accepts it any
- * more after this time.
+ * Time for which a cached client is used without asking Redis. So processes accept a removed client for at most this
+ * time.
  */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
@@ -15,7 +15,7 @@ interface Entry {
 }
 
 /**
- * Caches clients, so that Redis is asked for the same client at most once a second. Unknown tokens are not cached.
+ * Caches clients, so that `find` asks Redis for the same client at most once a second. Unknown tokens are not cached.
  */
 export class ClientDirectory {
   readonly #clients: Pick<Clients, 'find'>;
@@ -23,8 +23,8 @@ export class ClientDirectory {
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache asks `nowMs` at each use. By default it would remember the time for a
-    // millisecond, and set a timer to forget it.
+    // With `ttlResolution: 0` the cache calls `nowMs` at each use. By default it would keep the result for a
+    // millisecond, and start a timer that discards the result.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }

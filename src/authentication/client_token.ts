@@ -13,7 +13,7 @@ export function maxNameLength(hasSecret: boolean): number {
   return MAX_TOKEN_LENGTH - (hasSecret ? madeToken('') : credentialToken('')).length;
 }
 
-/** Makes the token of a client with a secret: public, and different from all others. */
+/** Makes the token of a client with a secret. The token is public, and no other client has it. */
 export function madeToken(name: string): string {
   return `${name}--${tokenSuffix()}`;
 }

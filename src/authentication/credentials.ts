@@ -45,8 +45,8 @@ export function sameDigest(a: string, b: string): boolean {
 
 /**
  * Checks credentials against the root key, the viewer key and the clients. If they do not match the cached client, the
- * client is read from Redis again, because its secret may be new. Unknown users are read from Redis too. Otherwise the
- * refusal of an unknown user would be faster than that of a wrong secret.
+ * client is read from Redis again, because its secret may be new. Unknown users are read from Redis too. Otherwise a
+ * faster refusal would show that the user does not exist.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
@@ -69,8 +69,8 @@ export class Credentials {
 
   /**
    * Checks a user name and password of Basic. Callers with the root key or the viewer key send the key as the user
-   * name. So the user name is compared with both keys first, and only other user names are sent to Redis. Throws
-   * StorageUnavailable if the client cannot be looked up.
+   * name. So Redis is asked for a user name only if it is neither of these keys. Throws StorageUnavailable if the
+   * client cannot be looked up.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);

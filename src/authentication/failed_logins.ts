@@ -26,18 +26,18 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * The failures of the current minute, in BUCKETS counters. The hash of an address selects its counter. Redis has the
-   * same counters for all processes together, and each reply from Redis raises the number here if it is higher. While
-   * Redis is away, failures are counted only here.
+   * The failures of the current minute, in BUCKETS counters. The hash of an address selects its counter. Redis counts
+   * the failures of all processes in the same way. If the count in a reply from Redis is higher than the count here, it
+   * replaces the count here. While Redis is away, failures are counted only here.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
   /**
-   * The failures of an address are counted in Redis until this process knows of more than `max` in the minute. After
-   * that the process counts them only in its own memory, because the address is over the limit already. `log` gets one
-   * warning if Redis refuses the commands that count, for example because its ACL does not allow them.
+   * `max` is the limit of failures per address and minute. When this process knows that an address is over the limit,
+   * it counts further failures of the address only in its own memory, not in Redis. `log` gets one warning if Redis
+   * refuses the commands that count, for example because its ACL does not allow them.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;

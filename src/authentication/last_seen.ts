@@ -2,7 +2,7 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** A process stores at most once in this time that a client has called, however often the client calls. */
+/** For each client, a process stores at most once in this time that the client has called. */
 const STORED_EVERY_MS = 60_000;
 /** Time for which the tokens of calling clients are collected, so that one script call stores many of them. */
 const GATHERED_MS = 5000;
@@ -27,8 +27,8 @@ export class LastSeen {
   }
 
   /**
-   * Queues a client that is calling now. Its time is stored within seconds. Does nothing if this process has queued the
-   * client less than a minute ago.
+   * Queues a client that is calling now. The time of the call is stored within seconds. Does nothing if this process
+   * has queued the client less than a minute ago.
    */
   note(token: string): void {
     const nowMs = clock.monotonicMs();

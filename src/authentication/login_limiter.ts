@@ -6,7 +6,7 @@ import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 
 /**
- * Maximum failures per address and minute; those beyond it are answered 429. The limit is high, because one service
+ * Maximum failures per address and minute. Further failures are answered 429. The limit is high, because one service
  * that repeats its calls with a wrong secret already causes many failures.
  */
 export const MAX_FAILURES = 100;

@@ -21,8 +21,8 @@ export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
   /**
-   * True once this process knows that another signing key has taken the place of this one. That happens when Redis may
-   * have forgotten which nonces were used. A nonce signed with a replaced key is reported as old, not as unknown.
+   * True once this process knows that another key has replaced this one, because Redis may have forgotten which nonces
+   * were used. A nonce signed with a replaced key is reported as old, not as unknown.
    */
   replaced: boolean;
 }
@@ -73,8 +73,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key that signed a nonce issued at `issuedMs`. `signed` returns true for the key that signed it. Returns
-   * undefined if no known key has signed it, or if the nonce is more than a day old.
+   * Returns the key that signed a nonce issued at `issuedMs`: the key for which `signed` returns true. Returns
+   * undefined if no known key has signed the nonce, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
@@ -107,7 +107,7 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // If Redis has lost a key, it has also lost which uses of the key's nonces were consumed. So the key is treated as
+    // If Redis has lost a key, it has also forgotten which nonces of the key were used. So the key is treated as
     // replaced, and its nonces are refused as too old.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];

@@ -7,9 +7,9 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may seem to come from the future. A process estimates Redis's clock from a reply, so
- * its estimate is behind by the time that the reply took to arrive. A nonce that another process has just issued may
- * therefore have a later time than this estimate.
+ * Maximum time by which a nonce may seem to come from the future. A process estimates Redis's clock from a reply of
+ * Redis. The reply takes some time to arrive, and the estimate is behind by this time. So a nonce that another process
+ * has just issued may have a later time than this process believes it is.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
@@ -29,13 +29,13 @@ const MAX_USES_PER_CALL = 1000;
 const NONCE_BYTES = 300;
 /**
  * Maximum units in a client's quota for nonces. If Redis has little memory, the quota is smaller (`#maxClientNonces`).
- * A quota that is used up is full again after NONCE_USES_KEPT_MS.
+ * Used units come back gradually, all of them within NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
  * One use (a value of `nc`) of a Digest nonce, which authenticates a single request. `key` is the key that signed the
- * nonce. `client` is the user who proved its secret with this use: a client's token, `root` or `viewer`.
+ * nonce. `client` is the user who sent the request: a client's token, `root` or `viewer`.
  */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 

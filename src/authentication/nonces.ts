@@ -76,8 +76,8 @@ export class Nonces {
 
   /**
    * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. A use can be consumed only once,
-   * whichever processes get requests with it. `client` is the user who proved its secret with this use: a client's
-   * token, `root` or `viewer`.
+   * even if several processes get requests with it. `client` is the user who sent the request: a client's token, `root`
+   * or `viewer`.
    *
    * Resolves with `replaced` if Redis has replaced the key that signed the nonce. This process then has the new key and
    * signs new nonces with it. Throws too_many_nonces and StorageUnavailable.

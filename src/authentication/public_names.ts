@@ -8,9 +8,9 @@ const HMAC_DIGITS = 16;
 
 /**
  * Gives clients the names that appear in figures and logs. A client with a secret appears under its token, which is
- * public. The token of a client without a secret is a credential. So its public name is its name, a dot and 16 digits
- * of an HMAC of the token. Without the key of the HMAC, nobody can test guesses at the token against the public name.
- * Tokens that the bus makes have no dot, so public names and tokens cannot be confused.
+ * public. For a client without a secret, the token is a credential. So the client appears under its name, a dot and 16
+ * digits of an HMAC of the token. Without the key of the HMAC, nobody can test guesses at the token against the public
+ * name. Tokens that the bus makes have no dot, so public names and tokens cannot be confused.
  *
  * The public name of a join is `join:`, the name of the join, a colon and the public name of its client.
  */
@@ -24,9 +24,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. A token without a client may be that
-   * of a removed client. If the client had no secret, its token alone was its credential. So the token is not shown:
-   * its name is `unknown.` and 16 digits of an HMAC of the token. Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each of these tokens. If no client has the token, it may
+   * be the credential of a removed client. So its public name is `unknown.` and 16 digits of an HMAC of the token.
+   * Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -69,9 +69,10 @@ export class PublicNames {
   }
 
   /**
-   * Finds the subscriber whose name a caller gives. A viewer gives the public name. Root and clients give the token,
-   * which is not checked. A route that takes a client's name must itself refuse a client all tokens but its own;
-   * otherwise a client could try whether a guessed token exists. `tokens` must resolve with the tokens of all subscribers. Resolves with
+   * Finds the subscriber that a caller names. A viewer names it by its public name. Root and clients name it by its
+   * token, which is returned unchecked. So a route that a client may call must itself refuse the tokens of other
+   * clients. Otherwise a client could find out whether a guessed token exists. `tokens` must resolve with the tokens of
+   * all subscribers. Resolves with
    * - `token`: the token of the subscriber, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */

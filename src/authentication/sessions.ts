@@ -31,8 +31,8 @@ export interface Session {
 }
 
 /**
- * The sessions of the console. A session's cookie has an id of 192 random bits, of which Redis stores only the
- * SHA-256.
+ * The sessions of the console. The cookie of a session contains an id of 192 random bits. Redis stores only the SHA-256
+ * of this id.
  */
 export class Sessions {
   readonly #control: Partition;

@@ -12,8 +12,8 @@ export type FailureReason =
 
 export type Refusal = {
   /**
-   * Why the credentials were refused. `stale` means that they are correct, but their nonce is too old. This is not
-   * counted as a failure.
+   * Why the credentials were refused. `stale` means that they are correct, but their nonce is too old. A stale nonce is
+   * not counted as a failure.
    */
   reason: FailureReason | 'stale';
   /** Text for the caller on what to change. It must not reveal which clients exist. */
@@ -21,8 +21,8 @@ export type Refusal = {
   /** The client's token, for the log. Absent for a client without a secret, because its token is a credential. */
   client?: string;
   /**
-   * True if only the nonce is wrong: it is too old, or this use of it is not new. The client may then try again with a
-   * new nonce (RFC 7616).
+   * True if only the nonce is wrong: it is too old, or was used before with the same `nc`. The client may then try
+   * again with a new nonce (RFC 7616).
    */
   stale?: boolean;
 };
