@@ -25,7 +25,8 @@ const MAX_MISSPELT = 5;
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
 /**
- * Matches what may be a password: everything before an `@`, as in a URL that was set in the place of another setting.
+ * Matches what may be a password: everything before an `@`. An operator may have set a URL with a password in the wrong
+ * variable.
  */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
 /** Matches characters that a terminal does not show, or that change what it shows around them. */
@@ -41,7 +42,7 @@ export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
  * Reads and checks the environment. An empty variable counts as unset. Throws a BootError that names every wrong
- * variable with its value and its rule. The error has no value of a setting that may hold a secret.
+ * variable with its value and its rule. The error leaves out values that may be secret (`isSecret`).
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
@@ -66,7 +67,7 @@ function quoted(value: string): string {
   const text = JSON.stringify(
     shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN).join('')}…` : shown.join(''),
   );
-  // A match has two UTF-16 units if its code point is above U+FFFF.
+  // A match above U+FFFF has two UTF-16 units. Each unit is escaped by itself, as JSON requires.
   return text.replace(UNSEEN, (match) => match.replace(/./gs, escapedUnit));
 }
 
@@ -98,9 +99,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Returns `config` as it applies in this compatibility mode. A thread of the Ruby Routemaster delivered one batch at a
- * time. So in compatibility mode, if ROUTEMASTER_WORKER_THREADS is set without ROUTEMASTER_WORKERS_PER_THREAD, it is
- * the number of concurrent deliveries.
+ * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So in
+ * compatibility mode ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless
+ * ROUTEMASTER_WORKERS_PER_THREAD is set too.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;
@@ -109,7 +110,10 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/** Throws if the viewer key equals the root key or the token of a client. Otherwise viewers could change something. */
+/**
+ * Throws if the viewer key equals the root key or the token of a client. Otherwise viewers could act as root or as that
+ * client.
+ */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
@@ -152,7 +156,9 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
   return [...unknownVariables(env), ...rubyWarnings(env)];
 }
 
-/** Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests a setting with a similar name. */
+/**
+ * Returns a warning for each unknown `ROUTEMASTER_` variable. If a setting has a similar name, the warning suggests it.
+ */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   return Object.keys(env)

@@ -1,7 +1,7 @@
 import { secretSetting, setting } from './setting.ts';
 import { certificates, list, MAX_TIMER_MS, proxy, seconds, whole, yesNo } from './values.ts';
 
-/** The workers of deliveries, and how many of them a subscriber may hold. */
+/** Settings of the workers that deliver batches, and of how many deliveries to one subscriber may run at a time. */
 export const workers = {
   workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
     'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
@@ -26,7 +26,7 @@ export const workers = {
   ),
 };
 
-/** How long a delivery may take, and what follows if it fails. */
+/** Settings of how long a delivery may take, and of what follows if it fails. */
 export const deliveries = {
   deliveryTimeoutMs: setting('ROUTEMASTER_TIMEOUT', seconds(0.1, 3600), '20').help(
     'Seconds that a whole delivery may take.',

@@ -1,7 +1,7 @@
 import { setting } from './setting.ts';
 import { bytes, seconds, whole } from './values.ts';
 
-/** Limits of the rates of callers. */
+/** Maximum rates of calls and publishes. */
 export const rates = {
   publishRate: setting('ROUTEMASTER_PUBLISH_RATE', whole(0, 1_000_000_000), '0').help(
     'Events a second that each client may publish, over all web processes; more is answered 429. 0: no limit.',
@@ -43,7 +43,7 @@ export const limits = {
   ),
 };
 
-/** Limits of what is published by itself. */
+/** Limits of delayed events, triggers and joins. */
 export const flow = {
   maxClientDelayed: setting('ROUTEMASTER_MAX_CLIENT_DELAYED', whole(0, 1_000_000_000), '100000').help(
     'Maximum events of a client that wait to be published later (`at`, `delay`).',

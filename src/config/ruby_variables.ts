@@ -21,8 +21,8 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the name of the variable that gives a setting its value: the setting's own variable, or the one that the Ruby
- * Routemaster had for it if only that is set. An empty variable counts as unset.
+ * Returns the name of the variable that gives a setting its value. This is the old variable of the Ruby Routemaster if
+ * only that variable is set, and otherwise the setting's own variable. An empty variable counts as unset.
  */
 export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
   const former = FORMER_NAMES[variable];
@@ -41,8 +41,8 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
 const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**
- * Returns warnings for operators: one for each set variable of the Ruby Routemaster that has no effect here, and one
- * if the root key is the published one of its `.env`.
+ * Returns warnings for operators about variables of the Ruby Routemaster that are set but have no effect here, and
+ * about the root key if it is the published one.
  */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)

@@ -16,7 +16,10 @@ export function setting<T>(variable: string, type: z.ZodType<T>, unset?: string)
   return { help: (help: string): Setting<T> => ({ variable, type, unset, isSecret: false, help }) };
 }
 
-/** Makes a setting whose value may hold a key, a token or a password, as a URL may. Use it if in doubt. */
+/**
+ * Makes a setting whose value may hold a key, a token or a password. For example, a URL may hold a password. Use this
+ * function if in doubt.
+ */
 export function secretSetting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, isSecret: true, help }) };
 }

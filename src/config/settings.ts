@@ -149,7 +149,10 @@ export const SETTINGS = {
   ...figures,
 };
 
-/** What only `bin/start` reads, also from `.env`. It is documented with the settings, but is no part of the configuration. */
+/**
+ * Variables that only `bin/start` reads, from the environment or from `.env`. They are documented with the settings,
+ * but the configuration does not contain them.
+ */
 export const OF_BIN_START = {
   dataDir: {
     variable: 'ROUTEMASTER_DATA_DIR',

@@ -6,7 +6,7 @@ import { REMOVED } from '../ids.ts';
 /** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A number in decimal digits that match `digits`. `what` says what it must be. */
+/** A number in decimal digits that match `digits`. `what` names the kind of number in error messages. */
 const numberOf = (what: string, digits: RegExp, min: number, max: number) => {
   const rule = `must be ${what} from ${min} to ${max}`;
   return z.string().regex(digits, rule).transform(Number).pipe(z.number(rule).min(min, rule).max(max, rule));

@@ -63,7 +63,7 @@ export class ApiCalls {
     this.#routes = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   }
 
-  /** True if the visitor may make this call, such as `GET /topics`. */
+  /** True if the visitor's role may make the call `name`, such as `GET /topics`. */
   allows(name: string, { caller }: PageCall): boolean {
     return caller !== undefined && (this.#routes.get(name)?.roles.includes(caller.role) ?? false);
   }

@@ -15,8 +15,8 @@ interface Attempt {
 
 /**
  * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if the batch
- * belongs to one. A join is a subscriber whose events the bus counts itself: its batches are sent nowhere, so no answer
- * can come.
+ * belongs to one. A join is a subscriber whose events the bus counts itself. The bus sends the batches of a join
+ * nowhere, so an attempt has no HTTP status.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';
@@ -51,8 +51,8 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?
 }
 
 /**
- * The end of the JSON of a batch whose events were cut off. `ApiCalls` stops reading a long answer between two events,
- * and appends this text, its option `ending`, so that the JSON can be parsed.
+ * The end of the JSON of a batch whose events were cut off. `ApiCalls` gets this text as the option `ending`. It stops
+ * reading a long answer between two events, and appends this text, so that the JSON can be parsed.
  */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 

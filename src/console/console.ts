@@ -23,10 +23,7 @@ import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts & BulkParts;
 
-/**
- * Leads a browser from the bare address of the bus to the console. Other callers get 404, because there is nothing for
- * programs at `/`.
- */
+/** Redirects a browser from `/` to the console. Other callers get 404, because there is nothing for programs at `/`. */
 const FRONT_DOOR = route('GET /', ANYONE, {
   isPublic: true,
   answers: { 303: null },
@@ -37,7 +34,7 @@ const FRONT_DOOR = route('GET /', ANYONE, {
   },
 });
 
-/** Returns the routes of all pages of the console. The pages can do and show only what the API does and shows. */
+/** Returns the routes of all pages of the console. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
   const api = new ApiCalls(routes);
   const liveParts = new LiveParts();

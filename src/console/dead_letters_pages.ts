@@ -146,8 +146,8 @@ function filter({ subscriber, reason, since, until }: Query): Html {
 type Query = Record<string, string | undefined>;
 
 /**
- * A form that retries or purges all matching dead letters, including those on other pages. They are counted before
- * anything is changed.
+ * A form that retries or purges all matching dead letters, including those on other pages. The bus counts them first,
+ * and asks for a confirmation.
  */
 function all({ formToken }: PageCall, { subscriber, reason, since, until }: Query): Html {
   const fields = Object.entries({ subscriber, reason, since, until }).map(

@@ -21,7 +21,7 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
 };
 
-/** The colour in which each state of a batch is shown: for something good, for a warning, or for something bad. */
+/** The kind of each state of a batch, which selects its colour: good, a warning, or bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },

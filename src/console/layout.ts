@@ -162,8 +162,8 @@ export function tokenField(formToken: string): Html {
 }
 
 /**
- * Returns a part of a page. While somebody looks at it, it is fetched again from `url` every two seconds, or every
- * `everyMs`.
+ * Returns a part of a page. While somebody looks at the page, the part is fetched again from `url` every two seconds,
+ * or every `everyMs`.
  */
 export function live(id: string, url: string, content: Content, everyMs?: number): Html {
   return html`<div id="${id}" data-live="${everyMs}" hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;

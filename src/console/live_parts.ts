@@ -22,9 +22,9 @@ export class LiveParts {
   });
 
   /**
-   * Wraps a route of the console. Open pages reload parts of themselves every few seconds. With the wrapped route of a
-   * page, browser tabs that show the same page to the same caller get the same answer. The wrapped route of a form
-   * discards these answers, because the form may change what they show.
+   * Wraps a route of the console. Open pages reload parts of themselves every few seconds. If the route is a page,
+   * browser tabs that show this page to the same caller share the answers to these reloads. If the route is a form, it
+   * discards all shared answers, because the form may change what they show.
    */
   share(route: Route): Route {
     const { method, handle } = route;
@@ -51,8 +51,8 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // In the rate limit, only the request for which an answer was made pays for it. Another request that gets the same
-    // answer costs the bus almost nothing.
+    // Only the request for which the answer was made is charged for it in the rate limit. Another request that gets the
+    // same answer costs the bus almost nothing.
     if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

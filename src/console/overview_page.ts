@@ -97,7 +97,7 @@ interface Complaint {
   advice: Content;
 }
 
-/** Returns everything that is wrong with the bus, the worst first. */
+/** Returns what is wrong with the bus, the worst first. */
 export function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
   const found: Complaint[] = [];
   if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
@@ -187,7 +187,7 @@ function memoryShown({ used, max, lowMark, highMark }: Memory): Content {
   return html`${text} <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
 }
 
-/** Says above which size of memory the bus begins to drop data, and at which size it stops. */
+/** Returns a text that says above which memory size the bus begins to drop data, and at which size it stops. */
 function marksOf({ lowMark, highMark }: Memory): string {
   return `When memory is above ${bytes(highMark)}, publishes are refused and the oldest batches are dropped, until it is down to ${bytes(lowMark)}.`;
 }
