@@ -23,7 +23,9 @@ interface Plot {
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** All plots, in the order of the page. A page shows a plot if it has figures for the metrics of the plot. */
+/**
+ * All plots, in the order in which pages show them. A page leaves out a plot if the history has none of its metrics.
+ */
 const PLOTS: readonly Plot[] = [
   { title: 'Events', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued', lines: { queued: 'queued' } },
@@ -46,8 +48,8 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * Returns true if a request asks for the part `what` of a page: the plots, or the other content (`now`). A refresh asks
- * for one part, and any other request for the whole page.
+ * Returns true if an answer must contain the part `what` of a page: the plots, or the other content (`now`). The query
+ * parameter `part` names the only part to send. Without it, the answer has the whole page.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;

@@ -38,8 +38,8 @@ export interface Ruled<Listed, Whole> {
   /** Returns the part of a trigger or join that a form may change. */
   rulesOf(one: Whole): object;
   /**
-   * Returns a part of the page of one trigger or join. The open page reloads this part, and nothing else, every few
-   * seconds. `acts` has the forms to show in this part.
+   * Returns the part of a page that shows one trigger or join. The open page reloads only this part, every few seconds.
+   * `acts` has the forms to show in this part.
    */
   shown(one: Whole, acts: Content): Content;
   /**

@@ -25,7 +25,7 @@ export function testForm(api: ApiCalls, call: PageCall, { subscriber }: Subscrib
   return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });
 }
 
-/** A form that removes the subscriber, which says what is lost with it. */
+/** A form that removes the subscriber. Its warning says what is deleted with the subscriber. */
 export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
   if (!api.allows('DELETE /subscribers/:token', call)) return undefined;
   const { subscriber, events, dead_letters } = report;

@@ -17,8 +17,8 @@ const PAUSED_BY: Record<string, string> = {
 };
 
 /**
- * Returns the box that says since when a subscriber is paused, and by whom: a list with one pair of name and text. The
- * list is empty if the subscriber is not paused, so that the page has no such box.
+ * Returns a box that says since when, and by whom or why, a subscriber is paused. The result is a list with one pair of
+ * name and text, or an empty list if the subscriber is not paused.
  */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
@@ -69,8 +69,8 @@ const SIGNATURES = {
 };
 
 /**
- * Returns a notice that says how many events of a subscriber were dropped, and whether the subscriber was told. Returns
- * nothing if no events were dropped.
+ * Returns a notice that says how many events of a subscriber the bus has dropped, and whether the subscriber was told
+ * of them. Returns undefined if no events were dropped.
  */
 export function dropNotice({ dropped }: SubscriberReport): Content {
   if (!dropped) return undefined;

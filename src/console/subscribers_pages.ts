@@ -76,8 +76,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * A subscriber without failures is said to keep up if its oldest event is younger than this. With such a short queue, a
- * forecast would mean nothing.
+ * The list shows `keeps up` instead of a forecast if a subscriber has no failures and its oldest event is younger than
+ * this. For such a short queue, a forecast would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -133,8 +133,8 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 }
 
 /**
- * Returns a line that says how old the order, the rates and the forecasts of the list are. They come from the workers,
- * which look at all subscribers every ten seconds.
+ * Returns a line that says when the order, the rates and the forecasts of the list were computed. The workers compute
+ * them for all subscribers every ten seconds.
  */
 function sampled(rows: readonly SubscriberReport[]): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;

@@ -8,10 +8,7 @@ import { ago, count, duration } from './format.ts';
  * drawing contains no text, which would be distorted.
  */
 const LENGTH = 1000;
-/**
- * Minimum length of the bar that shows an attempt, if the whole drawing is 1000 (LENGTH) long. A shorter bar would be
- * invisible.
- */
+/** Minimum length of the bar that shows an attempt, in the same units as LENGTH. A shorter bar would be invisible. */
 const MIN_LENGTH = 8;
 
 type Tone = 'good' | 'bad' | 'dim';
