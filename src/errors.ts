@@ -65,7 +65,7 @@ interface ErrorOptions {
 
 /**
  * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, because
- * taking one costs 6 µs, and nobody reads it: what failed inside the bus is the `cause`.
+ * taking one costs 6 µs and nobody reads it. If something inside the bus failed, that error is the `cause`.
  */
 export class BusError extends Error {
   readonly code: ErrorCode;

@@ -26,9 +26,9 @@ export class AckGroup {
   }
 
   /**
-   * Returns the ms until the collected acks must be sent. They must be sent when the first one has waited for
-   * MAX_WAIT_MS, or at once (0) if they are at least half as many as `held`, the number of jobs that the workers hold.
-   * Returns undefined if there are no acks.
+   * Returns the ms after which the collected acks must be sent, or undefined if there are none. They must be sent when
+   * the oldest ack has waited for MAX_WAIT_MS. They must be sent immediately (0) if they are at least half as many as
+   * `held`, the number of jobs that the workers hold.
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

@@ -24,8 +24,8 @@ export interface Acquired {
  * still held the job, else 0, and how many events were removed. `subscribers` is a flat list with a token and its
  * values for each subscriber.
  *
- * The values have no names. With names, the head of one grant took Redis 9 µs instead of 4 µs, and Node 6 µs instead of
- * 1 µs.
+ * The values have no names, because names cost time. With names, a head for one acquired job took Redis 9 µs instead of
+ * 4 µs, and Node 6 µs instead of 1 µs.
  */
 type Head = [
   left: number,

@@ -8,8 +8,8 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: the job runs again after a second. The pause is short,
- * because the job stays in its queue, and a periodic job that is in its queue cannot be queued again.
+ * The settlement of a job that failed because Redis failed: the job runs again after a second. The delay is short for
+ * the sake of periodic jobs: a periodic job that waits in its queue cannot be queued again.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
@@ -31,8 +31,9 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call with the outcome has failed. Redis may have applied the call all the same, and the lost
-   * reply may have given the worker its next job. So the worker must ask Redis for a job.
+   * True after a script call that reported the outcome has failed. Redis may have applied the call all the same, and
+   * its lost reply may have assigned the worker its next job. So the worker must ask Redis for a job, and then gets
+   * that job again.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -151,8 +152,8 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds no lease, the first ack is taken to have been applied, although its reply was lost. So
-    // all events of the batch are counted as removed.
+    // If a repeated ack finds that the worker no longer holds the job, the first ack is taken to have been applied,
+    // although its reply was lost. So all events of the batch are counted as removed.
     const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;

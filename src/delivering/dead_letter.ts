@@ -104,8 +104,8 @@ export async function newest(
 }
 
 /**
- * Returns the places (time of death and id) of up to `count` dead letters that follow the given place in a listing.
- * They are older. The dead letter at the given place may have been deleted.
+ * Returns the places (time of death and id) of up to `count` dead letters that come after the given place in a listing,
+ * newest first. The dead letter at the given place may have been deleted.
  */
 export async function following(
   redis: Commands,
@@ -115,9 +115,9 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // All letters that died in the same millisecond as the given one are read, because this command takes times as
-    // bounds, but no ids. They are few: a script call makes at most one dead letter, except a call of `sweep_batches`,
-    // which checks about 300 batches.
+    // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters that died in the same millisecond as the
+    // given one are read. There are few of them: a script call makes at most one dead letter, except a call of
+    // `sweep_batches`, which checks about 300 batches.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -6,7 +6,7 @@ import { askedFields } from '../subscribing/asked_subscribers.ts';
 import type { Place } from './dead_letter.ts';
 import { DEATH_REASONS } from './settlement.ts';
 
-/** The name of what these routes list. */
+/** The word for the listed things in descriptions and errors. */
 export const WHAT = 'dead letters';
 
 const whose = z.strictObject(askedFields(WHAT));

@@ -39,11 +39,13 @@ interface FoundPlace {
 }
 
 /**
- * Returns a page of up to `limit` dead letters, newest first: those of the given subscribers, or all if `subscribers`
- * is undefined. The page begins behind the place `after` (time of death and id). The result `next` is the `after` of
- * the next page, or absent on the last page. If only letters with one `reason` are wanted, at most LOOKED letters are
- * read, so the page may be short. The result `looked` is the number of letters that were read to find out their reason,
- * whether or not it matched; 0 if no `reason` was asked for.
+ * Returns a page of up to `limit` dead letters, newest first. If `subscribers` is given, the page has only letters of
+ * these subscribers. The page begins behind the place `after` (time of death and id). The result `next` is the `after`
+ * of the next page, or absent on the last page.
+ *
+ * If `filter.reason` is given, the page has only letters that died for this reason. Then at most LOOKED letters are
+ * read, so the page may be short. The result `looked` is the number of letters whose reason was read, or 0 without
+ * `filter.reason`.
  */
 export async function listDeadLetters(
   partitions: Partitions,

@@ -95,8 +95,8 @@ export class DeadLetters {
 
   /**
    * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters, until no letter is left that
-   * died by `untilMs`. Returns the sum of the results. `process` must remove the ids from the subscriber's sorted set of
-   * dead letters, because the next ids are read from it. If `process` returns undefined, the loop ends.
+   * died by `untilMs`. Returns the sum of the results. `process` must remove the ids from the subscriber's sorted set
+   * of dead letters, because the next ids are read from it. If `process` returns undefined, the loop ends.
    */
   async #bySlices(
     token: string,
@@ -116,11 +116,11 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token that a script gets as the subscriber of the dead letter `id`. The script does not find a letter of
- * another subscriber.
- * - `client` is undefined (root calls): undefined. The script then finds any letter.
- * - The letter belongs to `client` or to one of its joins: the token of that client or join.
- * - Any other letter: `client`, so that the script does not find the letter.
+ * Returns the token of the subscriber to whose dead letters a script is limited when it retries or deletes the letter
+ * `id`.
+ * - If `client` is undefined (root calls): undefined. The script then finds any letter.
+ * - If the letter belongs to `client` or to one of its joins: the token of that client or join.
+ * - For any other letter: `client`, so that the script does not find the letter.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

@@ -149,8 +149,8 @@ function handlers(parts: DeadLettersParts) {
       const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of tokens) purged += await deadLetters.purgeAll(token);
-      // Whether the subscriber exists is checked only if nothing was deleted. A subscriber whose removal ended half-way
-      // no longer exists, but its remaining dead letters must be deletable.
+      // An unknown subscriber is an error only if nothing was deleted. A removal that ended half-way may have left dead
+      // letters of a subscriber that no longer exists, and these must be deletable.
       if (purged === 0) await check(caller, tokens);
       return ok({ purged });
     },

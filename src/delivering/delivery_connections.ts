@@ -23,7 +23,9 @@ export interface ConnectionSettings {
   callbackCa?: string | undefined;
   /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
-  /** Maximum connections that are kept open while they carry no delivery. */
+  /**
+   * Maximum open connections. If there are more, those of the least recently used host are closed, once they are idle.
+   */
   keptConnections: number;
 }
 

@@ -37,8 +37,8 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * also contains the beginning of the body. The delivery waits for this beginning for up to 200 ms, but no longer, so
- * that a slow body does not occupy a worker. The rest of any body is read for up to a second, so that the connection
+ * also contains the beginning of the body. The delivery waits at most 200 ms for this beginning, so that a slow body
+ * does not occupy a worker. After any status, the rest of the body is read for up to a second, so that the connection
  * can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
@@ -126,7 +126,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
     clearTimeout(timer);
-    // If ANSWER_KEPT_BYTES cuts a character in two, the decoder leaves it out, because of `stream: true`.
+    // If ANSWER_KEPT_BYTES cuts the last character in two, `stream: true` makes the decoder leave out this character.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
     this.#resolve({ ...failed, answer });

@@ -21,8 +21,8 @@ export interface Grant {
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
   /**
-   * A message to the subscriber about its events that the bus has dropped. Absent if it has dropped none, or if an
-   * accepted delivery has already carried the message.
+   * A message that tells the subscriber which of its events the bus has dropped. Absent if no events were dropped, or
+   * if an accepted delivery has already carried the message.
    */
   dropNotice?: DropNotice;
 }

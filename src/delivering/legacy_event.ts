@@ -40,8 +40,8 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it later. The argument must not be a Buffer: JSON.stringify would call `toJSON` of the subarray
-    // before `asJson` gets it, and `asJson` would not see the bytes.
+    // makes text of it later. If the argument were a Buffer, the subarray would be a Buffer too. JSON.stringify would
+    // then call its `toJSON` before `asJson`, and `asJson` would not see the bytes.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

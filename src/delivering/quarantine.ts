@@ -41,8 +41,8 @@ interface QuarantineParts {
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
   /**
-   * Lets the partitions take turns, so that a worker process runs only one quarantine process at a time. That is the
-   * process that delivers batches which may have killed their workers.
+   * The quarantines of all partitions take turns through this object, so that a worker process runs only one quarantine
+   * process (which delivers batches that may have killed their workers) at a time.
    */
   turns: OneAtATime;
   log: Log;
@@ -50,9 +50,9 @@ interface QuarantineParts {
 
 /**
  * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died, so it may have
- * killed them. The quarantine, a separate process, delivers the suspects one at a time. If that process dies, only the
- * batch that it held can be the cause, so that batch becomes a dead letter. But if the process that started it dies
- * too, both may have been killed from outside, so the batch stays a suspect.
+ * killed them. The quarantine, a separate process, delivers the suspects one at a time. If the quarantine dies, only
+ * the batch that it held can be the cause, so that batch becomes a dead letter. But if the worker process that started
+ * the quarantine dies too, something outside may have killed both processes, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -150,8 +150,8 @@ export class Quarantine {
 
   /**
    * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the worker
-   * inside that process. Returns false if the call failed and must be repeated. While this process stops, a failed call
-   * is not repeated: the result is always true, so that nothing waits for Redis.
+   * inside that process. Returns false if the call failed and must be repeated. While this process stops, the result is
+   * always true, because repeating a failed call would delay the stop.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;

@@ -126,8 +126,8 @@ export class Queue {
 
 /**
  * Returns the arguments for a finished job. `job` (the bytes of the job) is left out if the script can make it from the
- * id of the batch. That is so for every batch that this bus stored. Sending `job` would take 7 % of a worker's CPU if
- * each batch has one event.
+ * id of the batch, which is possible for every batch that this bus (and not a Ruby Routemaster) has stored. Sending
+ * `job` would take 7 % of a worker's CPU if each batch has one event.
  */
 function finishedArguments({
   grant,
@@ -158,9 +158,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries of the agenda, which holds everything that waits for its time without being a job. When the time
- * has come, the main thread of a worker process publishes delayed events, fires triggers and closes expired keys of
- * joins.
+ * The kinds of entries of the agenda. The agenda holds what must happen at a certain time, but is not stored as a job:
+ * the main thread of a worker process publishes delayed events, fires triggers, and closes expired keys of joins.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];

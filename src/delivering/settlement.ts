@@ -43,13 +43,13 @@ export interface Penalty {
 export interface Retry extends Penalty {
   /** True if the attempt is not counted, because neither the batch nor the subscriber has caused the failure. */
   isUncounted?: boolean;
-  /** Delay before the job runs again. With 0 it is instant. */
+  /** Delay before the job runs again. With 0, a worker may take the job immediately. */
   delayMs: number;
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
    * Set if the callback answered 410 (Gone), which pauses the subscriber. The value is the `subscribedAt` of the
-   * subscriber when the delivery began: if it has subscribed again since, it is not paused.
+   * subscriber when the delivery began. If the subscriber has subscribed again since, it is not paused.
    */
   gone?: string;
   /** Called if this failure has paused the subscriber. */

@@ -9,8 +9,8 @@ import {
 } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
-// The signatures follow Standard Webhooks 1.0 (https://www.standardwebhooks.com), and so do these prefixes of secrets,
-// private keys and public keys.
+// The signatures, and these prefixes of secrets, private keys and public keys, follow Standard Webhooks 1.0
+// (https://www.standardwebhooks.com).
 
 const SYMMETRIC = 'whsec_';
 const PRIVATE = 'whsk_';
@@ -37,9 +37,9 @@ interface Entry {
 }
 
 /**
- * Caches the imported signing keys of subscribers. The cache is asked with the text in which Redis stores the keys of a
- * subscriber. Importing a key takes longer than signing a short body with it: 11 µs instead of 6 µs for a symmetric
- * key, and 260 µs instead of 110 µs for ed25519.
+ * Caches the imported signing keys of subscribers. The cache key is the text in which Redis stores the signing keys of
+ * a subscriber. Importing a key takes longer than signing a short body with it: 11 µs against 6 µs for a symmetric key,
+ * and 260 µs against 110 µs for ed25519.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 

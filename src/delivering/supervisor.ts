@@ -62,8 +62,8 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends the index of a partition if jobs are ready there and the thread has no idle worker for them. So
-    // another thread with an idle worker is woken, if there is one.
+    // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
+    // partition are busy. So another thread with an idle worker is woken, if there is one.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
@@ -74,7 +74,7 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // When a job is ready, only one thread is woken. The thread that ended may have been woken, and have died before it
+    // Only one thread is woken when a job is ready. The woken thread may be the one that has just ended, before it
     // acquired the job. So another thread is woken now, for each partition.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);

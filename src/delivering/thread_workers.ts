@@ -24,9 +24,8 @@ interface ThreadSettings extends QueueSettings {
  */
 const WORKERS_PER_SPARE = 3;
 /**
- * Spare workers help while all regular workers hang. At other times too, each idle spare worker asks for a job after
- * this many ticks (`tickMs` in workers.ts), to show that it is alive. More frequent asking would cost an idle thread
- * more commands.
+ * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, to show that they are alive.
+ * They do so even while no regular worker hangs. Asking at every tick would cost an idle thread more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
@@ -71,8 +70,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // During a standstill, all regular workers are busy, and none ends its job. Spare workers work only then, so a
-      // job that became ready before the standstill has not woken them. They are woken now.
+      // Before a standstill (all regular workers are busy, and none ends its job), `wake` wakes no spare worker. So a
+      // job that became ready before it may still wait, and the spare workers are woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(

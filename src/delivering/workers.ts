@@ -55,14 +55,14 @@ export class Workers {
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
   /**
-   * Number of jobs in Redis that are probably ready for these workers. In the next script call, one idle worker asks
-   * for each of them.
+   * Number of jobs in Redis that are probably ready for these workers. In the next script call, as many idle workers
+   * ask for a job.
    */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call. They must after a tick, because asking is
-   * their heartbeat. They must also after a failed script call, because Redis may have assigned jobs to them. A worker
-   * that asks is given such a job again.
+   * True if all idle workers must ask for a job in the next script call. This is so after a tick, because asking is
+   * their heartbeat, and after a failed script call, because Redis may have assigned jobs to them in the lost reply. A
+   * worker that asks is given such a job again.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
