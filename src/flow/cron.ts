@@ -32,10 +32,10 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *   that occurs twice fires once, the first time. A time that does not exist fires when the clocks have gone forward.
  * - For any other expression, a time that occurs twice fires twice, and a time that does not exist does not fire.
  *
- * croner computes the times of a fixed-time expression in the time zone. For other expressions that would be too slow:
- * for `* * 2 * 3 SUNL` in Berlin it takes 80 s, because croner tries each second of an hour that does not exist. So for
- * other expressions croner computes as if the zone's offset (local time minus UTC) never changed. If the offset changes
- * before the time that croner has found, this class asks croner again, from the change on.
+ * For a fixed-time expression, croner handles the changes of the clocks. For other expressions croner would be too slow
+ * at this: for `* * 2 * 3 SUNL` in Berlin it takes 80 s, because croner tries each second of an hour that does not
+ * exist. So for other expressions croner computes as if the zone's offset (local time minus UTC) never changed. If the
+ * offset changes before the time that croner has found, this class asks croner again, from the change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -44,8 +44,9 @@ export class CronTimes implements Times {
   readonly #isFixedTime: boolean;
   /**
    * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
-   * times that are at most eight years from `year`. If `#isFixedTime` is true, `cron` computes in the time zone.
-   * Otherwise that would be too slow. So `cron` then gets and returns local times as if they were UTC.
+   * times that are at most eight years from `year`. If `#isFixedTime` is true, `cron` knows the time zone. If it is
+   * false, `cron` gets and returns local times as if they were UTC, because with a time zone croner would be too slow
+   * for such expressions.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -127,20 +128,21 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner has found as the next time from `fromMs` on. croner took the zone's offset to be
-   * `offsetMs` all the time. Returns undefined if `atMs` is right. Otherwise returns when the offset changes. The
-   * caller asks croner again from there.
+   * Checks `atMs`, which croner has found as the next time from `fromMs` on, as if the zone's offset were always
+   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes, and the caller asks
+   * croner again from this change on.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [
-      // If the clocks go back in the 24 hours after `fromMs`, local times before that of `fromMs` come again. Example:
-      // `0,30 2 25 10 *` in Berlin, from the first 2:45 on 25 October 2026. At 3:00 the clocks go back to 2:00, so 2:00
-      // is 15 minutes away. But croner returns 2:00 in 2027.
+      // If the clocks go back in the 24 hours after `fromMs`, local times before that of `fromMs` come again, and
+      // croner misses them. Example: croner is asked for the next time of `0,30 2 25 10 *` in Berlin at the first 2:45
+      // on 25 October 2026. At 3:00 the clocks go back to 2:00, so 2:00 is 15 minutes away. But croner returns 2:00 in
+      // 2027.
       Math.min(fromMs + DAY_MS, atMs),
       // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have occurred once before.
       // Croner, which knows only one offset, then missed that first occurrence.
       Math.max(atMs - DAY_MS, fromMs),
-      // With another offset, the local time at `atMs` is not the one that croner found.
+      // If the offset at `atMs` is not `offsetMs`, the local time at `atMs` is not the one that croner found.
       atMs,
     ];
     for (const untilMs of checked)
@@ -149,9 +151,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner has found as the last time up to `toMs`. croner took the zone's offset to be `offsetMs`
-   * all the time. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to `offsetMs`. The
-   * caller asks croner again for the last time before that change.
+   * Checks `atMs`, which croner has found as the last time up to `toMs`, as if the zone's offset were always
+   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to `offsetMs`, and the
+   * caller asks croner again for the last time before this change.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [
@@ -162,7 +164,7 @@ export class CronTimes implements Times {
       Math.max(toMs - DAY_MS, atMs),
       // If the clocks went back in the 24 hours after `atMs`, the local time of `atMs` may have come again.
       Math.min(atMs + DAY_MS, toMs),
-      // With another offset, the local time at `atMs` is not the one that croner found.
+      // If the offset at `atMs` is not `offsetMs`, the local time at `atMs` is not the one that croner found.
       atMs,
     ];
     for (const sinceMs of checked)

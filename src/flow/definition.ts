@@ -4,7 +4,10 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/** The definition of a trigger: everything that a client sets of it, except `paused`, which the bus can change too. */
+/**
+ * The definition of a trigger: everything that a client sets in the trigger, except `paused`, which the bus can change
+ * too.
+ */
 export interface Definition {
   topic: string;
   event: EventContent;

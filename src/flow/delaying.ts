@@ -95,8 +95,9 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // `events` is the number of events that were published now, without a delay. If there are none, the script has
-      // not counted the topic's subscribers, and `subscribers` is 0. `Copies` must not take this 0 for their number.
+      // `events` is the number of events that were published now, without a delay. If it is 0, the script has not
+      // counted the topic's subscribers, and `subscribers` is 0 too. `Copies` must not note this 0, because the topic
+      // may have subscribers.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -7,7 +7,7 @@ import { addedBySubscriber } from '../publishing/publication.ts';
 import { type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Time for which a measurement of Redis's memory is used. While memory is short, publishing pauses for this time. */
+/** Minimum time between two measurements of Redis's memory. While memory is short, publishing pauses for this time. */
 const FRESH_MS = 250;
 /** Minimum time between two log warnings that delayed events wait for memory. */
 const WARN_EVERY_MS = 60_000;

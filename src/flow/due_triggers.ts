@@ -16,13 +16,13 @@ import { timesOf } from './schedule.ts';
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
 /**
- * Planning means computing the due times for which triggers fire. It stops when there are this many. More would be
- * useless, because one script call fires triggers for at most 200 due times.
+ * Planning means computing the due times for which triggers fire. Planning stops when this many due times are computed.
+ * More would be useless, because one script call fires triggers for at most 200 due times.
  */
 const MAX_TIMES = 200;
 /**
- * Maximum time for planning (computing the due times for which triggers fire). When it is over, the script call fires
- * the triggers for the due times that are planned so far.
+ * Maximum time for planning (computing the due times for which triggers fire). After this time, the script call fires
+ * the triggers for the due times that are computed so far.
  */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */

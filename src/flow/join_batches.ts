@@ -147,9 +147,9 @@ export class JoinBatches {
   }
 
   /**
-   * If the join publishes to a topic in another partition: makes the client of the join the owner of this topic, and
-   * creates the topic if it does not exist, as a publish would. The script join_events cannot do this, because it sees
-   * only one partition. Returns undefined if the join may publish there, and otherwise the reason.
+   * If the join publishes to a topic in another partition: makes the client of the join the publisher of this topic,
+   * and creates the topic if it does not exist. The script join_events cannot do this, because it sees only one
+   * partition. Returns the reason if the join may not publish to the topic, and otherwise undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -163,7 +163,7 @@ export class JoinBatches {
 
   /**
    * Makes a dead letter of a batch whose join may not publish. The owner of the join can retry the dead letter when the
-   * reason is gone.
+   * join may publish again.
    */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);

@@ -19,9 +19,9 @@ import {
 /** The function that `joinExpiry` returns closes the expired join keys of at most this many joins in one call. */
 const MAX_JOINS = 100;
 /**
- * A join groups events by a key, such as an order id, and a key expires if its events do not all come in time. At most
- * this many joins with expired keys are read from Redis. MAX_JOINS of them are handled, one of each client in turn. If
- * only MAX_JOINS were read, all could be joins of one client.
+ * Maximum joins with expired keys that are read from Redis. (A join groups events by a key, such as an order id. A key
+ * expires if its events do not all come in time.) At most MAX_JOINS of them are handled, one of each client in turn. If
+ * only MAX_JOINS were read, all of them could belong to one client.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -43,8 +43,8 @@ interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
   /**
-   * Moves events between partitions. It is needed if the bus has several partitions: events of source topics in other
-   * partitions reach the join through outboxes.
+   * Moves events of source topics in other partitions to the join, through outboxes. Not needed if the bus has one
+   * partition.
    */
   outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
@@ -55,8 +55,8 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes expired join keys. A join groups events by a key. The key expires if the join's rule
- * was not met within the time that the join allows. If the join has `on_expiry`, each expired key publishes an event.
+ * Returns a function that closes expired join keys. A join groups events by a key. A key expires if its events have not
+ * all come within the time that the join allows. If the join has `on_expiry`, each expired key publishes an event.
  *
  * A call of the function closes up to 100 keys of each of 100 joins. Several processes may call it at the same time. If
  * the keys of a join cannot be closed, the function still closes those of the other joins, and throws the first error

@@ -35,9 +35,9 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of the join that publishes to a topic. The join is looked up at the publisher of the topic,
- * because a join publishes only to topics that its client owns. Returns none if no join publishes there, or if that
- * join is `except`.
+ * Returns the source topics of the join that publishes to a topic. A join publishes only to topics of its client, so
+ * the join is looked up in the partition of the topic's publisher. Returns an empty list if no join publishes to the
+ * topic, or if that join is `except`.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const home = partitions.ofTopic(topic);

@@ -19,7 +19,7 @@ export interface Join {
   rules: JoinRules;
   /**
    * When the rules were stored, in µs by Redis's clock. If the join has got other rules since, scripts refuse to count
-   * events by the old ones.
+   * events by these rules.
    */
   version: string;
   createdAtMs: number;

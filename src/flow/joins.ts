@@ -25,8 +25,8 @@ export class Joins {
 
   /**
    * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. If the
-   * join publishes to topics of other partitions, these topics are claimed for the client before the script checks the
-   * rules. So the client may own these topics even after a refusal.
+   * join publishes to topics of other partitions, the client becomes the publisher of these topics before the script
+   * checks the rules. So the client may own these topics even after a refusal.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
@@ -56,9 +56,9 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions before a join is created or changed. Claims the topics there to which the join publishes,
-   * and marks its source topics there, so that their events are passed on (see TopicMarks). Returns the reason for a
-   * refusal, or undefined if there is none.
+   * Prepares other partitions before a join is created or changed. Makes the client the publisher of the topics there
+   * to which the join publishes. Marks the source topics there, so that their events are passed on to the join (see
+   * TopicMarks). Returns the reason for a refusal, or undefined if there is none.
    */
   async #prepare(
     client: string,

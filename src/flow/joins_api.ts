@@ -48,7 +48,7 @@ interface JoinsParts {
 }
 
 /**
- * The routes of `/joins`. A client makes, sees and removes its own joins, and root those of all clients. Viewers see
+ * The routes of `/joins`. A client makes, sees and removes its own joins. Root may do so for all clients. Viewers see
  * all joins.
  */
 export function joinsApi(parts: JoinsParts): Route[] {
@@ -95,10 +95,10 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
   };
   /**
-   * Removes the new join again if, during the request, its client was removed or its scopes were narrowed. Such a
-   * change is stored first, and then, or in the same step, the forbidden joins of the client are removed. So no
-   * forbidden join can remain: either this function sees the change, or the removal of joins comes later and finds the
-   * new join.
+   * Removes the new join again if its client was removed during the request, or if the client's scopes no longer permit
+   * the join. A removal or a change of scopes is stored before the joins that it forbids are removed, or together with
+   * their removal. So no forbidden join can remain: either this function sees the change, or the removal of joins comes
+   * later and finds the new join.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

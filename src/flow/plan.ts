@@ -1,19 +1,19 @@
 import type { Times } from './times.ts';
 
 /**
- * If the stored due time of a trigger was missed by at most this long, the trigger still fires for it and for all due
- * times since then, whatever `catch_up` says. `catch_up` is for outages, and a short restart of the workers is not an
- * outage.
+ * If the stored due time of a trigger is at most this old, the trigger fires for it and for all due times since then,
+ * whatever `catch_up` says. `catch_up` is for outages, and a short restart of the workers is not an outage.
  */
 export const PROMPT_MS = 10_000;
 /**
- * Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, only the newest of them fire.
+ * Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, it fires only for the newest
+ * of them.
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum number of due times for which one script call fires a trigger. A trigger always fires for due times that are
- * at most 10 s (PROMPT_MS) old. If it is due every second, there are up to 11 of them. One call must fire for all 11,
- * because some would be older than 10 s in a later call.
+ * Maximum number of due times for which one script call fires a trigger. It must be at least 11: if the stored due time
+ * is at most 10 s (PROMPT_MS) old, the trigger fires for all due times since then, up to 11 if it is due every second.
+ * One call must fire for all of them, because the stored due time could be older than 10 s in a later call.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
@@ -21,8 +21,8 @@ export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
- * What becomes of the due times of a trigger, from the stored due time up to now. The stored due time is the first one
- * that is not decided yet. The trigger fires for a due time, or misses it, which means that it never fires for it.
+ * What a trigger does with its due times, from the stored due time (the oldest that is not decided yet) up to now. The
+ * trigger either fires for a due time, or misses it: then it never fires for this due time.
  */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
@@ -45,14 +45,17 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /** The stored due time: the oldest that is not decided yet. For older ones the trigger has fired, or never will. */
+  /**
+   * The stored due time: the oldest that is not decided yet. For each older one, the trigger has fired or will never
+   * fire.
+   */
   dueMs: number;
   nowMs: number;
 }
 
 /**
  * Decides for which due times a trigger fires now. If there are too many for one script call, several script calls fire
- * the trigger. Each begins at the due time that the one before has stored (`nextMs`).
+ * the trigger. Each call begins at the due time that the previous call has stored (`nextMs`).
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);
