@@ -21,7 +21,7 @@ export interface Grant {
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
   /**
-   * A message that tells the subscriber which of its events the bus has dropped. Absent if no events were dropped, or
+   * A message that tells the subscriber how many events the bus has dropped. Absent if no events were dropped, or
    * if an accepted delivery has already carried the message.
    */
   dropNotice?: DropNotice;
