@@ -3,7 +3,7 @@ const ABOUT_HTML = /^\s*text\/html\s*(;|$)/i;
 /** Matches a part of `Accept` with `q=0`: the client does not want the type that this part names. */
 const REFUSING = /;\s*q=0(\.0*)?\s*(;|$)/i;
 
-/** True if the header `Accept` asks for HTML, as that of a browser does when it opens an address. */
+/** True if the header `Accept` asks for HTML. Browsers ask for HTML when they open an address. */
 export function acceptsHtml(accept = ''): boolean {
   return accept.split(',').some((part) => ABOUT_HTML.test(part) && !REFUSING.test(part));
 }
@@ -34,8 +34,8 @@ const ESCAPES: Record<string, string> = {
 const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 
 /**
- * Matches texts that need no escaping. Most texts need none. A table of 100 rows takes 0.3 ms, and took 1 ms when all
- * texts were escaped.
+ * Matches texts that need no escaping. Most texts need none, and skip `escaped`. So making a table of 100 rows takes
+ * 0.3 ms instead of 1 ms.
  */
 const PLAIN = /^[ !#-%(-;=?-~]*$/;
 

@@ -4,9 +4,8 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and what computing them costs in the rate limit, as a number of calls.
- * Computing one due time may take some ms. So `turn` is awaited before each of them: it lets the process serve other
- * requests in between.
+ * Returns the next due times of a trigger. `calls` says how many calls of the caller's rate limit computing them uses
+ * up. Computing one due time may take some ms, so `turn` is awaited before each: other requests are served meanwhile.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

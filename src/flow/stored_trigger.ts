@@ -20,7 +20,9 @@ export interface StoredTrigger extends TriggerName {
   error: { code: string; atMs: number } | undefined;
 }
 
-/** Returns the name and the client of a trigger as one text, as in the sorted set `triggers:due`. */
+/**
+ * Returns the name and the client of a trigger as one text: the member that stands for the trigger in `triggers:due`.
+ */
 export function placeOf({ name, client }: TriggerName): string {
   return `${name} ${client}`;
 }

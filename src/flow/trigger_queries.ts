@@ -31,8 +31,8 @@ export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
 export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
 
 /**
- * Finds the client whose triggers a call is about. A call of a client is about its own triggers. Root gives the
- * client's token, and a viewer gives the client's public name.
+ * Finds the client whose triggers a call is about. A client's call is always about its own triggers. Root names a
+ * client by its token, and a viewer by its public name.
  */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;
@@ -45,8 +45,7 @@ export class TriggerOwners {
 
   /**
    * Finds the client that the query names. In the result, `token` is undefined if the query is about all clients, and
-   * null if there is no such client. `calls` is what the search has cost in the caller's rate limit, as a number of
-   * calls.
+   * null if there is no such client. `calls` says how many calls of the caller's rate limit the search uses up.
    */
   async asked(
     caller: Caller,

@@ -53,9 +53,9 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger. The function `decide` returns what to store. It gets the stored trigger, if there is
-   * one, and the time by Redis's clock. It is called again if another request has replaced the trigger meanwhile.
-   * `isFixed` is true for a client of ROUTEMASTER_CLIENTS, which is not stored in Redis.
+   * Creates or replaces a trigger. The function `decide` gets the stored trigger, if there is one, and the time by
+   * Redis's clock, and returns what to store. If another request replaces the trigger meanwhile, `decide` is called
+   * again. `isFixed` is true if the client comes from ROUTEMASTER_CLIENTS, and so is not stored in Redis.
    */
   async put(
     { client, name }: TriggerName,
@@ -92,7 +92,7 @@ export class Triggers {
     return removed.includes(true);
   }
 
-  /** Returns the triggers of a client, or of all clients, sorted by name, then client. */
+  /** Returns the names of the triggers of a client, or of all clients, sorted by name, then client. */
   async names(client?: string): Promise<TriggerName[]> {
     const names = await Promise.all(
       this.#partitions.all.map((partition) =>

@@ -32,9 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns when (ms) between `fromMs` and `toMs` the offset at `fromMs` ends, that is, changes to another one.
-   * Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must
-   * differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
+   * Returns the time (ms) between `fromMs` and `toMs` at which the offset of `fromMs` changes to another one. Example:
+   * in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must differ. If
+   * the offset of `fromMs` ends several times, the search by halves (`bisect`) finds any one of these times.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -42,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns when (ms) between `fromMs` and `toMs` the offset at `toMs` starts, that is, another one changes to it.
-   * Example: in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must
-   * differ. If there are several such times, the search by halves (`bisect`) finds any one of them.
+   * Returns the time (ms) between `fromMs` and `toMs` at which another offset changes to that of `toMs`. Example: in
+   * Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must differ. If
+   * the offset of `toMs` starts several times, the search by halves (`bisect`) finds any one of these times.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);

@@ -35,9 +35,9 @@ interface Holding {
 
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses new requests at once. A client's first request may reserve all that is free. After that, the
- * client gets more only if at least as much as it already holds stays free for others. So a client with many small
- * requests may hold about half of the limit if no other client has requests.
+ * a process refuses new requests at once. A client's first request may reserve all that is free. A further request of
+ * the client is admitted only if, after it, as much stays free for others as the client held before it. So a client
+ * with many small requests may hold about half of the limit if no other client has requests.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -46,8 +46,8 @@ export class Admission {
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
   /**
-   * Reservations of requests whose bodies are still arriving. The one whose body has gone longest without progress
-   * comes first.
+   * Reservations of requests whose bodies are still arriving. The reservation whose body has gone longest without
+   * progress comes first.
    */
   readonly #reading = new Set<Reservation>();
   #lookedAtMs = Number.NEGATIVE_INFINITY;

@@ -25,7 +25,10 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
   return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 }
 
-/** Yields the pieces of a body. `turn` makes each piece, and may first wait while other requests are served. */
+/**
+ * Yields the pieces of a body. `turn` gets the function that makes the next piece. It may let other requests be served
+ * before it calls this function.
+ */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
   pieces: AsyncIterable<string>,

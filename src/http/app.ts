@@ -58,7 +58,7 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
     (request, response) =>
       pipeline.answer(asPageForBrowser(request, row, errorPage), { request, response, ...at(request) });
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
-    // People type addresses of the console, and may end them with a slash.
+    // People type addresses of the console, so a slash at the end is accepted.
     const here = app.route(rows.some(({ page }) => page) ? `${path}{/}` : path);
     for (const row of rows) here[METHODS[row.method]](handler(row));
     here.all(refuser(otherMethods(rows, routes, otherMethod)));
@@ -77,8 +77,8 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
 }
 
 /**
- * Returns the route that refuses a request. It is `row`, which answers with a problem document; if a browser asked for a
- * page of the console, the same route answers with the page that `errorPage` makes.
+ * Returns the route that refuses a request. Usually this is `row`, which answers with a problem document. If a browser
+ * asked for a page of the console, it is a copy of `row` that answers with the page made by `errorPage`.
  */
 function asPageForBrowser(
   { path, headers }: Parameters<RequestHandler>[0],
@@ -116,7 +116,7 @@ function otherMethods(rows: readonly Route[], routes: readonly Route[], code: Ot
   return { ...refusal, ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }) };
 }
 
-/** Returns a question that names the call which may be meant by a mistyped one. */
+/** Returns a question such as `did you mean GET /topics?`. Returns undefined if no route resembles the call. */
 function hint(routes: readonly Route[], { request: { method = '' }, path }: Call): string | undefined {
   const near = nearPath(routes, method, path);
   return near === undefined ? undefined : `did you mean ${method} ${near}?`;

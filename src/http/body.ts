@@ -44,8 +44,8 @@ export function checkIsOpen(request: IncomingMessage): void {
 }
 
 /**
- * Reads the whole body of an open request. `watch` is told of each chunk. Throws bad_body, body_too_large, or the error
- * with which `watch` refuses the body.
+ * Reads the whole body of an open request, and calls `watch` for each chunk. Throws bad_body, body_too_large, or the
+ * error with which `watch` refuses the body.
  */
 export function readBytes(
   request: IncomingMessage,

@@ -19,7 +19,10 @@ export class Buckets {
     this.#burstMs = burstMs;
   }
 
-  /** Returns the ms until the bucket of a caller is no longer empty. The result is 0 or less if it is not empty now. */
+  /**
+   * Returns the ms for which the bucket of a caller stays empty. The result is 0 or less if the bucket holds something
+   * now.
+   */
   emptyForMs(caller: string): number {
     if (this.perSecond === 0) return 0;
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;

@@ -14,8 +14,8 @@ const MAX_UNDER_WAY = 16;
 /**
  * Limits two rates: that of each client's calls other than publishes, and that of the requests without credentials from
  * each IP address. Limits also the calls of a client that are under way. A rate of 0 for clients turns off both limits
- * of clients. Each web process counts only the calls that it handles itself, because a call takes the time of one
- * process only.
+ * of clients. Each web process counts only the calls that it handles itself, because a call slows down only the process
+ * that handles it.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -23,10 +23,9 @@ export class CallLimits {
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
   /**
-   * A client's calls that read are handled one at a time, and so are the client's calls that change something. A call
-   * that reads does not wait for a long change, because the two kinds have separate turns. When sixteen listings of
-   * 1,000 dead letters were handled at a time, a publish of another client took half a second (p99). With one listing
-   * at a time, a publish took up to 28 ms (p99).
+   * Of each client, one call that reads and one call that changes something may be handled at the same time. So a call
+   * that reads does not wait for a long change. When sixteen listings of 1,000 dead letters were handled at a time, a
+   * publish of another client took half a second (p99). With one listing at a time, a publish took up to 28 ms (p99).
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -62,10 +61,11 @@ export class CallLimits {
     if (underWay >= MAX_UNDER_WAY) throw tooMany(`a client may have ${MAX_UNDER_WAY} calls under way`, 0);
     this.#clients.take(client, 1);
     const { socket } = response.req;
-    // If the socket is closed already, no `close` will end this call. So it is not counted as under way.
+    // A destroyed socket emits no further `close`, so this call would be counted as under way for ever. It is not
+    // counted.
     if (socket.destroyed) return;
     // The call ends when its response or its socket emits `close`. The socket is needed too: when a connection closes,
-    // Node emits no `close` on a response that still waits for an earlier one.
+    // Node emits no `close` on a response that still waits for an earlier response to be sent.
     this.#underWay.set(client, underWay + 1);
     const end = () => {
       response.off('close', end);
@@ -81,7 +81,7 @@ export class CallLimits {
   /**
    * Runs `work`, which handles a call of a client or makes one piece of a long answer. `reads` is true for a call that
    * changes nothing. Of the client's calls that read, one runs at a time, and the others wait. The same is true of its
-   * calls that change something. Resolves or rejects as `work` does.
+   * calls that change something. Returns the result of `work`.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();

@@ -57,8 +57,8 @@ export class Calls {
   }
 
   /**
-   * Makes a call and resolves with its answer. If the call is audited, tells `record` what it is about. Throws a
-   * BusError if the call is refused, by the role of its caller, by its inputs or by its handler.
+   * Makes a call and resolves with its answer. `record`, the audit entry of the call if it is audited, gets the inputs
+   * of the call. Throws a BusError if the role of the caller or an input is wrong, or if the handler refuses the call.
    */
   async make(
     route: Route,

@@ -8,7 +8,9 @@ import type { WorkBudget } from './work_budget.ts';
  * request before the previous one is answered.
  */
 const MAX_DUE = 4;
-/** Maximum bytes that the HTTP parser gets at once, if the connection is read in slices. */
+/**
+ * Maximum bytes that the HTTP parser gets at a time if the connection is read in slices. Inside a body it may get more.
+ */
 const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 const HEAD_END = Buffer.from('\r\n\r\n');
@@ -22,10 +24,10 @@ interface Held {
 }
 
 /**
- * Limits the requests of one connection that are handled at the same time, however many it sends at once (pipelining).
- * While four are being handled, no further bytes are read. Otherwise a few kilobytes of requests would keep all other
- * connections waiting. If the connection is read in slices (see ReadingMode), bytes that were already read are not
- * parsed meanwhile either.
+ * Limits the requests of one connection that are handled at the same time to four, however many it sends at once
+ * (pipelining). When a fifth arrives, reading stops until two of the four are answered. Otherwise a few kilobytes of
+ * requests would keep all other connections waiting. If the connection is read in slices (see ReadingMode), parsing of
+ * the bytes that were already read stops too.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -46,8 +48,8 @@ export class Connection {
   #rest: Buffer = NOTHING;
   /**
    * Number of bytes of the last request's body that the parser has still to get. No request begins in these bytes, so
-   * the parser may get all of them at once. The number may be too low, which only makes the pieces smaller. It must not
-   * be too high: the parser would then get all requests behind the body at once, too.
+   * the parser may get all of them at once. If the number is too low, only the slices are smaller. It must not be too
+   * high: the parser would then also get the requests behind the body, all at once.
    */
   #bodyBytes = 0;
   #isDetached = false;
@@ -64,8 +66,8 @@ export class Connection {
   }
 
   /**
-   * Gives the HTTP parser a small part of the arrived bytes at a time from now on, so that parsing can stop at a request
-   * that must wait. Node's parser reads the socket by itself only until another `data` listener is added.
+   * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
+   * request that must wait. Node's parser reads the socket by itself only until another `data` listener is added.
    */
   readInSlices(): void {
     this.#socket.off('data', this.#feed).on('data', this.#take);
@@ -100,7 +102,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser goes on to the end of the bytes that it got. Reading stops after that, in the next tick.
+    // The parser has yet to parse the rest of the bytes that it got. So reading stops after that, in the next tick.
     if (this.#held.length === 1) process.nextTick(() => this.#wait());
   }
 
@@ -136,12 +138,11 @@ export class Connection {
   }
 
   /**
-   * Returns the next bytes to parse:
+   * Returns the next bytes to parse. If at most SLICE_BYTES have arrived, these are all of them. Otherwise:
    *
-   * - up to SLICE_BYTES have arrived: all of them;
-   * - more, and they begin inside a body: all bytes of the body, because no request begins in them;
-   * - more, and they begin with headers: the first headers (`endsHead`), but at most SLICE_BYTES. When the headers are
-   *   parsed, the length of the body behind them is known.
+   * - If the bytes begin inside a body: all arrived bytes of this body, because no request begins in them.
+   * - If they begin with headers: the first headers (`endsHead`), but at most SLICE_BYTES. When the headers are parsed,
+   *   the length of the body behind them is known.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

@@ -8,8 +8,8 @@ import type { Route } from '../routing/route.ts';
 const LETTERS_PER_MISTAKE = 3;
 
 /**
- * Returns the path that takes `method` and is most like `path`, which does not take it. Returns undefined if no path is
- * like it. Slashes at the end do not count, and capitals count as small letters.
+ * For a `path` that does not accept `method`, returns the most similar path that does. Returns undefined if no path is
+ * similar. Slashes at the end do not count, and capitals count as small letters.
  */
 export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
   const given = path.split('/').filter(Boolean);
@@ -21,8 +21,8 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
 }
 
 /**
- * Compares the path of a route with a given path, part by part. Returns the mistakes in the words of the route, and the
- * path with these words and the given parameters.
+ * Compares the path of a route with a given path, part by part. Returns the number of misspelled letters, and the given
+ * path with the words spelled as in the route.
  */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)

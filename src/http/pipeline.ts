@@ -44,8 +44,8 @@ export interface PipelineParts {
 }
 
 /**
- * Handles every request of the API from its arrival to its answer. Judges by its headers whether it is accepted and who
- * sends it; `Calls` then makes the call.
+ * Handles every request of the API from its arrival to its answer. First decides from the headers whether the request
+ * is accepted and who sends it. Then `Calls` makes the call.
  */
 export class Pipeline {
   readonly #parts: PipelineParts;

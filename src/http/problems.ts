@@ -18,8 +18,8 @@ function problem(error: BusError): string {
 }
 
 /**
- * Returns the error to send to the caller. Any error other than a BusError is a fault of the bus, and its text goes
- * only to the log.
+ * Returns the error to send to the caller. An error that is neither a BusError nor a 4xx error of Express is a fault of
+ * the bus, and its text goes only to the log.
  */
 export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessage): BusError {
   const error = thrown instanceof BusError ? thrown : translate(thrown);
@@ -70,7 +70,7 @@ const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
-/** An error of Node's HTTP parser. `bytesParsed` is the position in `rawPacket` of the byte that it refuses. */
+/** An error of Node's HTTP parser. `bytesParsed` is the position in `rawPacket` of the byte that the parser refuses. */
 export interface ParserError extends NodeJS.ErrnoException {
   rawPacket?: Buffer;
   bytesParsed?: number;
@@ -99,9 +99,9 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 }
 
 /**
- * True if the parser refuses the method of a request whose first line is otherwise well-formed. For the parser, bytes
- * that are no HTTP have a wrong method too. Only a line that arrives in one piece is recognized, since `rawPacket` is
- * the last piece.
+ * True if the parser refuses the method of a request whose first line is otherwise well-formed. The first line is
+ * checked because the parser also reports a wrong method for bytes that are no HTTP. If the line arrived in several
+ * chunks, the result is false, because `rawPacket` has only the last chunk.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
   // The parser has two error codes for an unknown method. HPE_INVALID_CONSTANT is for methods of RTSP such as DESCRIBE,

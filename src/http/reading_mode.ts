@@ -11,16 +11,22 @@ interface Sliceable {
  * Decides how the connections of a server are read: whole or in slices.
  *
  * Whole means that Node's HTTP parser reads the socket by itself. This saves 7 % of the CPU of a publish. But the
- * parser emits all requests of a read at once, each takes 15 µs, and a read can bring 64 KiB with 3,600 requests. So
- * a connection that sends requests without waiting for answers (pipelining) can keep the others waiting for 54 ms. As
- * soon as a connection sends more than four at once, all open connections are read in slices from then on, and so are
- * those opened in the next minute. So such a wait can happen at most once a minute.
+ * parser emits all requests of one read together, and a read can bring 64 KiB with 3,600 requests. Each takes 15 µs. So
+ * a connection that sends requests without waiting for answers (pipelining) can keep the other connections waiting for
+ * 54 ms.
+ *
+ * In slices means that Connection gives the parser a few KB at a time. When a connection sends more than four requests
+ * at once, all open connections are read in slices from then on, and so are connections opened in the next minute. So
+ * the long wait can happen at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
   #slicedUntilMs = 0;
 
-  /** Adds a connection that is read whole so far. Makes it read in slices at once if this is a time of slices. */
+  /**
+   * Adds a connection that is read whole so far. Makes it read in slices if any connection sent too many requests at
+   * once in the last minute.
+   */
   add(connection: Sliceable): void {
     if (clock.monotonicMs() < this.#slicedUntilMs) connection.readInSlices();
     else this.#whole.add(connection);

@@ -14,7 +14,7 @@ const STALLED_MS = 1000;
 const SLOW_BODY_MS = 250;
 /**
  * A process reads only so many bytes per second of one client's bodies (PACE in admission.ts). Bytes are counted
- * against this limit in portions of this size, so the bytes of a shorter body are not counted.
+ * against PACE in portions of PACED_BYTES, so the bytes of a shorter body are not counted.
  */
 const PACED_BYTES = 64 * 1024;
 /**

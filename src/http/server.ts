@@ -30,7 +30,7 @@ export const SERVER_LIMITS = {
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
-/** Error codes of an address that this machine does not have, and of a name that leads to no address. */
+/** Error codes for an address that this machine does not have, and for a host name without an address. */
 const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;

@@ -23,8 +23,8 @@ export class WorkBudget {
 
   /**
    * Call this before each step of long work. Returns undefined if the step may start at once, otherwise a promise to
-   * await first. `owner` is whom the work is for, such as a client's token. Owners take turns. Steps of the same owner
-   * start in the order of the calls.
+   * await first. `owner` identifies the client that the work is for, for example by its token. The owners take turns.
+   * Steps of the same owner start in the order in which `turn` was called for them.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
