@@ -6,7 +6,7 @@ export const uid = (): string => nanoid(20);
 /** Returns ids for this many workers. */
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 
-/** What the ids of spare workers begin with. No other id has a dot. */
+/** The prefix of the ids of spare workers, which help while all other workers hang. No other id has a dot. */
 const SPARE = 'spare.';
 
 /** Returns ids for this many spare workers. Figures tell spare workers from the others by these ids. */
@@ -15,9 +15,9 @@ export const spareUids = (count: number): string[] => uids(count).map((id) => `$
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
 
 /**
- * The random part of the ids that one script call makes. It has 16 characters, and the script appends a counter of 4.
- * Scripts cannot make random ids themselves, because Redis seeds their random generator with the same number in every
- * call.
+ * The random part of the ids that one script call makes. It has 16 characters, and the script appends a counter of 4
+ * characters. Scripts cannot make random ids themselves, because Redis seeds their random generator with the same
+ * number in every call.
  */
 export const uidSeed = (): string => nanoid(16);
 
@@ -35,7 +35,7 @@ export const secret = (): string => nanoid(32);
 
 /**
  * Matches the token of a join. A join is a subscriber whose token is `join:`, its name, a colon and the token of its
- * client. Tokens of clients have no colon, since HTTP Basic could not carry it.
+ * client. A client's token has no colon, because HTTP Basic separates user name and password by a colon.
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 
@@ -62,8 +62,8 @@ export function ownerOf(token: string): string {
 }
 
 /**
- * The value of the tag `topic` or `queue` in counters that collect the counts of removed topics or subscribers. It is
- * not the name of a topic or the token of a client: the API accepts no parenthesis in those, and `ROUTEMASTER_CLIENTS`
- * must not contain it.
+ * The value of the tag `topic` or `queue` in counters that collect the counts of removed topics or subscribers. No
+ * topic and no client has this name: the API accepts no parenthesis in their names and tokens, and
+ * `ROUTEMASTER_CLIENTS` must not have this token.
  */
 export const REMOVED = '(removed)';

@@ -18,8 +18,8 @@ import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 const MAX_SLICE = 300;
 
 /**
- * Pause between two reads of Redis's memory. Redis frees the memory of dropped batches in the background, so a read at
- * once would not show the effect.
+ * Pause between two reads of Redis's memory. Redis frees the memory of dropped batches in the background, so a read
+ * without a pause would not show the effect.
  */
 const FREEING_MS = 5;
 

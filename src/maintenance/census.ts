@@ -7,8 +7,8 @@ export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
  * The figures (number of queued events, health points and so on) of all subscribers in the partitions that can be
- * reached, and the time when they were read. `standings` has the figures and rates of each subscriber at the last
- * sample, in their stored form. `missing` has the partitions that cannot be reached.
+ * reached, and the time when they were read. `standings` is what the job `sample` stored when it last ran: figures and
+ * rates of each subscriber, packed. `missing` has the partitions that cannot be reached.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -19,7 +19,7 @@ interface Census {
 
 /**
  * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition cannot be
- * reached, because it stores the standings (the figures of the last sample) and the history of the bus.
+ * reached, because it stores the standings (what the job `sample` last stored) and the history of the bus.
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);

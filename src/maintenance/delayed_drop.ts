@@ -8,8 +8,8 @@ import { fairCuts } from './fair_share.ts';
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
 /**
- * Pause between two reads of Redis's memory. Redis frees the memory of dropped events in the background, so a read at
- * once would not show the effect.
+ * Pause between two reads of Redis's memory. Redis frees the memory of dropped events in the background, so a read
+ * without a pause would not show the effect.
  */
 const FREEING_MS = 5;
 

@@ -9,7 +9,7 @@ export interface Holding {
 
 /**
  * A request to drop up to `maxDeleted` dead letters and batches: first the oldest dead letters, then the oldest
- * batches. It takes those of the subscriber `token`, or those of all subscribers if there is no `token`.
+ * batches. They are taken from the subscriber `token`, or from all subscribers if there is no `token`.
  */
 export interface Cut {
   token?: string;

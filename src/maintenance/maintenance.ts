@@ -31,7 +31,7 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
  */
 const WORKERS = 2;
 /**
- * Number of workers for the queue `aux` (all jobs that deliver no batch) in each partition, if there are several:
+ * Number of workers for the queue `aux` (all jobs that deliver no batch) in each partition of a bus with several:
  *
  * - one is busy under load, because it sends events to other partitions (the job `outbox`);
  * - one may wait for a partition that does not answer;

@@ -9,8 +9,8 @@ import type { Partitions } from '../store/partitions.ts';
 
 /**
  * Maximum time for which one run of an outbox job moves entries that were set aside. An entry is work for another
- * partition. It is set aside if that partition does not apply it in time. After the maximum time the job is given back,
- * even if entries are left, so that the worker can run other jobs.
+ * partition. It is set aside if that partition does not apply it in time. After the maximum time the job goes back to
+ * the queue, even if entries are left, so that the worker can run other jobs.
  */
 const TURN_MS = 500;
 /**

@@ -69,8 +69,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects this partition's copies of clients, so that they agree with the clients in the control partition. If the
- * corrected scopes of a client do not permit one of its joins, the join ends. Its dead letters are then deleted, as
+ * Corrects this partition's copies of clients, so that they agree with the clients in the control partition. If a join
+ * is not permitted by the corrected scopes of its client, the join ends and its dead letters are deleted, just like
  * when somebody removes a join.
  */
 async function repairClients(

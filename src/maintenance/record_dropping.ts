@@ -6,8 +6,8 @@ import type { Partition } from '../store/partition.ts';
 const LOGS_SLICE = 10;
 
 /**
- * Pause between two reads of Redis's memory. Redis frees the memory of deleted logs in the background, so a read at
- * once would not show the effect.
+ * Pause between two reads of Redis's memory. Redis frees the memory of deleted logs in the background, so a read
+ * without a pause would not show the effect.
  */
 const FREEING_MS = 5;
 

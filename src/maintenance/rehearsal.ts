@@ -20,7 +20,7 @@ interface RehearsalParts {
 }
 
 /**
- * The findings of a rehearsal: a dry run of the takeover, by which this bus continues with the data of a Ruby
+ * The findings of a rehearsal: a dry run of the takeover. In a takeover, this bus continues with the data of a Ruby
  * Routemaster. Subscribers and clients are shown by their names, not by their tokens.
  */
 export interface Rehearsal extends FoundBatches {
@@ -38,7 +38,7 @@ export interface Rehearsal extends FoundBatches {
 }
 
 /**
- * Reads what the takeover would find in this Redis. By a takeover, this bus continues with the data of a Ruby
+ * Reads what a takeover would find in this Redis. In a takeover, this bus continues with the data of a Ruby
  * Routemaster. Sends only commands that change nothing. Throws the errors of Partition (StorageUnavailable or
  * StorageFull).
  */

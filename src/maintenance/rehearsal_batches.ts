@@ -10,7 +10,7 @@ const KEYS_PER_SCAN = 300;
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
-  /** When the oldest batch was created, in ms. Undefined if there is no batch. */
+  /** When the oldest batch was created, in ms since the Unix epoch. Undefined if there is no batch. */
   oldestAtMs: number | undefined;
   /** Number of entries of `batches:index`, the set of all batches, that stand for batches that no longer exist. */
   lost: number;

@@ -53,9 +53,9 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     const totalsOf = totalsIn(counts);
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first, so that it does not slip into the next step of time (ten seconds or five
-    // minutes): a history shows nothing for a step without a sample of the bus. If the sample of a topic or subscriber
-    // slips, the history only shows its figures one step later.
+    // The sample of the bus is stored first, because it must not be late: a history shows nothing for a step of time
+    // (ten seconds or five minutes) without a sample of the bus. If the sample of a topic or subscriber is late, the
+    // history only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
         const slice = its.slice(i, i + SAMPLES_PER_CALL);

@@ -7,9 +7,9 @@ import type { Wakeups } from '../store/wakeups.ts';
 
 /**
  * A function that publishes some due entries of the agenda (everything that waits for its time without being a job).
- * All entries are of one kind: delayed events, events of triggers, or events of joins whose open join keys expire. The
- * scheduler calls the function again while more entries are due, and after a pause if it throws. Several processes may
- * run it at the same time.
+ * All entries are of one kind: delayed events, events of triggers, or what joins publish when they have waited for
+ * events too long. The scheduler calls the function again while more entries are due, and after a pause if it throws.
+ * Several processes may run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -27,8 +27,8 @@ interface SchedulerParts {
 
 /**
  * Starts what is due: lets workers take scheduled jobs, and publishes delayed events, events of triggers, and what
- * joins publish when their time is over. In between the scheduler sleeps until the next deadline, or until a script
- * announces an earlier one.
+ * joins publish when they have waited for events too long. In between the scheduler sleeps until the next deadline, or
+ * until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;

@@ -51,8 +51,8 @@ export async function lastingShortage(
 }
 
 /**
- * Estimates what autodrop can drop from all partitions of one Redis, the one that `partition` is in. Throws the errors
- * of Partition (StorageUnavailable or StorageFull).
+ * Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. Throws the errors of
+ * Partition (StorageUnavailable or StorageFull).
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -90,14 +90,14 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
  * Returns the size to which autodrop should reduce the stored data. Autodrop starts when more than `highMark` is
  * stored. The marks lie below the memory limit: `lowMark` < `highMark` < `max`.
  *
- * Some data cannot be dropped (`otherBytes`). A part of it are events on their way to other partitions
- * (`movingBytes`). They become batches there, which can be dropped. The result:
+ * Some data cannot be dropped (`otherBytes`). Of these, `movingBytes` are events on their way to other partitions,
+ * where they become batches, which can be dropped. The result is that of the first condition which is true:
  *
- * - `otherBytes` is at most `lowMark`: `lowMark`;
- * - `otherBytes` is between the marks: halfway from `otherBytes` to `highMark`;
- * - `otherBytes` is at least `highMark`, but would be less if the events had moved: halfway from `highMark` to `max`,
- *   which leaves them room to move;
- * - `otherBytes` would be at least `highMark` even then: undefined, because autodrop cannot help.
+ * - `otherBytes` <= `lowMark`: `lowMark`;
+ * - `otherBytes` < `highMark`: halfway from `otherBytes` to `highMark`;
+ * - `otherBytes` - `movingBytes` < `highMark`: halfway from `highMark` to `max`, so that Redis has memory for the
+ *   moving events;
+ * - none: undefined, because autodrop cannot help.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,

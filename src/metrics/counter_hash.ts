@@ -55,8 +55,9 @@ function text(value: unknown): string {
 }
 
 /**
- * Reads all fields of a hash of counters, and their counts. The hash is read in pieces, because reading the hash of a
- * bus with many subscribers at once would block Redis. Throws StorageUnavailable if Redis cannot be reached.
+ * Reads all fields of a hash of counters, and their counts. The hash of a bus with many subscribers is large, and
+ * reading it with one command would block Redis. So it is read in pieces. Throws StorageUnavailable if Redis cannot be
+ * reached.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // A map is used, because HSCAN may return a field twice. `callBuffer` is used, because fields are binary, and `hscan`

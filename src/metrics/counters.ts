@@ -48,9 +48,9 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the hash in the partition of that topic or subscriber, and any other count to the control partition.
  *
- * Redis may have applied a flush that failed. Such a flush is sent again, unchanged and with the same number, before
- * any newer flush to the same partition. Redis ignores it if it has applied that number already. So each count is added
- * exactly once.
+ * A flush may fail although Redis has applied it, for example if the reply is lost. So a failed flush is sent again,
+ * unchanged and with the same number, before any newer flush to the same partition. Redis ignores a flush whose number
+ * it has already applied. So each count is added exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;

@@ -39,8 +39,8 @@ type RepairScript =
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition, some hundred elements at a time. After each command or script call it rests for as
- * long as that took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
+ * Reads the data of one partition, some hundred elements at a time. After each command or script call, Walk pauses for
+ * as long as the call took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
  */
 export class Walk {
   readonly partition: Partition;
@@ -48,8 +48,8 @@ export class Walk {
   readonly #findings: Finding[];
   #restDueMs = 0;
   /**
-   * The keys of SINGLE_KEYS (such as `topics`) that exist, as the scan of all keys has found. The others are not read.
-   * Undefined before that scan.
+   * The keys of SINGLE_KEYS (such as `topics`) that the scan of all keys has found. `members` does not read the other
+   * keys of SINGLE_KEYS. Undefined before the scan has ended.
    */
   #present: ReadonlySet<string> | undefined;
 
