@@ -13,15 +13,13 @@ const MAX_TAG_LENGTH = 200;
 /** Maximum reports (totals that were sent to Datadog) that one script call stores. 1000 take Redis about 1 ms. */
 const MAX_REPORTS_PER_CALL = 1000;
 
-/**
- * Says which growth of a counter was sent to Datadog: `from` is the total that was sent before, and `to` the total now.
- */
+/** A total of a counter that was sent to Datadog (`to`), and the total that was sent before it (`from`). */
 type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Reads, for each counter, the total that a worker last sent to Datadog. Returns a function that finds this total by
- * the packed field of the counter. It returns 0 if no total was sent. Throws StorageUnavailable if Redis cannot be
- * reached.
+ * Reads, for each counter, the total that a worker last sent to Datadog. Returns a function that finds this total. The
+ * function takes the counter's field in the hash `counters`, and returns 0 if no total was sent. Throws
+ * StorageUnavailable if Redis cannot be reached.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();

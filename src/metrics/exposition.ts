@@ -25,7 +25,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The beginning of the names of a histogram's figures: `<figure>.bucket` and `<figure>.sum`. */
+  /** The text with which the names of the histogram's two figures begin: `<figure>.bucket` and `<figure>.sum`. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];

@@ -35,10 +35,11 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * All counters except those of histograms, each with the metric that Prometheus shows for it.
+ * Maps each counter, except those in IN_HISTOGRAMS, to the metric that Prometheus shows for it.
  *
- * - Counters of times count ms.
- * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` it is the name of a job queue: `main` or `aux`.
+ * - Counters of durations count ms.
+ * - The tag `queue` is a subscriber's token. The only exception is `jobs.scrubbed`: its tag `queue` is the name of a
+ *   job queue, `main` or `aux`.
  * - Some counters continue totals that the Ruby Routemaster stored. So their names and tags must not change.
  */
 const COUNTERS = {
@@ -87,9 +88,9 @@ const COUNTERS = {
 };
 
 /**
- * The counters of histograms. Those of `delivery.duration` have the tag `status`. Those whose names end in `bucket`
- * have the tag `le`, the upper bound of a bucket in seconds. A value is counted only in the smallest bucket that it
- * fits into.
+ * The counters from which histograms are made. The counters of `delivery.duration` have the tag `status`. Counters
+ * whose names end in `bucket` have the tag `le`, the upper bound of a bucket in seconds. A value is counted only in the
+ * smallest bucket that it fits into.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

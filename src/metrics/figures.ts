@@ -54,9 +54,9 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // Topics and subscribers that were removed leave their counts behind, summed up in each partition. While a partition
-  // cannot be reached, its sums are missing. The totals of the whole bus would then be too low, and Prometheus would
-  // conclude that these counters had begun again. So they are left out.
+  // When a topic or subscriber is removed, its count is added to a total of its partition (`isTotalOfRemoved`). While a
+  // partition cannot be reached, its totals are missing. The sums over all partitions would then be too low, and
+  // Prometheus would conclude that these counters had begun again. So no partition's totals are returned then.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = [

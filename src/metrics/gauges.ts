@@ -98,10 +98,10 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes of outbox entries (work that partitions have for each other) wait. The item `any` has the
- * bytes in all outboxes, whichever partitions they are for. The item `3` has the bytes that were set aside for
- * partition 3, because partition 3 did not apply them in time. There is such an item for each partition. If the bus has
- * only one partition, the result is empty.
+ * Returns how many bytes of outbox entries wait. An outbox entry is work that one partition has for another. The item
+ * `any` counts the entries in all outboxes, whichever partitions they are for. Each partition has an item too: `3`, for
+ * example, counts the entries that were set aside because partition 3 did not apply them in time. If the bus has only
+ * one partition, the result is empty.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -115,8 +115,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. Redis stores infinity
- * as the next time of an idle trigger, so all triggers with another time are waiting.
+ * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. Redis then stores
+ * infinity as the next time of the trigger. All triggers with a finite next time are waiting.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -206,8 +206,8 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting for one of these:
     // - the end of another delivery to its subscriber;
     // - the end of the subscriber's pause;
-    // - a free worker, because all slow or new subscribers together (or all failing ones, or all joins) may hold only a
-    //   part of the workers, and now hold this whole part;
+    // - a worker, because slow or new subscribers may together hold only a limited number of workers, and now hold that
+    //   many (there are such limits for failing subscribers and for joins too);
     // - the quarantine process, which delivers batches that may have killed a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };

@@ -21,8 +21,8 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 
 /**
  * Returns the cumulative buckets that Prometheus expects: each counts all values up to its bound. In `counted`, each
- * value is counted in one bucket only, the smallest that fits. Another release may have had other bounds. For example,
- * if it counted a value in a bucket with the bound 3, the value is added to all buckets with a bound of 3 or more.
+ * value is counted in one bucket only, the smallest that fits. `counted` may have bounds of another release that are
+ * not in `bounds`. For example, values counted under the bound 3 are added to all buckets with a bound of 3 or more.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

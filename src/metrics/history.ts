@@ -3,9 +3,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * The figures of an entry of a history, in the order in which they are stored. `published`, `delivered`, `failed`,
- * `latencyMs` and `latencies` are totals since the bus was installed. The other figures are the values at the time of
- * the entry.
+ * The figures of one entry in the history of the bus, a topic or a subscriber, in the order in which they are stored.
+ * `published`, `delivered`, `failed`, `latencyMs` and `latencies` are totals since the bus was installed. The other
+ * figures are the values at the time of the entry.
  */
 export const STORED = {
   bus: [
@@ -181,12 +181,12 @@ interface Change {
 }
 
 /**
- * Returns how the figures of a subject (the bus, a topic or a subscriber) changed from each sample of the bus to the
- * next. `sampled` has the times of the samples as slots: steps of time are numbered (see STEPS), and a slot is such a
- * number. The key of each change is the slot of the later sample.
+ * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. Times
+ * are given as slots: slot 7 begins 7 steps of time (see STEPS) after the Unix epoch. `sampled` has the slots of the
+ * samples. The key of each change is the slot of the later sample.
  *
- * If the subject has no entry for a slot, the result says that its figures have not changed. That can be wrong, because
- * a sample writes entries only for the busiest topics and subscribers. The change then shows at the next entry.
+ * A sample writes entries only for the busiest topics and subscribers. If there is no entry for a slot, the result says
+ * that the figures have not changed. If they have changed, the change shows at the next entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

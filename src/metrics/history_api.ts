@@ -77,7 +77,7 @@ export function historyApi(parts: HistoryParts): Route[] {
 
   /**
    * Finds a subscriber by its token, or, for a viewer, by its public name. Throws if there is no such subscriber, or if
-   * a client asks for that of another client. The result has two fields:
+   * a client asks for a subscriber of another client. The result has two fields:
    *
    * - `name`: the token of the subscriber;
    * - `calls`: what searching all subscribers for a public name costs in the rate limit; 0 if nothing was searched.

@@ -42,7 +42,7 @@ export interface Standings {
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
   /**
-   * Number of members of the set `subscribers`, in which joins count too. If the set has another number of members now,
+   * Number of members of the set `subscribers`, which includes joins. If the set has another number of members now,
    * subscribers have come or gone since the sample.
    */
   members: number;
@@ -75,8 +75,8 @@ export interface StandingsReading {
 }
 
 /**
- * Returns the standings (the figures and rates of all subscribers) at one reading. The rates are computed from the
- * difference to `before`, the standings at the reading before.
+ * Returns the standings (the figures and rates of all subscribers) at the time of `reading`. The rates are computed
+ * from the difference to `before`, the standings at the previous sample.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;

@@ -17,9 +17,9 @@ type Unit = 'keys' | 'elements' | 'events';
 
 /**
  * The data that a move counts in the source (the bus to be moved) and in the target, to check that both numbers are
- * equal. Each row has the words that tell the operator what was counted, the name of the counted keys in the layout,
- * and the unit: the keys, their elements, or the events in them. Data that expires by itself is not counted, because it
- * may expire during the move, and then the numbers would differ.
+ * equal. Each row has a description of the data for the operator, the name of the counted keys in the layout, and the
+ * unit: the keys, their elements, or the events in them. Data that expires by itself is not counted: if it expired
+ * during the move, the numbers would differ.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -87,7 +87,7 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns, for each row of COUNTED, the number that was counted, under the words that tell the operator what it is. The
+ * Returns the number that was counted for each row of COUNTED. The key of a number is the description in its row. The
  * first HEADER_LENGTH elements of a batch or dead letter are not events, so they are not counted as events.
  */
 export function countsIn({ counts }: Census): Map<string, number> {

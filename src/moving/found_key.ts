@@ -8,8 +8,8 @@ export interface FoundKey {
 }
 
 /**
- * Regular expressions that some variable parts of keys must match. Other parts may have any characters, even colons, as
- * the token of a join has.
+ * Regular expressions that some variable parts of keys must match. Other parts may have any characters, even colons.
+ * For example, the token of a join contains colons.
  */
 const PART_SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
@@ -26,8 +26,8 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 
 /**
  * The patterns of all Redis keys (LAYOUT), grouped by the text before the first colon. In a group, the patterns with
- * the longest text outside of braces come first and are tried first. Otherwise `topics:{token}` would match a key of
- * `topics:owned:{token}`.
+ * more text outside of braces come first and are tried first. Otherwise the pattern `topics:{token}` would match a key
+ * of the pattern `topics:owned:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),

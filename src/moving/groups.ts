@@ -10,8 +10,8 @@ import { pipelined } from './sums.ts';
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
 /**
- * Number of elements that are asked for at once from a key of at most PIECE_BYTES (1 MB). Each element takes more than
- * one byte, so the key has fewer than a million elements. All of them are asked for at once.
+ * Number of elements to read at once from a key of at most PIECE_BYTES (1 MB). Each element takes more than one byte,
+ * so the key has fewer than a million elements, and one command reads the whole key.
  */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };

@@ -9,7 +9,10 @@ export interface Mark {
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /** The cursor that continues the scan after the copied keys, and the `run_id` of the Redis that returned it. */
+  /**
+   * The scan continues after the copied keys at `cursor`. The cursor is valid only while the `run_id` of Redis is
+   * `run`.
+   */
   cursor: string;
   run: string;
   /** When the move was finished, in ms by the clock of Redis. Undefined until then. */

@@ -90,9 +90,8 @@ export class Mover {
   }
 
   /**
-   * Returns, for each partition, which of these elements of a key are copied to it. `whole` is a list of partitions,
-   * each of which gets all elements. If `whole` is undefined, each element goes to the partition of its owner, such as
-   * a subscriber.
+   * Returns which of these elements of a key are copied to which partition. Each partition in `whole` gets all
+   * elements. If `whole` is undefined, each element goes to the partition of its owner, such as a subscriber.
    */
   async #shares(
     { found }: Reading,

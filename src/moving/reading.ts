@@ -11,7 +11,10 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/** Reads a key in pieces, each with one command. Makes these commands, and decodes their replies. */
+/**
+ * Makes the commands that read a key in pieces, one command for each piece, and decodes the replies. The caller sends
+ * the commands.
+ */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];

@@ -6,9 +6,10 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a key or of an element, which decides in which new partition it is stored. A batch goes with its
- * subscriber, a worker with the batch that it delivers, and a trigger with its topic. `control` stands for the control
- * partition, and `all` for every partition. `nobody` means that the key or element is not copied.
+ * The owner of a key, or of an element of a key. The owner decides in which new partition the key or element is stored.
+ * A batch is stored with its subscriber, a worker with the batch that it delivers, and a trigger with its topic.
+ * `control` stands for the control partition, and `all` for every partition. `nobody` means that the key or element is
+ * not copied.
  */
 export type Owner =
   | { subscriber: string }
@@ -97,8 +98,9 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The name of an idempotency key has only a digest of the topic, so the partition of the topic is unknown. All
-  // partitions get a copy of the key, and of the quota that limits how many keys a client may use.
+  // The Redis key of an idempotency key has only a digest of the idempotency key and the client, so the partition of
+  // the topic is unknown. All partitions get a copy of it, and of the quota that limits how many idempotency keys a
+  // client may use.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

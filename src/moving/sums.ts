@@ -81,7 +81,7 @@ function add(summed: Summed, partition: Partition, field: string, by: number): v
 
 type Pipeline = ReturnType<Partition['redis']['pipeline']>;
 
-/** Sends the commands that `send` adds for each item of `all`, in one pipeline. Resolves with the replies in order. */
+/** Sends one pipeline, to which `send` adds the commands for each item of `all`. Resolves with the replies in order. */
 export function pipelined<T>(
   partition: Partition,
   all: readonly T[],
