@@ -19,8 +19,7 @@ interface Call {
 
 /**
  * Makes a page that shows the API to people: every call with its fields, answers, errors and a curl command. Each
- * chapter is made in a turn of its own of the event loop, so that other requests do not wait until all chapters are
- * made.
+ * chapter is made in its own turn of the event loop, so that other requests are served in between.
  */
 export async function docsPage(document: OpenApiDocument): Promise<string> {
   const { info, tags, webhooks } = document;

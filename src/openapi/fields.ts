@@ -9,8 +9,9 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, and of the objects inside it. For the schema of a list, the
- * object is an entry of the list. Of several alternatives, the first that is an object is taken.
+ * Returns the fields of the object that a schema describes, and of the objects inside it. If the schema describes a
+ * list, the object is an item of the list. If the schema has alternatives, the object is the first alternative that is
+ * an object.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};

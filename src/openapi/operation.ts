@@ -63,8 +63,8 @@ function operationId({ method, path }: Route): string {
 }
 
 /**
- * Returns an example of a parameter in a path. For `name`, the path shows whether a topic, a join or a trigger is
- * meant.
+ * Returns an example of a parameter in a path. The parameter `name` can name a topic, a join or a trigger. The
+ * beginning of the path says which.
  */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];

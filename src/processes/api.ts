@@ -86,7 +86,8 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 
 /**
  * Makes everything that a web process serves:
- * - `routesIn`: returns the routes of the API. Its argument says whether they answer as the Ruby Routemaster did.
+ * - `routesIn`: returns the routes of the API. Its argument is the dialect in which the routes answer: that of the bus,
+ *   or that of the Ruby Routemaster.
  * - `pages`: the routes of the console.
  * - the objects with which the pipeline handles every request, such as `authentication`.
  */
@@ -213,8 +214,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
 }
 
 /**
- * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now, and those whose time comes
- * within ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
+ * Returns a function that counts deliveries for `/pulse/scaling`: deliveries that may begin now, and deliveries that
+ * become due within ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

@@ -33,8 +33,8 @@ export class DeliveryParts {
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.log = log;
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // The partitions get no log, because it would only repeat which commands Redis refuses. The main thread reports
-    // that.
+    // No log is given to the partitions. They would use it only to warn if Redis refuses functions, and the main thread
+    // gives this warning already.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,

@@ -39,7 +39,10 @@ interface Work {
 }
 
 interface Applied {
-  /** The number of the newest entry whose work is done, such as putting events in the queues of subscribers. */
+  /**
+   * The number of the newest entry that the partition has applied, for example by putting events in queues of
+   * subscribers.
+   */
   last: number;
   /**
    * Resolves when needless marks are removed. A mark of a topic says that another partition has subscribers of the

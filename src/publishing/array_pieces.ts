@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Minimum characters and minimum commas of a piece of an array. A piece ends after the element with which it reaches
- * one of the two. So a piece takes about 1 ms to parse.
+ * Parsing a piece of an array should take about 1 ms. So a piece ends after the first element with which it has at
+ * least this many characters, or at least this many commas.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -55,11 +55,11 @@ export class ArrayPieces {
   }
 
   /**
-   * Guesses the next piece: after 16,384 characters (CHARACTERS), it is cut at the first comma directly after a `}`.
-   * The caller must put the guess in brackets and parse it. If the result is valid JSON, the guess was cut between two
-   * elements. It is then a piece, and the caller must call `take` with it. Otherwise, or if there is no guess
-   * (undefined), the caller must call `next`. A right guess saves the search of `next`, which looks at each character
-   * and takes a tenth of the time of parsing.
+   * Guesses the next piece. Its end is the first comma directly after a `}` that follows 16,384 characters
+   * (CHARACTERS). The caller must put the guess in brackets and parse it. If the result is valid JSON, the guess ends
+   * between two elements, so it is a piece, and the caller must call `take` with it. Otherwise, or if there is no guess
+   * (undefined), the caller must call `next`. A right guess saves time, because `next` looks at each character, which
+   * takes a tenth of the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;

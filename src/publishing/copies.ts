@@ -18,9 +18,9 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events of a publication that is stored before this process has counted the subscribers of its topic. Before
- * that, the process does not know how many copies the publication makes (see MAX_COPIES). But with 10 events, even
- * 10,000 subscribers (the default maximum) make only 100,000.
+ * Maximum events of a publication that is stored although this process has not counted the subscribers of its topic.
+ * The process then does not know how many copies the publication makes (see MAX_COPIES). But 10 events make only
+ * 100,000 copies even for 10,000 subscribers (the default maximum).
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;

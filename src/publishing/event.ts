@@ -33,8 +33,9 @@ export interface TimedEvent {
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on the form of the text: its
- * first byte `{` tells it from an event of an older release, and its second member is the topic (`drop_records.lua`).
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two properties of the
+ * text: it begins with `{`, unlike an event of an older release, and its second member is the topic
+ * (`drop_records.lua`).
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);

@@ -136,8 +136,8 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client means if it was written for the Ruby Routemaster. Such a client may send `false`
- * for no timestamp, or a number as a text.
+ * Returns the timestamp that a client of the Ruby Routemaster means. Such a client may send `false` for no timestamp,
+ * or a number as a text.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

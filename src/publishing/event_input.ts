@@ -44,8 +44,8 @@ export function readEvents(body: EventBody): ReadEvent[] {
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const maxLength = maxLengthIn(body);
-  // The first look at a long text makes V8 copy it, which takes 3 to 5 ms for 5 MB. So other requests are served before
-  // and after it.
+  // When the first character of a long text is read, V8 copies the text, which takes 3 to 5 ms for 5 MB. So other
+  // requests are served before and after that.
   yield;
   const isList = isNdjson || isArray(text);
   yield;

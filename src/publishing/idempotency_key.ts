@@ -3,9 +3,9 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// Matches an idempotency key without quotes, as many clients send it. The key has visible characters, except `"` and
-// `\` (they would mean a broken quoted key), the comma (Node puts it between several headers of the same name) and the
-// semicolon (it begins parameters in RFC 9651).
+// Matches an idempotency key without quotes, as many clients send it. The key may have all visible characters except
+// these: `"` and `\` (with them it is a broken quoted key), the comma (Node puts it between several headers of the same
+// name) and the semicolon (it begins parameters in RFC 9651).
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**

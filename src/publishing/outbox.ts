@@ -15,8 +15,8 @@ const MAX_ENTRIES = 500;
  */
 const READ_EVERY_MS = 20;
 /**
- * An outbox is busy if the entries that were read from it lately count BUSY or more. An entry counts 1 at first, and
- * less and less later: 0.37 after RECENT_MS, 0.14 after twice this time.
+ * An outbox is busy if the entries that were read from it lately have a total weight of BUSY or more. The weight of an
+ * entry is 1 when it is read, 0.37 after RECENT_MS, and 0.14 after twice this time.
  */
 const BUSY = 5;
 const RECENT_MS = 100;

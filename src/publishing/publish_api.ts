@@ -20,10 +20,10 @@ import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
- * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. More would
- * not be stored sooner, because one script call stores at most 2,000 events. The client's other long publishes wait
- * unparsed to save memory: 350 KB of tiny events take 12 MB when they are parsed, and a process with 128 such publishes
- * took 1.5 GB.
+ * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. A higher
+ * limit would not make Redis store them sooner, because one script call stores at most 2,000 events. The client's other
+ * long publishes wait unparsed to save memory: 350 KB of tiny events take 12 MB when they are parsed, and a process
+ * with 128 such publishes took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**

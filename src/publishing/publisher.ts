@@ -14,8 +14,8 @@ import {
 /** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
 /**
- * Storing this number of bytes takes Redis as long as storing one short event. So in the limit of a script call, a long
- * event counts as several.
+ * Storing this number of bytes takes Redis as long as storing one short event. So a long event counts as several in
+ * MAX_EVENTS_PER_CALL.
  */
 export const BYTES_PER_EVENT = 1000;
 

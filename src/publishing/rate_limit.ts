@@ -83,8 +83,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for all events of an admitted body but the first, which `admit` has charged. Resolves and throws
-   * as `admit` does, but never throws rate_limited.
+   * Charges a client for the events of an admitted body, except the first event, which `admit` has charged. Resolves
+   * and throws like `admit`, but never throws rate_limited.
    */
   chargeRest(client: string, events: number): Promise<RateHeaders> {
     return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });
@@ -137,7 +137,7 @@ export class RateLimit {
 
 /**
  * Charges clients for the events and bytes of their publishes (`demands`), in the given order. Resolves with one result
- * for each demand: whether it is let in, and when the client's buckets will be full.
+ * for each demand: whether the client may publish, and in how many ms the client's buckets will be full.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

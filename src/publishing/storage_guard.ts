@@ -22,7 +22,7 @@ export class StorageGuard {
   readonly #nowMs: () => number;
   /**
    * For each partition (by its index) whose Redis stored more than the high mark (a limit of bytes) when last measured:
-   * the time (ms) of the measurement that first found this. If the Redis stored less in between, the time begins anew.
+   * the time (ms) of the first of the consecutive measurements that found this.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -97,8 +97,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement, or an empty
-   * list if the Redis cannot be reached. In that case the publish itself will fail and say so.
+   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. If the Redis
+   * cannot be reached, the list is empty: storing the events will then throw StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

@@ -9,7 +9,7 @@ import type { Partition } from '../store/partition.ts';
 
 /**
  * Maximum characters of a name in an entry of the audit. Longer names are cut: the id of a job can be longer, and so
- * can the name of a join, which consists of its client's name and its own.
+ * can the public name of a join, because it includes the name of the join's client.
  */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */

@@ -24,17 +24,17 @@ import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
 /**
- * Number of batches that Redis can look at for the price of one call in the rate limit. Looking at 100 takes Redis a
+ * In the rate limit, each 100 batches that Redis looks at count as one call. Looking at 100 batches takes Redis a
  * quarter of a ms.
  */
 const LOOKED_PER_CALL = 100;
 /**
- * Number of records of the delivery log that Redis can search for the price of one call in the rate limit. Searching
- * 100,000 takes Redis 3 ms.
+ * In the rate limit, each 10,000 records of the delivery log that Redis searches count as one call. Searching 100,000
+ * records takes Redis 3 ms.
  */
 const SEARCHED_PER_CALL = 10_000;
 
-/** The name of what the listing has. */
+/** The word for the listed items in error messages and docs. */
 const WHAT = 'batches';
 
 const pageQuery = z.strictObject({

@@ -48,13 +48,14 @@ type Entry = Reply<'list_deliveries'>['entries'][number];
 
 /**
  * A record in the delivery log (lua/records/delivery_log.lua), which describes a batch that has ended. All records
- * begin with the same fields. Those of accepted and of dropped batches (`Taken` and `Dropped`) follow.
+ * begin with the fields named here. Then follow the fields of an accepted batch (`Taken`) or of a dropped batch
+ * (`Dropped`).
  */
 type Record = [
   endedAtUs: number,
   /**
-   * Since when the batch takes no further events. 0 stands for `openedAtMs`: some batches are closed when they are
-   * created, for example because their first events fill them.
+   * When the batch was closed; since then it takes no further events. 0 stands for `openedAtMs`: some batches are
+   * closed when they are created, for example because their first events fill them.
    */
   closedAtMs: number,
   openedAtMs: number,

@@ -11,8 +11,7 @@ const MAX_LOOKED_THROUGH = 1000;
 const NAMES_PER_SCAN = 200;
 
 /**
- * A job, with what the Redis key in which it was found tells about it: for example, when it is due or which worker
- * holds it.
+ * A job that was found in Redis. Which of the optional fields it has depends on the Redis key in which it was found.
  */
 export interface FoundJob {
   packed: Buffer;
