@@ -10,7 +10,7 @@ const WATCH_MS = 15_000;
 const MAX_WATCHES = 20;
 const KEPT = 100;
 /**
- * Maximum bytes of an event that people who watch new events are shown. Of a longer event, they see only the length.
+ * Maximum bytes of an event that is shown to people who watch new events. They see only the length of a longer event.
  */
 const MAX_EVENT_BYTES = 2000;
 /**
@@ -61,7 +61,7 @@ class Notes {
     this.#skipped = skipped;
   }
 
-  /** Number of events since the last event in `noted`. There was no room for these events (see MAX_NOTED). */
+  /** Number of events after the last event in `noted`. They were not held, because of MAX_NOTED. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -80,17 +80,17 @@ class Notes {
 
 /**
  * Shows a sample of the accepted events to people who watch them in the console. Each process holds the first events of
- * each second in memory, and then asks Redis which topics are watched. While no event is accepted, the process does
- * nothing for the tail.
+ * each second in memory. It then asks Redis which topics are watched, and stores the held events of these topics there.
+ * A process that accepts no events does not ask.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The accepted events that this process has not sent to Redis yet, for each watched topic. An interval (a second)
-   * passes from the first event until they are sent, and only the first MAX_NOTED events in it are held. The entry
-   * ALL_TOPICS has the first events of any topic, even if nobody watches. If somebody has just begun to watch a topic,
-   * its events are picked from ALL_TOPICS.
+   * The events that this process has accepted but not sent to Redis yet, by watched topic. They are sent a second after
+   * the first of them was accepted, and at most MAX_NOTED are held for each topic. The entry ALL_TOPICS has events of
+   * any topic, even if nobody watches. If somebody has just begun to watch a topic, its events are picked from
+   * ALL_TOPICS.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -100,7 +100,9 @@ export class Tail {
     this.#log = log;
   }
 
-  /** Holds accepted events in memory. At the end of the interval they are stored for those who watch. Never throws. */
+  /**
+   * Holds accepted events in memory. `#exchange` sends those of watched topics to Redis within a second. Never throws.
+   */
   note(publication: Publication): void {
     this.#timer ??= setTimeout(() => void this.#exchange(), INTERVAL_MS).unref();
     this.#notes.get(ALL_TOPICS)?.add(publication);
@@ -159,8 +161,8 @@ export class Tail {
 
 /**
  * Returns the events of the last second for people who watch a topic. `watch` is the topic, or `*` for all topics.
- * `notes` has events of each topic that was watched before. The events of a topic that somebody has just begun to watch
- * are picked from those of all topics.
+ * `notes` has an entry for the topic only if somebody already watched it when that second began. Otherwise its events
+ * are picked from the entry for all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -5,8 +5,8 @@ const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
  * Yields the JSON of a batch with its events piece by piece, because the events can be hundreds of megabytes. If the
- * batch is accepted or dropped meanwhile, some events are missing. `bytes` and `topics`, which cover all events, are
- * then null.
+ * batch is accepted or dropped meanwhile, some events are missing. In that case `bytes` and `topics` are null, because
+ * they would not cover all events.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -25,9 +25,9 @@ export async function* wholeJson(
 }
 
 /**
- * Adds up the events of a batch by topic, and the bytes of a delivery with these events. The method `of` returns both
- * sums. Both are null unless exactly `expected` events were added: if the batch is deleted while it is read, some
- * events are missing.
+ * Counts the events of a batch by topic, and the bytes of a delivery that has these events. The method `of` returns
+ * both results. Both are null unless exactly `expected` events were added: if the batch is deleted while it is read,
+ * some events are missing.
  */
 class EventSum {
   #events = 0;

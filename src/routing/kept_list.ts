@@ -35,8 +35,7 @@ export class KeptList<T> {
     if (kept) {
       const [list, count] = await Promise.all([kept, this.#source.count()]);
       if (list.length === count) return list;
-      // Another call may have begun to read the list again in the meantime. The list that it reads is then used here
-      // too.
+      // If another call has begun to read the list again meanwhile, its list is used here too.
       if (this.#kept !== kept && this.#kept) return this.#kept;
     }
     return this.#begin();

@@ -2,14 +2,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
-/** Maximum entries that are converted to JSON in one turn of the event loop; listings of long entries set fewer. */
+/** Maximum entries that are converted to JSON in one turn of the event loop. Listings of long entries pass fewer. */
 const MAX_ENTRIES_PER_TURN = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
  * Returns an answer that lists all entries. `show` converts entries to the objects that callers see. If the entries are
- * one page of a listing, `page` has the headers of the answer, and the number of calls that it costs in the caller's
+ * one page of a listing, `page` has the `Link` header of the answer, and its cost as a number of calls in the caller's
  * rate limit. A long list is converted and sent in pieces, so that other requests can be handled in between.
  */
 export async function listed<T, Shown>(

@@ -11,7 +11,10 @@ export class OwnerLimit {
     this.#max = max;
   }
 
-  /** Runs `work` as soon as fewer than `max` functions run for its owner. Resolves or rejects as `work` does. */
+  /**
+   * Runs `work` as soon as fewer than `max` functions run for its owner. Returns the result of `work`, or throws its
+   * error.
+   */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     let line = this.#owners.get(owner);
     if (!line) {

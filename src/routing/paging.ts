@@ -27,7 +27,7 @@ export const LIMIT = z
 
 const TIME_RULE = 'must be a time in ms since 1970';
 
-/** The schema of a query parameter that is a time: it bounds what a listing has. */
+/** The schema of a time in a query (`since` or `until`) that limits a listing to later or earlier entries. */
 export const TIME = z
   .string(TIME_RULE)
   .regex(/^\d{1,15}$/, TIME_RULE)
@@ -52,8 +52,8 @@ export const QUERY_WORDING: Wording = {
 };
 
 /**
- * The query parameters of a listing with pages. Other parameters are ignored: clients may send some from the time
- * before there were pages.
+ * The query parameters of a listing with pages. Other parameters are ignored: clients that are older than the pages may
+ * send some.
  */
 export const PAGE_FIELDS = {
   limit: LIMIT,
@@ -64,7 +64,7 @@ const query = z.object(PAGE_FIELDS);
 type PageQuery = z.infer<typeof query>;
 const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
 
-/** The query and the possible error of every route that lists with pages. */
+/** The query parameters, and the possible error, of every route that lists its entries in pages. */
 export const PAGED = { query: PAGE_QUERY, errors: ['bad_query'] } as const;
 
 export interface PagedCall {
@@ -83,7 +83,9 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** What reading the entries costs in the caller's rate limit, as a number of calls besides the request itself. */
+  /**
+   * The cost of reading the entries: a number of calls that the caller's rate limit counts in addition to the request.
+   */
   calls: number;
 }
 
@@ -168,8 +170,8 @@ export class Pages {
 }
 
 /**
- * Returns the index of the first entry for which `isAfter` is true. `isAfter` must then be true for all later entries
- * too.
+ * Returns the index of the first entry for which `isAfter` is true, by binary search. So `isAfter` must also be true
+ * for all later entries.
  */
 function firstAfter<T>(list: readonly T[], isAfter: (entry: T) => boolean): number {
   let [from, to] = [0, list.length];

@@ -1,15 +1,18 @@
 /**
- * Number of entries that cost one call in the caller's rate limit. An entry that is read to make a page is counted even
- * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names. `pickPage` counts all
- * entries that it is given, so filter by its `matches`, and not before. If Redis leaves entries out, the route adds their
- * cost. test/routing/listing_costs.test.ts filters each listing until nothing is left, and fails if that costs nothing.
+ * Number of entries that count as one call in the caller's rate limit. An entry that is read to make a page counts even
+ * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names. `pickPage` counts the
+ * entries that it is given, so a route must filter them by `matches`, and not before. If Redis has already filtered
+ * them, the route must add the cost of those left out. test/routing/listing_costs.test.ts filters each listing until
+ * nothing is left, and fails if that costs nothing.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
   /** Returns true for entries that are to be listed; by default all are. */
   matches?: (entry: T) => boolean;
-  /** Returns the rank of an entry. Ranks are sorted, and the page consists of ranks, not of entries. */
+  /**
+   * Returns the rank of an entry: the value by which entries are sorted. The page consists of ranks, not of entries.
+   */
   rankOf: (entry: T) => Rank;
   /** Returns true for entries behind the end of the previous page. */
   isAfter: (rank: Rank) => boolean;
@@ -18,8 +21,8 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns one page of `all`, a list that need not be sorted. `last` is the end of the page, or undefined if no page
- * follows. `calls` is what reading the list costs in the caller's rate limit: each entry counts, listed or not.
+ * Returns one page of `all`, a list that need not be sorted. `last` is the last rank on the page, or undefined if no
+ * page follows. `calls` is what reading the list costs in the caller's rate limit: each entry counts, listed or not.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

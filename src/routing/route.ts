@@ -83,8 +83,8 @@ export interface FailedCall extends Pick<Call, 'path' | 'headers' | 'formToken'>
 type Answers = Record<number, z.ZodType | null>;
 
 /**
- * A listing must say what it costs (`calls` of Answer), so that no route forgets the entries that it has read and left
- * out.
+ * A listing must state its cost (`calls` of Answer), so that no route forgets to count entries that it has read but
+ * does not show.
  */
 type Cost<Schema> = Schema extends z.ZodArray ? { calls: number } : { calls?: number | undefined };
 
@@ -115,8 +115,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way. The route does not check credentials, so each request
-   * counts in the rate limit of its address, even if it has credentials. Links on other sites may lead to this route,
-   * although most routes refuse requests that another site has caused.
+   * counts in the rate limit of its address, even if it has credentials. Links on other sites may lead to this route
+   * and to pages of the console. Other routes refuse requests that another site has caused.
    */
   isPublic?: true;
   /**

@@ -1,7 +1,7 @@
 /**
- * Shares a reading among callers that ask for it at the same time. A caller that asks during a reading gets the result
- * of the next reading, because the running one may return data from before the call. So there are never more than two
- * readings, however many callers ask: one that runs and one that follows.
+ * Shares one reading of data among several callers of `get`. A caller that comes while a reading is running gets the
+ * result of the next reading, because the running one may have missed a change that was made before the call. So at
+ * most one reading runs and one follows, however many callers there are.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

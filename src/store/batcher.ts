@@ -1,8 +1,8 @@
 /** If this many items wait, they are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
 /**
- * If fewer items than this wait at the end of a turn of the event loop, they are sent. More items are a sign of load,
- * so the Batcher waits for one more turn, which makes the call larger (see `#gather`).
+ * If fewer items than this wait at the end of a turn of the event loop, they are sent. More waiting items are a sign of
+ * load. The Batcher then waits for one more turn, so that one call sends more items (see `#gather`).
  */
 const FEW = 4;
 
@@ -12,7 +12,7 @@ export class TotalWaiting {
 }
 
 /**
- * Limits the size of a call. The weights of the items in a call may sum up to `max`. An item with a weight above `max`
+ * Limits the items that one call sends to Redis. Their weights may sum up to `max`. An item with a weight above `max`
  * is sent alone.
  */
 export interface CallLimit<Item> {
@@ -50,9 +50,8 @@ export class Batcher<Item, Result> {
   readonly #ownerOf: (item: Item) => string;
   readonly #totalWaiting: TotalWaiting;
   /**
-   * For each owner, the number of the last turn in which an item of the owner was put into a call. Turns are numbered
-   * from 1. Owners take turns only if not all items fit into one call. The owner with the lowest number then comes
-   * first.
+   * For each owner, the number of the last item that was chosen for a call. The chosen items of all owners are numbered
+   * from 1. Items are chosen only if not all fit into one call. The owner with the lowest number then comes first.
    */
   readonly #turns = new Map<string, number>();
   #turn = 0;
