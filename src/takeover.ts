@@ -14,8 +14,8 @@ const MIN_TOKEN_LENGTH = 16;
 
 /**
  * Returns the variables from which the configuration of `bin/takeover --check` is read. A configuration needs a root
- * key. The command does not use one, so the variables get a placeholder in case none is set. NODE_ENV and RACK_ENV are
- * left out, because in production such a short root key is refused.
+ * key, although this command does not use one. So if no root key is set, a placeholder takes its place. NODE_ENV and
+ * RACK_ENV are left out, because in production a root key as short as the placeholder is refused.
  */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

@@ -82,8 +82,8 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 
 /**
  * Returns a function that decides whether ioredis connects again after an error of Redis. The function returns true if
- * the error says that this Redis, once the master, is now a replica. The new connection then leads to the new master,
- * by the sentinels or the name of the host. The command that got the error still fails.
+ * the error says that this Redis, once the master, is now a replica. By then, the sentinels or the DNS name of the host
+ * should lead to the new master. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -106,7 +106,7 @@ export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
   return address.nodes ? openCluster(address, commonOptions(url, log, tls), log) : connectOne(url, log, tls);
 }
 
-/** Connects as `connect` does, but only to a single Redis. Throws BootError for the URL of a cluster. */
+/** Like `connect`, but connects only to a single Redis. Throws BootError for the URL of a cluster. */
 export function connectOne(url: string, log: Log, tls = WELL_KNOWN): Redis {
   // `maxRetriesPerRequest` must not be null: in ioredis 6, commands that are pending when the connection is
   // cut would then never settle.

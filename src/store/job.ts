@@ -6,9 +6,10 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share is the part of the workers that one kind of subscriber may hold at the same time:
- * all slow subscribers, all failing ones, or all joins. acquire serves the shares in this order, and jobs that wait for
- * room in them are listed in this order. Scripts get the names as the module `store/shares`.
+ * The names of the shares. A share limits the workers that all subscribers of one kind may hold together: all slow
+ * subscribers, all failing ones, or all joins. Each share has a list of jobs that wait for a free worker of the share.
+ * The script acquire and the listing of jobs read these lists in this order. Scripts get the names as the module
+ * `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

@@ -9,7 +9,8 @@ import { hashTag, slotOfKey } from './tags.ts';
  */
 const PING_EVERY_MS = 30_000;
 /**
- * Pause before a process tries again to listen to channels of a cluster, after a failure or the end of its listening.
+ * Pause before a process listens to channels of a cluster again, after an attempt has failed or a connection has
+ * stopped listening.
  */
 const LISTEN_AGAIN_MS = 100;
 
@@ -21,8 +22,8 @@ interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**
-   * Called each time Redis has confirmed that it now sends the messages. Messages sent before that may have been
-   * missed. An object that depends on every message must now look in Redis.
+   * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may have
+   * been missed, so an object that depends on every message must now look in Redis.
    */
   listens(): void;
 }

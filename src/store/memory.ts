@@ -5,9 +5,9 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Memory that is short counts as full only if it stays short for this time. Before that, the bus refuses no publish and
- * drops no data. Redis measures the buffers of its connections only once a second, so until the next measurement, a
- * buffered reply of 255 MB looks like stored data.
+ * A Redis that stores more than its high mark (see `Memory`) counts as full only after this time. Before that, the bus
+ * refuses no publish and drops no data. Redis measures the buffers of its connections only once a second, so until the
+ * next measurement, a buffered reply of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 

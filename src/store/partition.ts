@@ -48,10 +48,9 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 >;
 
 /**
- * The data of the bus in Redis, or a part of them, with the scripts that work on it. The data are in one partition, or
- * divided among several. Each partition has Redis keys of all kinds, under a prefix of its own. All calls throw
- * StorageFull if Redis is out of memory, and StorageUnavailable if Redis cannot be reached or is not ready. So callers
- * need not know the errors of Redis itself.
+ * The data of the bus in Redis, or one of several parts of this data, with the scripts that work on it. Each partition
+ * has Redis keys of all kinds, under a prefix of its own. All calls throw StorageFull if Redis is out of memory, and
+ * StorageUnavailable if Redis cannot be reached or is not ready. So callers need not know the errors of Redis itself.
  */
 export class Partition {
   /** The text with which all keys and channels of the partition begin. */
@@ -87,7 +86,7 @@ export class Partition {
 
   /**
    * Number of times that this process has connected to Redis. If it has grown, Redis may have failed and lost data. So
-   * a caller that remembers such data must read it again.
+   * a caller that keeps data of Redis in memory must then read it again.
    */
   get connections(): number {
     return this.master.connections;

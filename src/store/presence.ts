@@ -6,9 +6,9 @@ import type { Partition } from './partition.ts';
 export type ProcessCounts = Record<ProcessType, number>;
 
 /**
- * Makes this process count as alive until the returned function is called. It listens to a channel on which nothing is
- * announced; `countProcesses` counts the listeners. So being alive costs no command and needs no key, and a killed
- * process vanishes with its connection.
+ * Makes this process count as alive until the returned function is called. The process listens to a channel without
+ * messages, and `countProcesses` counts the listeners of this channel. This needs no key and no repeated command. A
+ * killed process is no longer counted, because its connection is closed.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });

@@ -37,7 +37,7 @@ export class Replicas {
 
   /**
    * Resolves when enough replicas have all earlier writes of the connection. Throws StorageUnavailable if too few have
-   * them within WAIT_MS. Errors of Redis pass through.
+   * them within WAIT_MS, and any error of Redis unchanged.
    */
   async confirm(redis: Redis): Promise<void> {
     const count = await redis.wait(this.#min, WAIT_MS);

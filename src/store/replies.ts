@@ -18,8 +18,9 @@ export async function replies(commands: Commands): Promise<unknown[]> {
 }
 
 /**
- * Gives values of a hash the names of their fields. `names` and `values` have the same order. Values that the hash does
- * not have are left out: null in the reply of HMGET, false in what a script has packed.
+ * Makes an object from values of a Redis hash. `names` are the names of their fields, in the same order. Fields that
+ * the hash does not have are left out. Their value is null in the reply of HMGET, and false in a reply that a script
+ * has packed.
  */
 export function namedFields<Name extends string>(
   names: readonly Name[],

@@ -16,7 +16,10 @@ export interface AskedSubscribersParts {
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 
-/** The schemas of the parameters of a query that select subscribers. `what` names what is listed. */
+/**
+ * The schemas of the query parameters that select subscribers. `what` is the word for what is listed, such as
+ * `batches`.
+ */
 export const askedFields = (what: string) => ({
   subscriber: z
     .string('must be given once')
@@ -37,9 +40,9 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. A client gets its own token, or bad_query if it gives
- * `subscriber`. Root gets the parameter `subscriber`, or undefined for all clients. `what` is the word for what is
- * listed, such as `batches`, for the error message.
+ * Returns the token of the client that the call is about. For a client, this is its own token; bad_query is thrown if
+ * the client gives `subscriber`. For root, it is the parameter `subscriber`, or undefined for all clients. `what` is
+ * the word for what is listed, such as `batches`, for the error message.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -99,9 +102,9 @@ async function clientAsked(
 }
 
 /**
- * Returns the entries of a listing as the caller may see them. `subscriber` becomes a public name if the caller may not
- * see the token. If it is the token of a join, it is replaced by the client that owns the join, and `join` is the name
- * of the join.
+ * Returns the entries of a listing as the caller may see them. If `subscriber` is the token of a join, it is replaced
+ * by the token of the client that owns the join, and `join` becomes the name of the join. If the caller may not see the
+ * client's token, `subscriber` becomes a public name.
  */
 export async function withOwners<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,

@@ -34,8 +34,9 @@ interface SortedCall {
 
 /**
  * Returns a function that lists subscribers in pages. Subscribers are sorted by token, or by figures that the job
- * `sample` stores for all of them at intervals. What the API shows of a subscriber (the report) is read now, but only
- * for one page. So a page costs little more on a bus with 10,000 subscribers than on a small one.
+ * `sample` stores for all of them at intervals. What the API shows of a subscriber (the report) is read at each call,
+ * but only for the subscribers on the page. So a page costs little more on a bus with 10,000 subscribers than on a
+ * small one.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;

@@ -49,7 +49,7 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
-/** The query of the listing. Unknown parameters are ignored, as in all listings that had no pages at first. */
+/** The query of the listing. Unknown parameters are ignored: clients that are older than the pages may send some. */
 const query = z.object({
   ...PAGE_FIELDS,
   sort: oneOf(SORTS)

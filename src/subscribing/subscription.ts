@@ -117,7 +117,7 @@ export class Subscriptions {
     return this.#partitions.ofSubscriber(token).run('pause', { token, by });
   }
 
-  /** Resumes deliveries to a subscriber. It is not an error if it was not paused. */
+  /** Resumes deliveries to a subscriber. Returns `ok` even if the subscriber was not paused. */
   resume(token: string, by: Arguments<'resume'>['by']): Promise<Reply<'resume'>> {
     const { laneLimitMax } = this.#defaults;
     return this.#partitions.ofSubscriber(token).run('resume', { token, by, laneLimitMax });

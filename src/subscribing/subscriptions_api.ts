@@ -76,13 +76,13 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a request to subscribe if its client was removed meanwhile, or may no longer subscribe to these topics.
-   * Whenever the client is removed, no subscriber is left:
+   * Undoes a request to subscribe if its client was removed meanwhile, or may no longer subscribe to these topics. So a
+   * removed client never leaves a subscriber behind:
    *
-   * - before this function reads the client from Redis: this function removes the subscriber;
-   * - later: the removal deletes first the client and then the subscriber, so it finds the new subscriber.
+   * - If the client is removed before this function reads it from Redis, this function removes the subscriber.
+   * - If the client is removed later, the removal deletes first the client and then this new subscriber.
    *
-   * The same holds for subscriptions that the client's new scopes do not permit.
+   * In the same way, no subscription is left that the client's new scopes do not permit.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

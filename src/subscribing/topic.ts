@@ -84,7 +84,7 @@ export class Topics {
     return this.read(await this.#names());
   }
 
-  /** Returns the names of all topics, sorted. The list is kept for ten seconds (KeptList), so it may be that old. */
+  /** Returns the names of all topics, sorted. The list may be up to ten seconds old (KeptList). */
   names(): Promise<readonly string[]> {
     return this.#list.sorted();
   }

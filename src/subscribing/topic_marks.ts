@@ -16,7 +16,7 @@ export interface Flushing {
 
 /**
  * Matches a mark in the field `elsewhere` of a topic. A mark says that another partition has subscribers of the topic.
- * It has the number of that partition, the number of these subscribers, and the time (µs) when the mark was set.
+ * It has the index of that partition, the number of these subscribers, and the time (µs) when the mark was set.
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
@@ -24,8 +24,8 @@ const MARK = /(\d+):(\d+):(\d+)/g;
  * Sets and removes the marks of topics. A topic lives in one partition, its home. A mark in the home says, for example,
  * that partition 3 has subscribers of the topic, so that events are passed on to partition 3. Without the mark these
  * subscribers would get no events, so the mark is set before the first subscription. A needless mark only makes
- * publishing a little slower. To remove a mark, it is read, and then the subscribers in partition 3 are counted. It is
- * removed only if there are none, and if nobody has set it again since it was read.
+ * publishing a little slower. Before a mark is removed, it is read, and then the subscribers in partition 3 are
+ * counted. The mark is removed only if there are none, and if nobody has set the mark again since it was read.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -60,9 +60,9 @@ export class TopicMarks {
   }
 
   /**
-   * Corrects the marks that name `partition`. A mark is stored where a topic lives, and says that `partition` has
-   * subscribers of the topic. So the subscribers in `partition` are counted. If a topic loses its last mark, and has
-   * neither a publisher nor a subscriber, it is deleted.
+   * Counts the subscribers that these topics have in `partition`, and corrects the marks that say so. The marks are
+   * stored in the partitions where the topics live. If a topic loses its last mark, and has neither a publisher nor a
+   * subscriber, it is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -74,13 +74,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark says that a topic has subscribers in `partition`. A mark without subscribers is removed below. But somebody
-  // may subscribe just after the count. The new subscriber sets the mark again, with a new time. So the marks are read
-  // before the count, and `unmark_topics` removes a mark only if its time is still the same.
+  // A mark says that a topic has subscribers in `partition`. Below, a mark is removed if there are none. But a
+  // subscriber may come just after the count, and set the mark again, with a new time. So the marks are read before the
+  // count, and `unmark_topics` removes a mark only if its time is still the same.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, to change its time. Another process may have counted no subscriber, just before
-  // the first one came. That process now finds a new time in the mark, and does not remove the mark.
+  // Even a correct mark is set again, to change its time. Otherwise another process, which has counted just before the
+  // first subscriber came, would remove the mark. `unmark_topics` does not remove it if its time is new.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -95,7 +95,7 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
 }
 
-/** A note in the partition of a topic: another partition has this number of subscribers of the topic. */
+/** A note that is stored with a topic: how many subscribers the topic has in another partition. */
 interface Mark {
   subscribers: number;
   /** The time when this note was last written, in µs. */

@@ -71,7 +71,7 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
 
   /**
    * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough: a client
-   * whose scopes are narrowed keeps its topics. Otherwise another client could take over the topics with their
+   * whose scopes are narrowed still owns its topics, so that no other client can take over the topics with their
    * subscribers. The scopes are read from Redis, because the cache of clients may be a second old, and a deletion
    * cannot be undone.
    */

@@ -29,9 +29,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. `laneLimit` is the maximum number of deliveries in flight for a subscriber that has set no
- * `max_in_flight`. `laneLimitMax` is the maximum that no subscriber may exceed. If a delivery takes longer than
- * `slowMs`, its subscriber counts as slow.
+ * Arguments about lanes, which limit how many workers the deliveries of one subscriber may hold. `laneLimit` is the
+ * maximum number of deliveries in flight for a subscriber that has set no `max_in_flight`. `laneLimitMax` is the
+ * maximum that no subscriber may exceed. If a delivery takes longer than `slowMs`, its subscriber counts as slow.
  */
 export const lanes = {
   q,
