@@ -19,8 +19,8 @@ const MAX_EVENT_BYTES = 2000;
  */
 const INTERVAL_MS = 1000;
 /**
- * Maximum events that a process holds in memory in one interval for each watched topic. Events beyond this maximum are
- * only counted.
+ * Maximum events that a process holds in memory for each watched topic in one interval (INTERVAL_MS). Further events
+ * are only counted.
  */
 const MAX_NOTED = 25;
 
@@ -50,8 +50,8 @@ interface Publication {
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
 /**
- * The events of one watched topic that a process holds in memory until the interval ends. Only the first MAX_NOTED
- * events of the interval are held. Further events are counted as skipped.
+ * The events of one watched topic that a process holds in memory for one interval (INTERVAL_MS). Only the first
+ * MAX_NOTED events are held. Further events are counted as skipped.
  */
 class Notes {
   readonly noted: Noted[] = [];
@@ -129,8 +129,8 @@ export class Tail {
   }
 
   /**
-   * Sends the events of the interval to Redis, for each topic that somebody watches. If that fails, those who watch do
-   * not see these events. No publisher waits for this method.
+   * Sends the events of the last second to Redis, for each topic that somebody watches. If that fails, people who watch
+   * do not see these events. No publisher waits for this method.
    */
   async #exchange(): Promise<void> {
     this.#timer = undefined;

@@ -14,7 +14,7 @@ interface Picking<T, Rank> {
    * Returns the rank of an entry: the value by which entries are sorted. The page consists of ranks, not of entries.
    */
   rankOf: (entry: T) => Rank;
-  /** Returns true for entries behind the end of the previous page. */
+  /** Returns true for a rank that comes after the last rank of the previous page. */
   isAfter: (rank: Rank) => boolean;
   compare: (one: Rank, other: Rank) => number;
   limit: number;

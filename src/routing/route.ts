@@ -128,8 +128,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   form?: Input<Body>;
   answers: A;
   /**
-   * The name by which the audit (the record of who changed what) knows this change, such as `topic.delete`. Every route
-   * that changes something has a name, except publishing.
+   * The name under which the audit (the record of who changed what) records a call of this route, such as
+   * `topic.delete`. Every route that changes something has a name, except publishing.
    */
   action?: string;
   /** The codes of errors that this route can cause, in addition to those of every route. */

@@ -19,8 +19,8 @@ export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
   /**
-   * Returns the owner of an item, such as the client that publishes it. If more items wait than fit into one call,
-   * owners take turns. By default all items have the same owner.
+   * Returns the owner of an item, such as the client that publishes it. If more items wait than fit into one call, the
+   * call takes items of each owner in turn. By default all items have the same owner.
    */
   ownerOf?: (item: Item) => string;
   /**
@@ -74,7 +74,7 @@ export class Batcher<Item, Result> {
     this.#totalWaiting = totalWaiting;
   }
 
-  /** Adds an item. Resolves with its result, or rejects with the error of the call that had this item. */
+  /** Adds an item. Resolves with its result, or rejects with the error of the call that sent this item. */
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, weight: this.#weigh(item), resolve, reject });

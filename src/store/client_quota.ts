@@ -1,4 +1,4 @@
-/** Maximum part of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
+/** Maximum fraction of Redis's memory that the keys (idempotency keys or nonces) of one client may take. */
 const MAX_PART = 0.05;
 
 /**

@@ -115,7 +115,8 @@ export class Partition {
 
   /**
    * Calls the function `command`, which sends plain Redis commands, and returns its result. If the partition has moved
-   * to another master meanwhile, calls it again. Throws StorageFull, StorageUnavailable, or the error of `command`.
+   * to another master meanwhile, calls `command` again. Throws StorageFull, StorageUnavailable, or the error of
+   * `command`.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));

@@ -30,7 +30,7 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries. The key that is replaced signs for another day. Null ends signing. */
+  /** The new key that signs deliveries. The replaced key also signs them for another day. Null ends signing. */
   signingKey?: string | null | undefined;
 }
 

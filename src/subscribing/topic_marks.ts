@@ -3,7 +3,7 @@ import type { Partitions } from '../store/partitions.ts';
 
 /**
  * Moves events from the outbox of one partition to another partition. The outbox has the events that other partitions
- * are still to get.
+ * have not got yet.
  */
 export interface Flushing {
   /**
@@ -60,9 +60,9 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the marks that say so. The marks are
-   * stored in the partitions where the topics live. If a topic loses its last mark, and has neither a publisher nor a
-   * subscriber, it is deleted.
+   * Counts the subscribers that these topics have in `partition`, and corrects the marks that record these numbers. The
+   * marks are stored in the partitions where the topics live. If a topic loses its last mark, and has neither a
+   * publisher nor a subscriber, it is deleted.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
