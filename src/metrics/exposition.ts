@@ -1,7 +1,12 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Metric, Registry } from 'prom-client';
+import { chunksOf } from '../chunks.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
 import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
+
+/** Number of series that are made in one turn of the event loop. 1,000 take about 1 ms. */
+const SERIES_PER_TURN = 1000;
 
 /** A series of Prometheus: a value under a name and labels. */
 interface Series {
@@ -67,53 +72,57 @@ const HISTOGRAMS: readonly Histogram[] = [
  * StorageUnavailable if no partition can be reached.
  */
 export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
-  const figures = await collectFigures(parts);
-  const bus = new Registry();
-  const shown = [
-    ...Object.entries(FAMILIES).map(([figure, family]) => showFamily(family, figuresNamed(figures, figure))),
-    ...HISTOGRAMS.map((histogram) => showHistogram(histogram, figures)),
-  ];
+  const figures = Map.groupBy<string, Figure>(await collectFigures(parts), ({ name }) => name);
+  const texts: string[] = [];
+  for (const [figure, family] of Object.entries(FAMILIES))
+    texts.push(await textOf(await showFamily(family, figures.get(figure) ?? [])));
+  for (const histogram of HISTOGRAMS) texts.push(await textOf(showHistogram(histogram, figures)));
+  return texts.join('\n') + (await own.metrics());
+}
+
+/** Returns the text of one family. Lets the event loop handle other work first, because a long text takes some ms. */
+async function textOf(shown: Shown): Promise<string> {
+  await nextTurn();
+  const registry = new Registry();
   // The types of a registry require a whole Metric, but the registry uses only `name` and `get`. So these two are
   // enough.
-  for (const each of shown)
-    bus.registerMetric({ name: each.name, get: async () => each } as unknown as Metric);
-  return (await bus.metrics()) + (await own.metrics());
-}
-
-function figuresNamed(figures: readonly Figure[], name: string): Figure[] {
-  return figures.filter((figure) => figure.name === name);
-}
-
-function showFamily({ name, help, type, labels, perUnit }: Family, figures: readonly Figure[]): Shown {
-  const values = figures.map(({ tags, value }) => {
-    const shown = Object.entries(labels).map(([tag, label]) => [label, tags[tag] ?? '']);
-    return { labels: Object.fromEntries(shown), value: value / perUnit };
-  });
-  return { name, help, type, values: merge(values) };
+  registry.registerMetric({ name: shown.name, get: async () => shown } as unknown as Metric);
+  return registry.metrics();
 }
 
 /**
- * Adds up series with the same labels, because Prometheus would refuse them. There are such series if two clients have
- * the same public name.
+ * Makes one series of each figure. Adds up figures with the same labels, because Prometheus would refuse them. There
+ * are such figures if two clients have the same public name.
  */
-function merge(all: readonly Series[]): Series[] {
+async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
+  const { name, help, type, perUnit } = family;
+  const labels = Object.entries(family.labels);
   const merged = new Map<string, Series>();
-  for (const series of all) {
-    const id = JSON.stringify(Object.values(series.labels));
-    const known = merged.get(id);
-    if (known) known.value += series.value;
-    else merged.set(id, { ...series });
-  }
-  return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, series]) => series);
+  for await (const chunk of chunksOf(figures, SERIES_PER_TURN))
+    for (const { tags, value } of chunk) {
+      const values = labels.map(([tag]) => tags[tag] ?? '');
+      const id = JSON.stringify(values);
+      const known = merged.get(id);
+      if (known) known.value += value / perUnit;
+      else {
+        const shown = labels.map(([, label], index) => [label, values[index]]);
+        merged.set(id, { labels: Object.fromEntries(shown), value: value / perUnit });
+      }
+    }
+  const sorted = [...merged].sort(([one], [other]) => (one < other ? -1 : 1));
+  return { name, help, type, values: sorted.map(([, series]) => series) };
 }
 
-function showHistogram({ name, help, figure, bounds, labels }: Histogram, figures: readonly Figure[]): Shown {
+function showHistogram(
+  { name, help, figure, bounds, labels }: Histogram,
+  figures: ReadonlyMap<string, readonly Figure[]>,
+): Shown {
   const values: Series[] = [];
-  const groups = Map.groupBy(figuresNamed(figures, `${figure}.bucket`), (each) => group(each, labels));
+  const groups = Map.groupBy(figures.get(`${figure}.bucket`) ?? [], (each) => group(each, labels));
   for (const [id, counted] of groups) {
     const own = Object.fromEntries(labels.map((label) => [label, counted[0]?.tags[label] ?? '']));
     const buckets = cumulate(new Map(counted.map(({ tags, value }) => [tags.le ?? '', value])), bounds);
-    const sums = figuresNamed(figures, `${figure}.sum`).filter((each) => group(each, labels) === id);
+    const sums = figures.get(`${figure}.sum`)?.filter((each) => group(each, labels) === id) ?? [];
     const sumMs = sums.reduce((sum, { value }) => sum + value, 0);
     for (const [le, value] of buckets)
       values.push({ metricName: `${name}_bucket`, labels: { le, ...own }, value });

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { chunksOf } from '../chunks.ts';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
@@ -29,10 +29,10 @@ async function* pieces<T, Shown>(
   show: Show<T, Shown>,
   size: number,
 ): AsyncGenerator<string> {
-  for (let from = 0; from < all.length; from += size) {
-    const json = JSON.stringify(await show(all.slice(from, from + size)));
-    yield (from === 0 ? '[' : ',') + json.slice(1, -1);
-    await nextTurn();
+  let before = '[';
+  for await (const chunk of chunksOf(all, size)) {
+    yield before + JSON.stringify(await show(chunk)).slice(1, -1);
+    before = ',';
   }
   yield ']';
 }
