@@ -32,12 +32,13 @@ export class IdleWorkers {
 
   /**
    * Returns the index of the thread with the most idle workers, counted over all partitions. Only threads with an idle
-   * worker for the given partition are considered. Returns undefined if there is none.
+   * worker for the given partition are considered, and not the thread `except`. Returns undefined if there is none.
    */
-  mostIdleThread(partition: number): number | undefined {
+  mostIdleThread(partition: number, except?: number): number | undefined {
     let found: number | undefined;
     let max = 0;
     for (let first = 0; first < this.counts.length; first += this.#partitions) {
+      if (first / this.#partitions === except) continue;
       if (Atomics.load(this.counts, first + partition) === 0) continue;
       const idle = this.#idleFrom(first);
       if (idle > max) [found, max] = [first / this.#partitions, idle];

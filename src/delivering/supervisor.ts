@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { DeliveryOrder, ThreadData } from './delivery_order.ts';
+import type { DeliveryOrder, ReadyJobs, ThreadData } from './delivery_order.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
 /** Keeps the delivery threads running. A thread that died is replaced after a pause, which grows if it dies again. */
@@ -30,12 +30,12 @@ export class Supervisor {
   }
 
   /**
-   * Makes a thread ask for jobs of a partition. If all workers of all threads are busy, does nothing, because each
-   * worker asks when it has finished its job.
+   * Makes a thread ask for jobs of a partition: as many as are probably ready. The thread `except` is not asked. If all
+   * workers of all other threads are busy, does nothing, because each worker asks when it has finished its job.
    */
-  wake(partition: number): void {
-    const index = this.#idleWorkers.mostIdleThread(partition);
-    if (index !== undefined) this.#order(index, { kind: 'look', partition });
+  wake(partition: number, jobs = 1, except?: number): void {
+    const index = this.#idleWorkers.mostIdleThread(partition, except);
+    if (index !== undefined) this.#order(index, { kind: 'look', partition, jobs });
   }
 
   /**
@@ -62,9 +62,9 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
-    // partition are busy. So another thread with an idle worker is woken, if there is one.
-    worker.on('message', (partition: number) => this.wake(partition));
+    // A thread sends a message if more jobs are ready in a partition than the thread has idle workers. So another
+    // thread with an idle worker is woken, if there is one.
+    worker.on('message', ({ partition, jobs }: ReadyJobs) => this.wake(partition, jobs, index));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
     void this.#replaceWhenEnded(index, ended, backoff);

@@ -95,12 +95,12 @@ export class ThreadWorkers {
   }
 
   /**
-   * Makes an idle worker ask for a job. It is a regular worker or, during a standstill (all regular workers are busy,
-   * and none ends its job), a spare worker. If no such worker is idle, other threads are woken.
+   * Makes idle workers ask for as many jobs. They are regular workers or, during a standstill (all regular workers are
+   * busy, and none ends its job), spare workers. If fewer such workers are idle, other threads are woken too.
    */
-  wake(): void {
+  wake(jobs: number): void {
     const { regular, spare } = this.#idle;
-    (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();
+    (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake(jobs);
   }
 
   /** Finishes the jobs under way. Jobs that take longer than `graceMs` are given back to the queue. Never rejects. */

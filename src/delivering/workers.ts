@@ -16,8 +16,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
    * at ticks (`tickMs`) and after errors. If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
-  /** Called when a job may be ready, but all workers of this object are busy. */
-  wakeOthers?: () => void;
+  /** Called when this object has fewer idle workers than jobs are probably ready: `jobs` more. */
+  wakeOthers?: (jobs: number) => void;
 }
 
 interface WorkersSettings {
@@ -83,10 +83,10 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** Makes an idle worker ask for a job. If all workers of this object are busy, other threads are woken. */
-  wake(): void {
-    this.#readyJobs ||= 1;
-    if (this.#idle.size === 0) this.#parts.wakeOthers?.();
+  /** Makes idle workers ask for as many jobs. If this object has fewer idle workers, other threads are woken too. */
+  wake(jobs = 1): void {
+    this.#readyJobs = Math.max(this.#readyJobs, jobs);
+    this.#wakeOthers();
     this.#bell.ring();
   }
 
@@ -121,7 +121,7 @@ export class Workers {
   }
 
   async #call(): Promise<void> {
-    const { queue, log, wakeOthers } = this.#parts;
+    const { queue, log } = this.#parts;
     const acks = this.#acks.take();
     const finished = acks.map((ack) => ack.finished);
     const asking = this.#askingWorkers(finished);
@@ -132,7 +132,7 @@ export class Workers {
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
       this.#readyJobs = Math.max(this.#readyJobs, acquired.left);
-      if (this.#readyJobs > 0 && this.#idle.size === 0) wakeOthers?.();
+      this.#wakeOthers();
     } catch (error) {
       this.#askAll();
       for (const { reject } of acks) reject(error);
@@ -174,6 +174,11 @@ export class Workers {
       this.#parts.onIdle?.(this.#idle.size);
       this.#bell.ring();
     });
+  }
+
+  #wakeOthers(): void {
+    const jobs = this.#readyJobs - this.#idle.size;
+    if (jobs > 0) this.#parts.wakeOthers?.(jobs);
   }
 
   #askAll(): void {

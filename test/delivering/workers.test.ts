@@ -84,6 +84,31 @@ describe('workers', () => {
     await noneQueued();
   });
 
+  test('acquire by one call as many jobs as they are told of', async () => {
+    const held = new Held();
+    const { grants, workers } = await open(held.handler, { count: 10, hears: false });
+    await until(async () => (await redis.store.redis.hlen('workers')) === 10);
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
+    const before = await scriptCalls(redis.store);
+    workers.wake(5);
+    await until(() => grants.length === 5);
+    assert.equal((await scriptCalls(redis.store)) - before, 1);
+    held.end(DONE);
+    await noneQueued();
+  });
+
+  test('ask others to help as soon as more jobs are ready than they can take', async () => {
+    const held = new Held();
+    const { grants, surplus, workers } = await open(held.handler, { count: 3, hears: false });
+    await until(async () => (await redis.store.redis.hlen('workers')) === 3);
+    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
+    workers.wake();
+    await until(() => grants.length === 3 && surplus.length === 2);
+    assert.deepEqual(surplus, [2, 2], 'after the first job was taken, and when no worker is idle');
+    held.end(DONE);
+    await noneQueued();
+  });
+
   test('begin a job within milliseconds of its announcement', async () => {
     const { grants } = await open(done);
     for (const seed of ['a', 'b', 'c']) {
