@@ -61,8 +61,8 @@ local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
   -- HSET returns how many of these workers were not in the hash before. If there are any, all workers of this call are
-  -- added to the set of the queue's workers. The size of the set for `main` decides how many workers may deliver to
-  -- slow subscribers, to failing ones, and for joins (lanes.lua).
+  -- added to the set of workers of their queue, `main` or `aux`. A fraction of the workers of `main` may deliver to slow
+  -- subscribers. Failing subscribers, and joins, have such a limit too (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)

@@ -93,10 +93,10 @@ local function place_of_part(index, bid, created_ms, events_left)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
-  -- The new batch must come before `bid`, even if no score is free between them: if `bid` has the score 9000 and the
-  -- older batch has 8999, the new batch gets 8999 too. The order of the new batch and the older one is then not
-  -- certain. Order matters only to an `ordered` subscriber. It has no older batch, because `bid` is being delivered,
-  -- and an ordered subscriber gets its oldest batch first.
+  -- The new batch must come before `bid`, even if no score is free between `bid` and the batch before it. If their
+  -- scores are 9000 and 8999, the new batch gets 8999 too, and may come before or after the batch with that score. This
+  -- does no harm. Order matters only to an `ordered` subscriber. It gets its oldest batch first, so no batch of it comes
+  -- before `bid`, which is being delivered.
   return string.format('%d', math.min(first, place - 1))
 end
 

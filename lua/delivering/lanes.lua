@@ -46,8 +46,8 @@ local function single_workers(call)
     if token then
       held[token] = (held[token] or 0) + 1
     else
-      -- This worker got its delivery in this script call, so `lanes_held` does not name its subscriber yet. The
-      -- subscriber is counted as having only this worker.
+      -- `lanes_held` does not name the subscriber to which this worker delivers, because the worker got its delivery in
+      -- this script call. The subscriber is counted as having no other worker.
       call.single_workers = call.single_workers + 1
     end
   end

@@ -129,9 +129,10 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- The set `batches:current:{token}` has the UID of the subscriber's open batch (the one that takes new events), as in
--- the Ruby Routemaster. Any other batch is removed from the set. An open batch that a worker has attempted is also
--- removed, because a batch is closed when its first attempt begins. Batches of Ruby processes stay in the set.
+-- The set `batches:current:{token}` should have only the UID of the subscriber's open batch (the one that takes new
+-- events), as in the Ruby Routemaster. This check removes all other batches of this bus from the set, and leaves batches
+-- of Ruby processes. It also removes a batch that is recorded as open although it has attempts: a batch is closed before
+-- its first attempt.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)

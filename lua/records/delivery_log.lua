@@ -228,7 +228,7 @@ function delivery_log.add_drop(call, records, bid, token, about)
   records.by_token[token] = entries
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
-  -- A damaged header may have texts that are not numbers. In that case the record gets 0.
+  -- If the header of the batch is damaged, its values may not be numbers. The record then has 0 in their place.
   entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures

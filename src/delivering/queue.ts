@@ -52,7 +52,8 @@ export class Queue {
 
   /**
    * Deletes the `finished` jobs and their batches, like `ack`. Then assigns jobs that are ready now to `workers`, at
-   * most one to each. A worker that already holds a job gets that job again: the reply that assigned the job was lost.
+   * most one to each. If one of them already holds a job, it gets that job again, because it asks only if the reply
+   * that assigned the job was lost.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {

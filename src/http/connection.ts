@@ -141,8 +141,8 @@ export class Connection {
    * Returns the next bytes to parse. If at most SLICE_BYTES have arrived, these are all of them. Otherwise:
    *
    * - If the bytes begin inside a body: all arrived bytes of this body, because no request begins in them.
-   * - If they begin with headers: the first headers (`endsHead`), but at most SLICE_BYTES. When the headers are parsed,
-   *   the length of the body behind them is known.
+   * - If they begin with the headers of a request: these headers alone, so that the length of the body is known before
+   *   the body is parsed. `endsHead` is then true. If the headers are longer than SLICE_BYTES, so many bytes of them.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;

@@ -6,10 +6,10 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * A function that publishes some due entries of the agenda (everything that waits for its time without being a job).
- * All entries are of one kind: delayed events, events of triggers, or what joins publish when they have waited for
- * events too long. The scheduler calls the function again while more entries are due, and after a pause if it throws.
- * Several processes may run it at the same time.
+ * A function that publishes due entries of the agenda. The agenda has everything that waits for its time without being
+ * a job: delayed events, events of triggers, and what joins publish when they have waited for events too long. The
+ * function publishes entries of one of these three kinds. The scheduler calls it again while more entries are due, and
+ * after a pause if it throws. Several processes may run it at the same time.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 

@@ -139,7 +139,7 @@ export class Applying {
   /**
    * Logs that outdated marks could not be removed, unless Redis was away or full. A mark says that a partition has
    * subscribers of a topic; it is outdated if the partition has none any more. The removal is tried again when the
-   * partition applies the next entry for such a topic.
+   * partition next applies an outbox entry with events of the topic.
    */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;

@@ -11,7 +11,8 @@ interface Picking<T, Rank> {
   /** Returns true for entries that are to be listed; by default all are. */
   matches?: (entry: T) => boolean;
   /**
-   * Returns the rank of an entry: the value by which entries are sorted. The page consists of ranks, not of entries.
+   * Returns the rank of an entry: the value by which entries are sorted. `pickPage` returns the ranks on the page. The
+   * caller finds the entries by their ranks.
    */
   rankOf: (entry: T) => Rank;
   /** Returns true for a rank that comes after the last rank of the previous page. */

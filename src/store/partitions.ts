@@ -73,8 +73,9 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that has a subscriber with its batches, its dead letters and its drop notices. All joins of a
-   * client are in the same partition as the client, because scripts check a new join against the client's others.
+   * Returns the partition that stores a subscriber, with its batches, its dead letters and its drop notices. A join is a
+   * subscriber too. It is stored in the partition of its client, because scripts check a new join against the other
+   * joins of the client.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

@@ -82,8 +82,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // No known node answers. The cluster starts again with the nodes in the URL, whose host names may have other
-    // addresses now.
+    // If the refresh failed, no known node answers. So all connections are closed, and made anew to the nodes in the
+    // URL. The host names in the URL may have other addresses now.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 

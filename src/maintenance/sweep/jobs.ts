@@ -76,9 +76,9 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. A correct job is in one
-   * place. For a job that waits, also stores the subscriber in `#lanes`. If `strangers` is given, adds to it jobs that
-   * are in a place, but not in `known`.
+   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. A correct job is in exactly
+   * one. If a job is found among the waiting jobs of a subscriber's lane, `#lanes` gets the subscriber's token. If
+   * `strangers` is given, adds to it jobs that are in a place, but not in `known`.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
