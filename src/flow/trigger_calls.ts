@@ -50,103 +50,110 @@ export interface TriggersParts {
 
 type Change = { caller: Exclude<Caller, { role: 'viewer' }>; params: TriggerParams; query: Whose };
 
-/** Returns the handlers of `/triggers`. */
-export function triggerCalls(parts: TriggersParts) {
-  const { triggers, pages, publicNames, clients, publisher, guard, rateLimit, limits, dialect, budget } =
-    parts;
-  const owners = new TriggerOwners(triggers, publicNames);
-  const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
+/** The handlers of `/triggers`. */
+export class TriggerCalls {
+  readonly #parts: TriggersParts;
+  readonly #owners: TriggerOwners;
 
-  const triggersFor = async (caller: Caller, list: readonly StoredTrigger[]) => {
-    const nameOf = await publicNames.seenBy(
-      caller,
-      list.map((each) => each.client),
+  constructor(parts: TriggersParts) {
+    this.#parts = parts;
+    this.#owners = new TriggerOwners(parts.triggers, parts.publicNames);
+  }
+
+  async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
+    const { triggers, pages, budget } = this.#parts;
+    const { token, calls } = await this.#owners.asked(caller, query);
+    const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
+    const names = async () => (token === null ? [] : triggers.names(token));
+    const cut = await pages.cut(asked, names, placeOf);
+    const show = async (slice: readonly TriggerName[]) => {
+      const stored = await triggers.read(slice);
+      await budget.turn(caller.role === 'client' ? caller.token : caller.role);
+      return stored.map(await this.#reporter(caller, stored));
+    };
+    return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, TRIGGERS_PER_TURN);
+  }
+
+  async read({ caller, params: { name }, query }: { caller: Caller; params: TriggerParams; query: One }) {
+    const { token, calls } = await this.#owners.one(caller, query);
+    if (token === null) throw notFound(name);
+    const { nowMs, stored } = await this.#find({ client: token, name });
+    const report = (await this.#reporter(caller, [stored]))(stored);
+    if (query.preview === undefined) return { ...ok(report), calls };
+    const preview = await nextTimes(stored, nowMs, query.preview, () => this.#parts.budget.turn(token));
+    return { ...ok({ ...report, preview: preview.times }), calls: calls + preview.calls };
+  }
+
+  async put({ caller, params: { name }, query, body }: Change & { body: TriggerBody }) {
+    const { triggers, clients, guard, limits, dialect, budget } = this.#parts;
+    const client = await this.#actor(caller, query);
+    refuseBeyondScope(client, body.topic);
+    await guard.checkTopic(body.topic);
+    const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
+    const event = readTriggerEvent(body.event, rules);
+    await budget.turn(client.token);
+    const trigger = { client: client.token, name };
+    const computing = new Computing();
+    const outcome = await triggers.put(trigger, clients.isFixed(client.token), (stored, nowMs) =>
+      wanted(body, event, stored, nowMs, computing),
     );
-    return list.map((each) => reportOf(each, caller.role === 'client' ? undefined : nameOf(each.client)));
-  };
-  const shown = async (caller: Caller, stored: StoredTrigger) => {
-    const [report] = await triggersFor(caller, [stored]);
-    return report as NonNullable<typeof report>;
-  };
-  const find = async (trigger: TriggerName) => {
-    const { nowMs, stored } = await triggers.find(trigger);
+    const refusal = putRefusal(outcome, body.topic);
+    if (refusal) throw refusal;
+    const { stored } = await this.#find(trigger);
+    const status = outcome === 'created' ? 201 : 200;
+    const report = (await this.#reporter(caller, [stored]))(stored);
+    return { status, body: report, calls: computing.calls } as const;
+  }
+
+  async remove({ caller, params: { name }, query }: Change) {
+    const { token } = await this.#owners.one(caller, query);
+    if (token === null || !(await this.#parts.triggers.remove({ client: token, name }))) throw notFound(name);
+    return NO_CONTENT;
+  }
+
+  async fire({ caller, params: { name }, query }: Change) {
+    const { guard, rateLimit, publisher } = this.#parts;
+    const acting = await this.#actor(caller, query);
+    const client = acting.token;
+    const { nowMs, stored } = await this.#find({ client, name });
+    const { topic } = readDefinition(stored.text);
+    refuseBeyondScope(acting, topic);
+    await guard.checkTopic(topic);
+    const id = eventId();
+    const text = eventNow(stored.text, id, nowMs);
+    const rates = await rateLimit?.admit(client, Buffer.byteLength(text));
+    const refusal = topicRefusal(await publisher.publish({ topic, client, events: [text] }), topic);
+    if (refusal) throw refusal;
+    return rates ? { ...ok({ id }), headers: { ...rates } } : ok({ id });
+  }
+
+  async #find(trigger: TriggerName) {
+    const { nowMs, stored } = await this.#parts.triggers.find(trigger);
     if (!stored) throw notFound(trigger.name);
     return { nowMs, stored };
-  };
-  const refuseBeyondScope = ({ scopes }: ClientCaller, topic: string) => {
-    if (!allows(scopes?.publish, topic))
-      throw new BusError('forbidden', `this client may not publish to ${topic}`, {
-        members: { field: 'topic' },
-      });
-  };
+  }
 
   /** Resolves with the client in whose name a trigger is changed. */
-  const actor = async (caller: Change['caller'], query: Whose) =>
-    actingClient(clients, caller, (await owners.one(caller, query)).token ?? '');
+  async #actor(caller: Change['caller'], query: Whose) {
+    const { token } = await this.#owners.one(caller, query);
+    return actingClient(this.#parts.clients, caller, token ?? '');
+  }
 
-  return {
-    async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
-      const { token, calls } = await owners.asked(caller, query);
-      const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
-      const names = async () => (token === null ? [] : triggers.names(token));
-      const cut = await pages.cut(asked, names, placeOf);
-      const show = async (slice: readonly TriggerName[]) => {
-        const stored = await triggers.read(slice);
-        await budget.turn(caller.role === 'client' ? caller.token : caller.role);
-        return triggersFor(caller, stored);
-      };
-      return listed(cut?.entries ?? [], show, cut && { ...cut, calls: cut.calls + calls }, TRIGGERS_PER_TURN);
-    },
+  /**
+   * Resolves with a function that makes the reports of these triggers for the caller. A client's reports lack the field
+   * `client`, because all triggers that it sees are its own.
+   */
+  async #reporter(caller: Caller, list: readonly StoredTrigger[]) {
+    const owners = list.map(({ client }) => client);
+    const nameOf = await this.#parts.publicNames.seenBy(caller, owners);
+    return (each: StoredTrigger) =>
+      reportOf(each, caller.role === 'client' ? undefined : nameOf(each.client));
+  }
+}
 
-    async read({ caller, params: { name }, query }: { caller: Caller; params: TriggerParams; query: One }) {
-      const { token, calls } = await owners.one(caller, query);
-      if (token === null) throw notFound(name);
-      const { nowMs, stored } = await find({ client: token, name });
-      const report = await shown(caller, stored);
-      if (query.preview === undefined) return { ...ok(report), calls };
-      const preview = await nextTimes(stored, nowMs, query.preview, () => budget.turn(token));
-      return { ...ok({ ...report, preview: preview.times }), calls: calls + preview.calls };
-    },
-
-    async put({ caller, params: { name }, query, body }: Change & { body: TriggerBody }) {
-      const client = await actor(caller, query);
-      refuseBeyondScope(client, body.topic);
-      await guard.checkTopic(body.topic);
-      const event = readTriggerEvent(body.event, rules);
-      await budget.turn(client.token);
-      const trigger = { client: client.token, name };
-      const computing = new Computing();
-      const outcome = await triggers.put(trigger, clients.isFixed(client.token), (stored, nowMs) =>
-        wanted(body, event, stored, nowMs, computing),
-      );
-      const refusal = putRefusal(outcome, body.topic);
-      if (refusal) throw refusal;
-      const { stored } = await find(trigger);
-      const status = outcome === 'created' ? 201 : 200;
-      return { status, body: await shown(caller, stored), calls: computing.calls } as const;
-    },
-
-    async remove({ caller, params: { name }, query }: Change) {
-      const { token } = await owners.one(caller, query);
-      if (token === null || !(await triggers.remove({ client: token, name }))) throw notFound(name);
-      return NO_CONTENT;
-    },
-
-    async fire({ caller, params: { name }, query }: Change) {
-      const acting = await actor(caller, query);
-      const client = acting.token;
-      const { nowMs, stored } = await find({ client, name });
-      const { topic } = readDefinition(stored.text);
-      refuseBeyondScope(acting, topic);
-      await guard.checkTopic(topic);
-      const id = eventId();
-      const text = eventNow(stored.text, id, nowMs);
-      const rates = await rateLimit?.admit(client, Buffer.byteLength(text));
-      const refusal = topicRefusal(await publisher.publish({ topic, client, events: [text] }), topic);
-      if (refusal) throw refusal;
-      return rates ? { ...ok({ id }), headers: { ...rates } } : ok({ id });
-    },
-  };
+function refuseBeyondScope({ scopes }: ClientCaller, topic: string): void {
+  if (allows(scopes?.publish, topic)) return;
+  throw new BusError('forbidden', `this client may not publish to ${topic}`, { members: { field: 'topic' } });
 }
 
 function notFound(name: string): BusError {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_CHARACTERS_PER_BYTE } from '../json.ts';
 import { ALL, BOTH, MAX_BODY_BYTES, NOTHING, type Route, route } from '../routing/route.ts';
-import { type TriggersParts, triggerCalls } from './trigger_calls.ts';
+import { TriggerCalls, type TriggersParts } from './trigger_calls.ts';
 import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
@@ -14,14 +14,14 @@ const WHOSE_ERRORS = ['bad_query', 'client_not_found'] as const;
  * triggers.
  */
 export function triggersApi(parts: TriggersParts): Route[] {
-  const { list, read, put, remove, fire } = triggerCalls(parts);
+  const calls = new TriggerCalls(parts);
   const { maxEventDataBytes } = parts.limits;
   return [
     route('GET /triggers', ALL, {
       query: PAGE,
       answers: { 200: z.array(TRIGGER_REPORT) },
       errors: ['bad_query'],
-      handle: list,
+      handle: (request) => calls.list(request),
     }),
     route('GET /triggers/:name', ALL, {
       params: TRIGGER_PARAMS,
@@ -30,7 +30,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
         200: TRIGGER_REPORT.extend({ preview: z.array(z.int()).optional().describe('The next times.') }),
       },
       errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
-      handle: read,
+      handle: (request) => calls.read(request),
     }),
     route('PUT /triggers/:name', BOTH, {
       action: 'trigger.put',
@@ -47,7 +47,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
         'trigger_not_found',
         'storage_full',
       ],
-      handle: put,
+      handle: (request) => calls.put(request),
     }),
     route('DELETE /triggers/:name', BOTH, {
       action: 'trigger.delete',
@@ -55,7 +55,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       query: WHOSE,
       answers: NOTHING,
       errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
-      handle: remove,
+      handle: (request) => calls.remove(request),
     }),
     route('POST /triggers/:name/fire', BOTH, {
       action: 'trigger.fire',
@@ -71,7 +71,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
         'rate_limited',
         'storage_full',
       ],
-      handle: fire,
+      handle: (request) => calls.fire(request),
     }),
   ];
 }

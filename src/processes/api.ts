@@ -131,21 +131,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
   const guard = new StorageGuard(partitions, config, storageFull);
-  const limits = {
-    ...config,
-    // This is a getter, because the maximum number of a client's idempotency keys depends on the memory limit of Redis,
-    // which may change while the process runs.
-    get maxClientKeys() {
-      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
-    },
-    get maxClientBytes() {
-      return shareOfBytes(config.clientDelayedShare, guard.maxBytes);
-    },
-    get maxClientTriggerBytes() {
-      return clientBytes(Number.MAX_SAFE_INTEGER, guard.maxBytes);
-    },
-  };
-
+  const limits = limitsOf(config, guard);
   const clients = new Clients(control, config.clients, partitions.all.slice(1));
   const directory = new ClientDirectory(clients);
   const nameKey = new NameKey(control);
@@ -160,7 +146,6 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     md5: config.digestMd5,
     log,
   });
-
   const marks = new TopicMarks(partitions);
   const outbox = new Outbox({ applying: accepting, figures: recorder, marks, limits: config, log });
   const deadLetters = new DeadLetters(partitions, config, (token, events) => recorder.added(token, events));
@@ -210,6 +195,25 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
     dueDeliveries: dueDeliveries(partitions, config),
     scalingThreshold: config.scalingThreshold,
+  };
+}
+
+/**
+ * Returns the settings, and the limits of what one client may store. These limits are getters, because they depend on
+ * the memory limit of Redis, which may change while the process runs.
+ */
+function limitsOf(config: Config, guard: StorageGuard) {
+  return {
+    ...config,
+    get maxClientKeys() {
+      return maxClientKeys(config.maxIdempotencyKeys, guard.maxBytes);
+    },
+    get maxClientBytes() {
+      return shareOfBytes(config.clientDelayedShare, guard.maxBytes);
+    },
+    get maxClientTriggerBytes() {
+      return clientBytes(Number.MAX_SAFE_INTEGER, guard.maxBytes);
+    },
   };
 }
 
