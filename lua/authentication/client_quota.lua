@@ -8,9 +8,8 @@ at a time. A bucket is stored as the time at which it will be full again.
 ]]
 local client_quota = {}
 
--- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. A full bucket has
--- `max` permissions, each for one new key (an idempotency key or a nonce). An empty bucket is full again after
--- `window_ms`, the time for which the bus remembers a key.
+-- Creates the working state of one script call. `key_of` returns the Redis key of a client's bucket. A full bucket
+-- permits `max` new keys (idempotency keys or nonces). An empty bucket is full again after `window_ms`.
 function client_quota.begin(call, key_of, max, window_ms)
   local window_us = window_ms * 1000
   -- One used permission (for one new key) comes back after this time (µs). With 1,000 keys an hour that is 3.6 s.

@@ -8,9 +8,9 @@ this bus. The field of a replaced key is its hour, with the time of the replacem
 ]]
 local digest_keys = { HOUR_MS = 3600000 }
 
--- Replaces all keys that sign nonces if Redis was restarted or replaced since they were made. Such a Redis may have
--- lost nonce uses, and would accept a use of an old nonce a second time. Each run of Redis has an id of its own;
--- reading it takes 6 µs. If no id is stored, as after an upgrade from an earlier release, the keys stay.
+-- Replaces all keys that sign nonces if Redis was restarted or replaced. Such a Redis may have forgotten which nonces
+-- were used, so a recorded request could be sent again. Each run of Redis has an id, and reading it takes 6 µs. If no
+-- id is stored, as after an upgrade, the keys stay.
 function digest_keys.replace_after_restart(call)
   local keys = call.keys
   local run = redis.call('INFO', 'server'):match('\nrun_id:(%w+)')

@@ -29,10 +29,9 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends those joins of a client that its limits do not permit. A join counts the events of its source topics, and
--- publishes its own events to other topics. It ends if the client may no longer subscribe to one of the source topics,
--- or may no longer publish to one of the other topics. `patterns_of` has the client's topic patterns for `publish` and
--- for `subscribe`. Returns the tokens of the ended joins.
+-- Ends the joins of a client that its limits do not permit: the client may not subscribe to a topic whose events the
+-- join counts, or may not publish to a topic to which the join publishes. `patterns_of` has the client's topic
+-- patterns. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do
@@ -46,13 +45,12 @@ local function end_joins(call, client, patterns_of)
   return ended
 end
 
--- Stores to which topics a client may publish and subscribe. `entries` has one text of topic patterns for `publish` and
--- one for `subscribe`; a missing entry means no limit. If the patterns do not permit a topic:
---   subscriptions to the topic end
---   joins that count its events or publish to it end
---   triggers that publish to it pause
--- The client still owns the topic, so that no other client can take the name. Returns the tokens of the joins that
--- ended; the caller deletes their batches and dead letters next.
+-- Stores to which topics a client may publish and subscribe. `entries` has a text of topic patterns for `publish` and
+-- one for `subscribe`; a missing one permits all topics. At each topic that is not permitted:
+--   - Subscriptions, and joins that count its events or publish to it, end.
+--   - Triggers that publish to it pause.
+--   - The client stays the owner, so that no other client can take the name.
+-- Returns the tokens of the ended joins. The caller then deletes their batches and dead letters.
 function limits.set(call, token, entries)
   local client, patterns_of = call.keys.api_token(token), {}
   redis.call('HDEL', client, 'publish', 'subscribe')

@@ -18,17 +18,16 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, so it has at most 8 KiB.
 -- It takes up to 20 KB of Redis, because Redis reserves spare memory for a text that grows.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce's uses grows. The set has one bit for each count (`nc`). Counts may
--- arrive in any order. A count up to one step beyond the set makes the set grow, and a higher count is refused.
--- Example: the set has 512 bits, for the counts 0 to 511. A count from 512 to 1023 makes the set grow. The count 1024
--- is refused as long as no count from 512 to 1023 has come.
+-- Number of bits by which the bit set of a nonce's uses grows. The set has one bit for each count (`nc`), and counts
+-- may arrive in any order. Example: the set has 512 bits, for the counts 0 to 511. A count up to 1023 makes the set
+-- grow, and a higher count is refused.
 local STEP = 512
 
--- Makes the bit set of a nonce's uses one step (STEP) larger. Each step takes one permission from the client's quota
--- (client_quota.lua). Returns nothing if the set has grown. Otherwise the use is refused, and the function returns why:
+-- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing
+-- if the set has grown. Otherwise returns why the use is refused:
 --   too_many_nonces  the quota is used up
---   old              the nonce was issued before the client was last refused with `too_many_nonces`. Somebody may have
---                    recorded the refused request, and must not be able to send it again when there is quota
+--   old              the nonce is older than the client's last refusal with `too_many_nonces`. The refused request may
+--                    have been recorded, and must not succeed later, when there is quota again
 local function grow(call, quota, use, uses, bits, kept_ms)
   local refused = call.keys.nonces_refused(use.client)
   local refused_at_ms = tonumber(redis.call('GET', refused))
@@ -51,10 +50,9 @@ local function consume(call, quota, use, kept_ms)
   return redis.call('SETBIT', uses, count, 1) == 0 and 'consumed' or 'repeated'
 end
 
--- Decides for each request (a nonce and its count `nc`) whether it may go on. The first request with a nonce and count
--- sets a bit for them: its outcome is `consumed`. A further request with the same nonce and count finds the bit set:
--- its outcome is `repeated`. The head of this file has the other outcomes. Redis deletes the bits of a nonce `kept_ms`
--- after its first use.
+-- Returns the outcome of each nonce use (a nonce and its count `nc`): `consumed` if the bit of the use was not set
+-- before, `repeated` if it was. The head of this file has the other outcomes. Redis deletes the bits of a nonce
+-- `kept_ms` after its first use.
 return function(call, args)
   digest_keys.replace_after_restart(call)
   local quota = client_quota.begin(call, call.keys.nonce_quota, args.max_client_nonces, args.kept_ms)

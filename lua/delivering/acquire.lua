@@ -60,9 +60,9 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers were not in the hash before. If there are any, all workers of this call are
-  -- added to the set of workers of their queue, `main` or `aux`. A fraction of the workers of `main` may deliver to slow
-  -- subscribers. Failing subscribers, and joins, have such a limit too (lanes.lua).
+  -- HSET returns how many of these workers are new. If any is new, all are added to the set of workers of their queue.
+  -- The number of workers of `main` decides how many may deliver to slow subscribers, to failing ones, and for joins
+  -- (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -77,9 +77,8 @@ local function serve(call, given, worker, held, lease)
   grants.give_next(call, given, worker)
 end
 
--- Returns the field `acks` of the reply. It has two numbers for each finished job: 1 and the number of events in the
--- job's batch, or 0 and 0 if the worker did not hold the job. `removed` has the number of events for each finished job,
--- or false if the worker did not hold it.
+-- Returns the field `acks` of the reply. It has two numbers for each finished job: 1 and the number of events in its
+-- batch, or 0 and 0 if the worker did not hold the job (false in `removed`).
 local function acks_of(removed)
   local acks = {}
   for i, events in ipairs(removed) do acks[2 * i - 1], acks[2 * i] = events and 1 or 0, events or 0 end
@@ -102,9 +101,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- The finished deliveries may have made waiting jobs of their subscribers ready for a worker (`came_back`). Other
-  -- workers are woken if this call leaves ready jobs. A call for a quarantine worker leaves all of these jobs, because
-  -- such a worker takes only suspects (batches that may have killed workers).
+  -- If the finished deliveries made waiting jobs ready (`came_back`), and this call leaves ready jobs, other workers
+  -- are woken. A quarantine leaves all of them, because it takes only suspects (batches that may have killed workers).
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

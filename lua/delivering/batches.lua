@@ -29,10 +29,10 @@ function batches.index_score(call)
   return call.now_us / 1000
 end
 
--- Returns the score that a batch opened now gets in its subscriber's index, `batches:index:{token}`: the time in µs. If
--- `ordered` is '1', the score is raised above all others in the index if necessary, because Redis's clock can be set
--- back. Scores are whole numbers, since a short sorted set stores fractions as text: adding and removing a batch among
--- a hundred takes Redis 5 µs with whole numbers and 14 µs with fractions.
+-- Returns the score that a batch opened now gets in its subscriber's index: the time in µs. If `ordered` is '1', the
+-- score is also above all others in the index, even if Redis's clock was set back. Scores are whole numbers, because a
+-- short sorted set stores fractions as text. Adding and removing a batch takes Redis 5 µs, and would take 14 µs with
+-- fractions.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.now_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]

@@ -12,9 +12,9 @@ local bulks = {}
 -- Redis deletes the hash of a bulk (the retry or purge of many dead letters) this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
--- Reads the hash of a bulk (the retry or purge of many dead letters, one subscriber's queue after the other). Returns
--- nothing if the hash is that of another bulk, if the bulk is not in the state `state`, or if another caller has
--- already gone on to a later queue than `args.queue`.
+-- Returns the hash of a bulk (the retry or purge of many dead letters). Returns nothing if another bulk has replaced
+-- it, if its state is not `state`, or if another caller has already gone on to a later queue (subscriber) than
+-- `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -32,16 +32,16 @@ local function follows(one, other)
   return false
 end
 
--- Reads the dead letters that a bulk (the retry or purge of many dead letters) must look at next. `record` is the hash
--- of the bulk, which says at which dead letter it has looked last. Returns two values: a list of at most `args.max`
--- dead letters, each with its UID and the time of its death; and true if the queue has more dead letters than these.
+-- Returns at most `args.max` dead letters that a bulk (a retry or purge of many) looks at next, each with its UID and
+-- the time of its death. Also returns whether the queue has more. `record` is the hash of the bulk, which has the dead
+-- letter that was looked at last.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
-  -- The dead letters of the millisecond `at_ms` are read without a limit, because they are few: Redis runs only a few
-  -- script calls in a millisecond, and a call makes at most one dead letter. Only a call of the sweep (the job that
-  -- repairs Redis) can make more, some 300.
+  -- The dead letters of the millisecond `at_ms` are few, so they are read without a limit. Redis runs only a few script
+  -- calls in a millisecond. A call of the sweep (the job that repairs Redis) can make some 300 dead letters, any other
+  -- call only one.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
@@ -54,8 +54,8 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk (the retry or purge of many dead letters). A bulk goes through one queue
--- after another. A queue has the dead letters of one subscriber, or of all subscribers. Returns three values:
+-- Looks at the next dead letters of a bulk (a retry or purge of many). A bulk goes through one queue after another. A
+-- queue has the dead letters of one subscriber, or of all. Returns three values:
 --   bids    the UIDs of the letters that match the filter of the bulk
 --   looked  the number of letters that were looked at
 --   state   `going` if the queue has further letters, `next` if another queue follows, `over` after the last queue

@@ -10,16 +10,14 @@ local burying = {}
 
 -- Ends a delivery for good. The caller has already taken the job of the delivery from the worker.
 --   - The job is deleted.
---   - The batch becomes a dead letter: it is kept, but not tried any more. If the subscriber has left, the batch is
---     deleted instead.
---   - Another job of the subscriber may start. A subscriber has a maximum of deliveries at a time, and its other jobs
---     wait. `bring_back` makes one of these jobs ready for a worker.
+--   - The batch becomes a dead letter: it is kept, but not tried any more. If the subscriber has left, it is deleted.
+--   - A waiting job of the subscriber, if there is one, becomes ready for a worker.
 --
--- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if it is stored in `attempts:{bid}`
--- already), and the cost to the subscriber: `damage` (health points) and `throttle_ms`, the time without deliveries.
+-- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
+-- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).
 --
--- Returns two values: the number of events in the dead letter (0 if there is none), and the subscriber's token (false
--- if the batch no longer exists).
+-- Returns the number of events in the dead letter (0 without one), and the subscriber's token (false if the batch is
+-- gone).
 function burying.end_delivery(call, q, worker, job, failure)
   local keys, bid = call.keys, failure.bid
   redis.call('SREM', keys.jobs_index(q), job)

@@ -18,13 +18,11 @@ local MAX_PASSED_OVER = 500
 choosing.START = batches.HEADER + 10
 
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job, and `kind` is their kind: 'regular', 'spare' or 'quarantine' (acquire.lua). The call pops `workers`
--- instant jobs (jobs that are ready for a worker) at a time into `popped`. `put_back` returns those that were not
--- tried.
+-- need a job. The call pops that many instant jobs (jobs that are ready for a worker) at a time into `popped`.
 --
--- Other jobs wait for room in a share, which limits how many workers the subscribers of one kind may hold together.
--- `sharing` counts, for each share, how many of its waiting jobs the call may still take. The count begins with the
--- jobs that wait now. So the call never takes a job that it has itself put at the end of the waiting jobs.
+-- Other jobs wait for room in a share, which limits the workers of one kind of subscribers. `sharing` has, for each
+-- share, how many of its waiting jobs the call may still take: only those that wait now, so none that the call itself
+-- puts there.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -36,19 +34,17 @@ function choosing.start_of(call, bid)
   if tonumber(start[3]) then return start end
 end
 
--- Adopts the batch `bid` if it is a stray: a batch that a process of the Ruby Routemaster stored after this bus had
--- taken over its Redis. Such a batch has a Redis key that this bus does not read. Adopting renames the key, and enters
--- the batch in the indexes of this bus. Returns the first items of the batch's list, or nothing if there is no such
--- stray.
+-- If the batch `bid` is a stray, adopts it and returns the first items of its list. Otherwise returns nothing. A stray
+-- is a batch that the Ruby Routemaster stored, under its own kind of key, after this bus had taken over its Redis.
+-- Adopting renames the key and enters the batch in the indexes of this bus.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
   return choosing.start_of(call, bid)
 end
 
--- Returns the next job to try, or nothing if none is left. Jobs that wait for room in a share come first, but only if
--- the share has room now. A share limits how many workers the subscribers of one kind may hold together. There is one
--- share for slow subscribers, one for failing ones, and one for joins.
+-- Returns the next job to try, or nothing if none is left. A share limits the workers that all slow subscribers, all
+-- failing ones, or all joins may hold. Jobs that wait for a share come first if the share has room now.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -65,19 +61,18 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If the batch of a job is a suspect, makes the job wait for the quarantine, and returns true. A suspect is a batch
--- that two workers held when they died. The quarantine is a process that delivers nothing but suspects, one at a time,
--- so its own jobs need no check. A batch without an attempt (`begun` is '0') is no suspect, so its history is not read.
+-- If the batch of a job is a suspect (two workers died while they held it), makes the job wait for the quarantine, and
+-- returns true. The quarantine is a process that delivers only suspects, so its jobs are not checked. A batch without
+-- an attempt (`begun` is '0') cannot be a suspect, so its history is not read.
 local function set_aside(call, choice, job, bid, begun)
   if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)
   return true
 end
 
--- Returns three values: the next job that can run, the UID of its batch, and the first items of the batch's list (the
--- last two are nil if the job delivers no batch). The job is then pending with the worker. Returns nothing if no job
--- can run, or if too many jobs were skipped. If `lane_entry.enter` throws, the job is lost (neither instant, nor
--- waiting, nor pending) until a sweep repairs this. No other job is affected.
+-- Gives the worker the next job that can run. Returns the job, and for a delivery also the UID of the batch and the
+-- first items of its list. Returns nothing if no job can run, or if too many were skipped. If `lane_entry.enter`
+-- throws, this one job is in no list until a sweep repairs this.
 function choosing.take_next(call, choice, reader, worker)
   while choice.passed_over < MAX_PASSED_OVER do
     local job = next_job(call, choice)

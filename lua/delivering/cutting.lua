@@ -17,14 +17,13 @@ local cutting = {}
 
 -- Number of events that one LRANGE reads. A single LRANGE reads the whole list of a batch of the default size.
 local EVENTS_PER_READ = 100
--- Maximum bytes of a delivery of a batch that was attempted before. Such a batch is split only if it is larger, so that
--- the next attempt normally has the same UID and the same body. A larger batch is split because its size may have
--- killed the workers that attempted it.
+-- Maximum bytes of a delivery of a batch that was attempted before. A smaller batch is not split, so that the next
+-- attempt has the same UID and body. A larger one is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
--- Returns the maximum number of events and of bytes that one delivery of this batch may have. `start` has the batch's
--- first items: start[3] is the number of attempts. A batch that was attempted before should be sent again with the same
--- events, even if its subscriber has lowered its limits since. So only MAX_ATTEMPTED_BYTES limits such a batch.
+-- Returns the maximum number of events and of bytes of one delivery of this batch. `start[3]` is the number of attempts
+-- at the batch. A batch that was attempted before is sent again with the same events, even if its subscriber has
+-- lowered its limits. So only MAX_ATTEMPTED_BYTES limits such a batch.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
@@ -33,8 +32,8 @@ end
 -- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when the events
 -- are too many for one delivery. Returns two values:
 --   items     the items that were read
---   too_many  true if these are certainly too many events or bytes for one delivery. If false, there can still be too
---             many bytes: this function does not count those of the last chunk, because the caller counts all bytes
+--   too_many  true if they have too many events or bytes. If false, the bytes can still be too many: those of the last
+--             read are not counted here, because the caller counts all bytes
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end
@@ -64,10 +63,10 @@ local function last_that_fits(list, limits)
 end
 
 -- Adds as many events of a batch to the reply as one delivery may have. Returns four values:
---   list    the items of the batch's list that were read: its header and its first events, or all of them
+--   list    the items of the batch's list that were read, from its header on
 --   last    the position in `list` of the last event that was added
---   count   the number of reply items that the added events take. One reply item can have several events (pieces.lua)
---   is_cut  true if the batch has more events than were added
+--   count   the number of reply items that were added. One item can have several events (pieces.lua)
+--   is_cut  true if the batch has more events
 function cutting.add_events(call, given, bid, start, lane)
   local limits = limits_of(lane, start)
   local list, is_cut = read_items(call, bid, start, limits)
@@ -83,26 +82,24 @@ function cutting.add_events(call, given, bid, start, lane)
   return list, last, count, is_cut
 end
 
--- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch takes the first
--- events of the batch `bid`. It must come before `bid`, but after batches that were split off `bid` before. So its
--- score is that of `bid` minus `events_left`, the number of events that stay in `bid`. For example, `bid` has the score
--- 9000 and 250 events, and each new batch takes 100 of them. The first split leaves 150 events, so its new batch gets
--- the score 8850. The second split leaves 50, so its new batch gets 8950.
+-- Returns the score of a new batch in the subscriber's index, which is sorted by age. The new batch gets the first
+-- events of the batch `bid`. So it comes before `bid`, but after batches that were split off `bid` before. Its score is
+-- that of `bid` minus `events_left`, the number of events that stay in `bid`. Example: `bid` has the score 9000 and 250
+-- events, and is split twice. The new batches get 8850 (150 events stay), then 8950 (50 stay).
 local function place_of_part(index, bid, created_ms, events_left)
   local place = redis.call('ZSCORE', index, bid) or string.format('%d', created_ms * 1000)
   -- `older` is the score of the batch that comes directly before `bid`. The new batch must come after it.
   local older = redis.call('ZRANGE', index, '(' .. place, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')[2]
   local first = math.max(place - events_left, (tonumber(older) or 0) + 1)
-  -- The new batch must come before `bid`, even if no score is free between `bid` and the batch before it. If their
-  -- scores are 9000 and 8999, the new batch gets 8999 too, and may come before or after the batch with that score. This
-  -- does no harm. Order matters only to an `ordered` subscriber. It gets its oldest batch first, so no batch of it comes
-  -- before `bid`, which is being delivered.
+  -- If no score is free just before `bid`, the new batch shares the score of the batch before `bid`. Example: that
+  -- batch has 8999, and `bid` has 9000. The new batch gets 8999, and may come before or after that batch. This does no
+  -- harm: order matters only to an `ordered` subscriber, and its oldest batch is then `bid`.
   return string.format('%d', math.min(first, place - 1))
 end
 
--- Splits a batch. Its events up to the position `last` in `list` become a new batch without attempts, which this worker
--- delivers now: the worker gets the job of the new batch. The other events stay in the old batch, and any worker may
--- take its job. Returns the UID and the job of the new batch.
+-- Splits a batch. Its events up to the position `last` in `list` become a new batch without attempts, whose job this
+-- worker gets. The other events stay in `bid`, whose job is ready for any worker. Returns the UID and the job of the
+-- new batch.
 function cutting.cut(call, given, worker, bid, list, last)
   local keys, token, created_ms, q = call.keys, list[1], list[2], given.choice.q
   local head, items = uids.next(given.uids), { token, created_ms, '0' }

@@ -33,9 +33,9 @@ function dead_letters.unlist(call, bid, token, events)
   end
 end
 
--- Removes `bid` from `dead_letters:index:{token}`, the index of a subscriber's dead letters. The caller has found that
--- the subscriber has no such dead letter. The API takes dead letters from this index 100 at a time, and would otherwise
--- find the stale entry each time. Does nothing if `token` is nil.
+-- Removes `bid` from the index of a subscriber's dead letters, because the subscriber has no such dead letter.
+-- Otherwise the API, which takes 100 entries of this index at a time, would find this entry each time. Does nothing if
+-- `token` is nil.
 function dead_letters.forget_entry(call, bid, token)
   if token then redis.call('ZREM', call.keys.dead_letters_of(token), bid) end
 end

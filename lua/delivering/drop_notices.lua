@@ -34,9 +34,9 @@ function drop_notices.add(call, token, drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- Returns the drop notice (field, value, …) that is sent to the subscriber with this batch, or nothing. If there are
--- drops that are not reported yet, and no other batch carries a notice, this batch becomes the carrier (the field
--- `teller` of the notice).
+-- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch at a time carries the
+-- notice; the field `teller` names that batch. If no other batch carries it, this one gets the drops that are not
+-- reported yet.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end

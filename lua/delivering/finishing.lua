@@ -16,14 +16,13 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local finishing = {}
 
--- Makes the table that collects the changes for the finished jobs. `lists` has the keys of the batches' Redis lists.
--- `attempts` has the keys of the histories of their failed attempts. `taken` has one entry for each subscriber: the
--- finished batches, their number of events, the health points gained, the duration of the last delivery (ms), and the
--- records for the delivery log. `undelivered` has the records of batches whose subscriber had left before a worker
--- acquired them. It is false if there are none.
---
--- `closed` has the time (ms, as text) at which each batch was closed. It has no time for a batch that was never open,
--- because its first events filled it.
+-- Makes the table that collects the changes for the finished jobs. Some of its fields:
+--   lists        the keys of the batches' Redis lists
+--   attempts     the keys of the histories of failed attempts
+--   taken        for each subscriber: its finished batches, and their sums (`add_taken`)
+--   undelivered  the log's records of batches whose subscriber had left before a worker acquired them, or false
+--   closed       the time (ms, as text) at which each batch was closed. A batch that was never open, because its first
+--                events filled it, is missing
 local function collection(args, closed)
   return {
     workers = {}, lanes = {}, jobs = {}, bids = {}, lists = {}, attempts = {}, taken = {}, closed = closed,
@@ -31,9 +30,8 @@ local function collection(args, closed)
   }
 end
 
--- Adds the delivery log's record of a batch to the collected changes. Does nothing if the log is off. `each.record` is
--- the record of an accepted delivery. If it is missing although the log is on, the batch was not delivered, because its
--- subscriber had left. It is then recorded as dropped.
+-- Adds the delivery log's record of a batch to the collected changes. If the log is on, each accepted delivery has an
+-- `each.record`. A batch without one was not delivered, because its subscriber had left. It is recorded as dropped.
 local function add_record(call, collected, token, sum, each, events)
   if each.record then
     local count = #sum.records
@@ -56,9 +54,8 @@ local function add_taken(call, collected, token, each, events)
   add_record(call, collected, token, sum, each, events)
 end
 
--- Finishes one job. Returns the number of events in its batch, or 0 if the job has no batch or the batch is gone.
--- Returns nothing if the worker does not hold the job. `lane` is the token of the subscriber to which the worker
--- delivers, or false.
+-- Finishes one job. Returns the number of events in its batch (0 without a batch), or nothing if the worker does not
+-- hold the job. `lane` is the token of the subscriber to which the worker delivers, or false.
 local function finish(call, q, each, lane, lease_of, collected)
   local job = each.job or each.bid and jobs.delivery_of(each.bid) or ''
   if not leases.take_job(call, q, each.worker, job, each.lease, lease_of) then return end
@@ -78,8 +75,8 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Updates one subscriber after its batches were accepted. Returns a true value if they ended the subscriber's trial. A
--- subscriber that fails, or has never accepted a batch, is on trial: it may have only one delivery in flight.
+-- Updates a subscriber after its batches were accepted. A subscriber that fails, or has accepted no batch yet, is on
+-- trial: it gets one delivery at a time. Returns a true value if these batches ended the trial.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -109,14 +106,10 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Makes waiting jobs of a subscriber ready for a worker, because `ended` of its deliveries have ended. `recovered` is a
--- true value if the subscriber was failing or new until now; such a subscriber gets one delivery at a time. Number of
--- jobs:
---   normally   two for each ended delivery, up to the subscriber's limit: 4 deliveries at a time become 8, then 16
---   recovered  as many as the limit allows
---   no room    none, because the subscriber already has as many deliveries in flight as its limit allows. When one
---              of them ends, more jobs are made ready. If a job were made ready now, the worker that takes it would
---              have to put it back at the end of the subscriber's waiting jobs
+-- Makes waiting jobs of a subscriber ready for a worker, because `ended` of its deliveries have ended.
+--   - Normally two jobs for each ended delivery: 4 deliveries at a time become 8, then 16.
+--   - If `recovered` (failing or new until now, with one delivery at a time), as many as the subscriber's limit allows.
+--   - Never more than the limit has room for. Otherwise workers would take jobs only to put them back.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
   local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
@@ -125,9 +118,8 @@ local function go_on(call, lane, ended, recovered, args)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
--- Writes the collected changes for all finished jobs to Redis: ends the leases, deletes the jobs and batches, and
--- updates each subscriber and its lane (the deliveries of the subscriber that are in flight). An error at one
--- subscriber does not stop the others.
+-- Writes the collected changes to Redis: to leases, jobs, batches, subscribers and lanes (a lane is the deliveries that
+-- a subscriber has in flight). An error at one subscriber does not stop the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))
@@ -147,12 +139,11 @@ local function settle(call, collected, args)
   end
 end
 
--- Finishes each job whose worker still holds it under the given lease. `args` are the arguments of the script: q,
--- lease_ms, lane_limit, lane_limit_max, slow_ms, delivery_log.
---
--- Returns two values. The first is a list: for each job, the number of events in its batch, or false if the worker does
--- not hold the job. The second is true if waiting jobs became instant. These jobs are not announced to other workers,
--- so the caller must assign them to workers or announce them.
+-- Finishes each job that its worker still holds under the given lease. `args` has q, lease_ms, lane_limit,
+-- lane_limit_max, slow_ms and delivery_log. Returns two values:
+--   - for each job, the number of events in its batch, or false if the worker does not hold the job
+--   - true if waiting jobs became instant. No worker is woken for these jobs, so the caller must assign them to
+--     workers, or wake workers
 function finishing.finish_all(call, args, finished)
   local workers, bids, removed = {}, {}, {}
   if #finished == 0 then return removed, false end

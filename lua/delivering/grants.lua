@@ -23,18 +23,17 @@ local MAX_REPLY_BYTES = 1000000
 -- Makes the table that collects what one script call gives to workers. A grant is a job that a worker gets. Fields:
 --   uids         makes the UIDs of batches that are split off larger ones
 --   choice       the state of choosing.lua, which finds the next job that can run
---   reader       the state of lane_entry.lua, which decides whether a subscriber may get another delivery now
+--   reader       the state of lane_entry.lua, which decides whether a delivery may begin now
 --   list         the grants
---   pieces       the pieces of the reply. The first one describes all grants: the script `acquire` fills it in when all
---                grants are made. The others are the job and the events of each grant
+--   pieces       the items of the reply. The first one describes all grants, and `acquire` fills it in at the end. The
+--                others are the job and the events of each grant
 --   events       the number of events in the reply
 --   bytes        the size of these events
---   unleased     the grants that need a lease (the right to hold a job). `settle` makes the leases
+--   unleased     the grants that still need a lease (the right to hold a job)
 --   holders      the workers that got a new job
---   lane_of      for each worker that begins a delivery: the token of the subscriber
---   subscribers  for each subscriber whose batch was granted: true if a new attempt begins, false if a worker only gets
---                the same job again
---   open_of      for each subscriber that was looked up: the UID of its open batch, or false if it has none
+--   lane_of      for each worker that begins a delivery: the subscriber's token
+--   subscribers  for each subscriber of a granted batch: true if an attempt begins, false if a job is only given again
+--   open_of      for each subscriber that was looked up: the UID of its open batch, or false
 function grants.begin(choice, reader, uid_seed)
   return {
     uids = uids.begin(uid_seed), choice = choice, reader = reader, list = {}, pieces = { '' }, events = 0, bytes = 0,
@@ -47,7 +46,7 @@ local function is_full(given)
 end
 
 -- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
--- `piece_count`, the number of reply items that have these events. One item can have several events (pieces.lua).
+-- number of reply items with these events. One item can have several events (pieces.lua).
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
@@ -71,9 +70,9 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large for one delivery,
--- its first events become a new batch, which is granted instead. If the subscriber has left, the batch is not read,
--- because the worker will only delete it.
+-- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large, its first events
+-- become a new batch, which is granted instead. If the subscriber has left, no events are added: the worker only
+-- deletes the batch.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0
   if lane.callback then
@@ -142,9 +141,8 @@ local function describe_subscribers(call, given)
   return described
 end
 
--- Stores the leases that the script call gives, the workers that got a job, and their lanes (to which subscriber each
--- worker delivers). Returns a flat list of the subscribers of the granted batches: each token, then the list of its
--- fields.
+-- Stores the new leases, the workers that got a job, and the subscriber to which each delivers. Returns a flat list of
+-- the subscribers of the granted batches: token, list of its fields, token, …
 function grants.settle(call, given)
   local keys, unleased = call.keys, given.unleased
   if #unleased > 0 then

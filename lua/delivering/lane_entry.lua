@@ -7,8 +7,8 @@ local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 local lane_entry = {}
 
--- Fields of a subscriber's hash that a delivery needs. acquire returns their values in this order. The loader of the
--- scripts makes the module `store/delivery_fields` from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
+-- Fields of a subscriber's hash that a delivery needs, in the order in which acquire returns their values. The loader
+-- of the scripts makes the module from DELIVERY_FIELDS in src/store/contracts/delivering.ts.
 lane_entry.DELIVERY_FIELDS = include('store/delivery_fields')
 -- Fields of a subscriber's hash that decide whether a delivery may begin, and how large it may be.
 local ENTRY_FIELDS = {
@@ -20,16 +20,15 @@ local LANE_FIELDS = {}
 for i = 1, #lane_entry.DELIVERY_FIELDS do LANE_FIELDS[i] = lane_entry.DELIVERY_FIELDS[i] end
 for i = 1, #ENTRY_FIELDS do LANE_FIELDS[#LANE_FIELDS + 1] = ENTRY_FIELDS[i] end
 
--- Creates the working state of a script call that begins deliveries: `lanes` has the lanes that were read so far, and
--- `entered` is the number of deliveries that began. A lane is the deliveries that one subscriber has in flight. `args`
--- are arguments of acquire: lane_limit, lane_limit_max, kind.
+-- Creates the working state of a script call that begins deliveries. `lanes` has what was read of each subscriber's
+-- lane (its deliveries in flight), and `entered` is the number of deliveries that began. `args` has lane_limit,
+-- lane_limit_max and kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
 
--- Returns a table about the lane of a subscriber: the LANE_FIELDS of the subscriber's hash, and `in_flight`, the number
--- of its deliveries in flight. That number includes the deliveries that began during this script call, although
--- lanes.join stores them only later.
+-- Returns a table about a subscriber's lane: the LANE_FIELDS of its hash, and `in_flight`, the number of its deliveries
+-- in flight. `in_flight` includes deliveries that this script call has begun but not yet stored.
 function lane_entry.read(call, reader, token)
   local lane = reader.lanes[token]
   if lane then return lane end
@@ -53,8 +52,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait in the lane of its subscriber. If the job was the trial job (the single job by which a failing
--- subscriber is tried again), the subscriber has no trial job from now on. Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other jobs. If it was the trial job (the single job by which a failing
+-- subscriber is tried again), the subscriber then has none. Returns false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
@@ -66,21 +65,18 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- While a subscriber has a trial job (the job that is tried next), its other jobs wait, even that of its oldest
-  -- batch. `make_wait` has just removed the trial job. So `bring_back` can make the job of the oldest batch ready for a
-  -- worker.
+  -- While a subscriber has a trial job, its other jobs wait for that job. `make_wait` has just removed the trial job.
+  -- So `bring_back` can make the job of the oldest batch ready for a worker.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- Decides whether a worker may deliver to a slow, new or failing subscriber, or for a join. A share is the part of the
--- workers that all slow and new subscribers, all failing ones, or all joins may hold together. If the share has room,
--- counts the worker there and returns true. A quarantine (a process with one worker) always has room. Otherwise returns
--- false, and the job waits:
---   - If the subscriber has deliveries in flight, the job waits with the subscriber's other jobs, until one of these
---     deliveries ends.
---   - Otherwise the job waits in a list until the share has room. The subscriber's other jobs wait for this job
---     (the trial job), so that each subscriber has at most one job in the list.
+-- Decides whether a worker may deliver to a slow, new or failing subscriber, or for a join. A share limits the workers
+-- of all slow and new subscribers, of all failing ones, or of all joins. If the share has room, or the worker is a
+-- quarantine, counts the worker in the share and returns true. Otherwise returns false, and the job waits:
+--   - If the subscriber has deliveries in flight, the job waits until one of them ends.
+--   - Otherwise it waits in a list until the share has room. It becomes the trial job, for which the subscriber's other
+--     jobs wait. So each subscriber has at most one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -94,12 +90,11 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber with deliveries in flight may have another one, that is, if its lane has room. The
--- caller has checked that the subscriber is not on trial: it does not fail, and has accepted a batch before.
+-- Returns true if a subscriber with deliveries in flight may have another one. It must not be on trial (failing or
+-- new).
 --
--- There is always room for a quarantine, a process with one worker that delivers only suspects (batches that may have
--- killed workers). If a suspect waited in the lane, it would come back as a job for any worker, and a regular worker
--- would have to pass it to the quarantine once more.
+-- A quarantine (a process that delivers only suspects, batches that may have killed workers) always has room. If a
+-- suspect waited, its job would come back to a regular worker, which would have to pass it to the quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end

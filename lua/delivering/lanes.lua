@@ -17,9 +17,8 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 ]]
 local lanes = {}
 
--- The names of the shares, in the order in which acquire serves them. A share limits how many workers the subscribers
--- of one kind may hold together. The loader of the scripts makes the module `store/shares` from SHARES in
--- src/store/job.ts.
+-- The names of the shares, in the order in which acquire serves them. The loader of the scripts makes the module from
+-- SHARES in src/store/job.ts. A share limits the workers of one kind of subscribers together.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
@@ -33,11 +32,9 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns how many subscribers have exactly one worker in the slow share. That share is the part of the workers that
--- all slow subscribers may hold together.
---
--- The number is counted once in a script call and kept in `call.single_workers`. If a subscriber gets its first
--- delivery later in the call, lane_entry adds 1.
+-- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow
+-- subscribers). They are counted once in a script call. lane_entry adds each subscriber that gets its first delivery
+-- later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -57,16 +54,16 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers that all slow
--- subscribers, all failing ones, or all joins may hold. `holds_some` is true if the subscriber of the next delivery has
--- deliveries in flight already.
+-- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers of all slow
+-- subscribers, of all failing ones, or of all joins. `holds_some` is true if the subscriber of the next delivery has
+-- others in flight.
 --
 -- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that hanging ones do
--- not keep them waiting. With 64 workers, the share has 32 places, and 8 of these are kept:
+-- not keep them waiting. Deliveries that take longer than a second enter even the full share (late.lua). Example: of 64
+-- workers, the share has 32 places, and keeps 8 of them.
 --   - A subscriber with deliveries in flight may enter while fewer than 24 places are taken.
---   - A subscriber without a delivery may enter while fewer than 32 are taken.
---   - Deliveries that take longer than a second enter even the full share (late.lua). If the share is full, a
---     subscriber without a delivery may still enter while fewer than 8 subscribers have exactly one worker there.
+--   - One without may enter while fewer than 32 are taken, or while fewer than 8 subscribers have exactly one worker in
+--     the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
   local room = part - redis.call('SCARD', call.keys.share_workers(share))
@@ -82,24 +79,21 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns the maximum number of deliveries that a subscriber may have in flight, if it is not on trial (a failing
--- subscriber on trial may have one). `own_limit` is the number that the subscriber has set, or false. `args` are
--- arguments of the script: `lane_limit` applies if the subscriber has set none, and `lane_limit_max` is the highest
--- number that a subscriber may set. The result is never more than a quarter of the living workers, but at least 1.
+-- Returns how many deliveries a subscriber may have in flight, if it is not on trial (failing or new). `own_limit` is
+-- the number that the subscriber has set, or false; then `args.lane_limit` applies. The result is at most
+-- `args.lane_limit_max`, and at most a quarter of the living workers, but at least 1.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns the maximum number of deliveries that a subscriber may have in flight if a spare worker begins one of them.
--- Spare workers help while all other workers of their thread wait for the answers of subscribers. A few
--- subscribers that never answer must not get all spare workers too.
+-- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them. Spare workers help
+-- while all other workers of their thread wait for answers. So that a few hanging subscribers do not get them all, the
+-- result is a quarter of the workers that no other subscriber holds, but at least 1. Example: of 86 workers, other
+-- subscribers hold 66. The result is 5, a quarter of 20.
 --
--- The maximum is a quarter of the workers that no other subscriber holds, but at least 1. Example: there are 86
--- workers, and other subscribers hold 66 of them. The maximum is 5, a quarter of 20.
---
--- `in_flight` is the number of deliveries that the subscriber has in flight now. `entered` is the number of deliveries,
--- of all subscribers, that this script call has begun but not yet stored in `lanes_held`.
+-- `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number of all deliveries that
+-- this script call has begun but not yet stored in `lanes_held`.
 function lanes.spare_width(call, in_flight, entered)
   local others = redis.call('HLEN', call.keys.lanes_held()) + entered - in_flight
   return math.max(1, math.floor((live_workers(call) - others) * PART_OF_LANE))
@@ -111,9 +105,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait for room in it. A share limits the workers that all slow
--- subscribers, all failing ones, or all joins may hold. Usually no job waits. A single command shows this, and the
--- returned table is then empty.
+-- Returns, for each share, the number of jobs that wait for room in it; usually none waits, and the table is empty. A
+-- share limits the workers of all slow subscribers, of all failing ones, or of all joins.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -163,9 +156,9 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes, and from the shares that limit the workers of all slow subscribers, all failing
--- ones, and all joins. `tokens` has the lane (the subscriber's token) of each worker, or false. Returns a table: for
--- each lane, how many workers have left it.
+-- Removes workers from their lanes and shares. A lane limits the workers of one subscriber, and a share those of one
+-- kind of subscribers. `tokens` has the lane (the subscriber's token) of each worker, or false. Returns, for each lane,
+-- how many workers have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do

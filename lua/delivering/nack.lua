@@ -17,18 +17,17 @@ local pausing = include('subscribing/pausing')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 
--- Returns true if the callback answered 410 (Gone), and the subscriber has not subscribed again since the delivery
--- began. `gone` is the `subscribed_at` that the subscriber had when the delivery began; it is nil without a 410. If the
--- subscriber has subscribed again, it may have another callback now, so the 410 is an ordinary failure.
+-- Returns true if the callback that answered 410 (Gone) is still that of the subscriber. `gone` is the `subscribed_at`
+-- from the start of the delivery. If the subscriber has subscribed again since, it may have another callback, so the
+-- 410 is an ordinary failure.
 local function is_gone(call, token, gone)
   local subscriber = call.keys.subscriber(token)
   local callback, subscribed_at = unpack(redis.call('HMGET', subscriber, 'callback', 'subscribed_at'))
   return callback and (subscribed_at or '0') == gone
 end
 
--- Stores the failed attempt in the history of the batch, and the consequences of the failure in the hash of the
--- subscriber. Acquire has added the attempt to the number in the batch's header. It is subtracted again if the failure
--- pauses the subscriber (`pauses`), or if the caller does not want it to count.
+-- Stores the failed attempt, and its consequences for the subscriber. Acquire has counted the attempt in the batch's
+-- header. It is subtracted again if the failure pauses the subscriber (`pauses`), or if `is_uncounted`.
 local function note_failure(call, token, args, pauses)
   local batch = call.keys.batch(args.bid)
   if pauses or args.is_uncounted then

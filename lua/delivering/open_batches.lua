@@ -22,9 +22,9 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Maximum bytes of a small event. The bytes of a batch are limited to `max_bytes`. But for subscribers with the default
--- limits, the bytes of small events are not counted (`counts_bytes`): a full batch of 100 small events has at most
--- 131 KB, an eighth of the default `max_bytes`. For subscribers with limits of their own, all bytes are counted.
+-- Maximum bytes of a small event. If a subscriber has the default limits, the bytes of small events are not counted: a
+-- full batch of 100 has at most 131 KB, an eighth of the default `max_bytes`. If it has limits of its own, all bytes
+-- are counted (`counts_bytes`).
 local SMALL_EVENT_BYTES = 1310
 
 -- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no
@@ -38,9 +38,8 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that the events of a slice (a part of a list of events, see intake.lua), from position `first` on,
--- take in the body of a delivery. Each event counts one byte more, for the comma or bracket after it. The whole slice
--- is measured once for all subscribers.
+-- Returns the bytes that the events of a slice (a part of a list, see intake.lua) take in the body of a delivery, from
+-- position `first` on, each with the comma or bracket after it. The whole slice is measured once for all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -49,25 +48,23 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the bytes of these events must be counted in the subscriber's open batch. They are always counted if
--- the subscriber has limits of its own; its `entry` in `batches:open` is then longer than a UID. Otherwise they are
--- counted only if the events are so large that they can fill a batch.
+-- Returns true if the bytes of these events must be counted in the subscriber's open batch: if the subscriber has
+-- limits of its own (its `entry` is then longer than a UID), or if the events are so large that they can fill a batch.
 function open_batches.counts_bytes(entry, slice, first)
   if #entry > UID_LENGTH then return true end
   return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
 end
 
--- Computes the room of a new batch: how many bytes still fit into the JSON array that delivers it. `bytes` is the size
--- of its events, each with the comma or `]` after it. The `[` takes 1 byte more. Returns two values: the text to store
--- in `batches:room`, which is the UID followed by the room, and the room itself.
+-- Returns the entry of a new batch in `batches:room` (the UID, then the room), and the room: how many bytes still fit
+-- into the JSON array that delivers the batch. `bytes` is the size of its events, each with the comma or `]` after it.
+-- The `[` takes 1 byte more.
 function open_batches.new_room(bid, max_bytes, bytes)
   local room = open_batches.max_bytes(max_bytes) - 1 - bytes
   return bid .. string.format('%d', room), room
 end
 
--- Subtracts bytes from the room of open batches, the bytes that still fit into them. `tokens`, `bids` and `bytes` have,
--- for each batch, its subscriber, its UID and the bytes to subtract. Returns the room left in each batch, by
--- subscriber.
+-- Subtracts bytes from the room of open batches (the bytes that still fit). `tokens`, `bids` and `bytes` have each
+-- batch's subscriber, its UID and the bytes to subtract. Returns the room left, by subscriber.
 function open_batches.take_room(call, tokens, bids, bytes)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end
@@ -82,11 +79,9 @@ function open_batches.take_room(call, tokens, bids, bytes)
 end
 
 -- Returns the entry of an open batch in the hash `batches:open`:
---   the UID alone             if the subscriber has the default limits
---   the UID, then max_events  if it has another max_events, or a max_bytes of its own
--- `max_bytes` is the subscriber's own setting, or false. If the entry is the UID alone, the bytes of small events are
--- not counted (`counts_bytes`): 100 of them, the default max_events, take at most an eighth of the default max_bytes.
--- With any other limits the bytes of all events are counted.
+--   the UID alone             if the subscriber has the default limits. The bytes of small events are then not counted
+--   the UID, then max_events  if it has another max_events, or a max_bytes of its own. All bytes are then counted
+-- `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)
 end
@@ -119,9 +114,8 @@ function open_batches.note_closed(call, bid)
   redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
--- Adds a field without a name and with a long value (bulk.LONG_VALUE) to the hash of closed batches. Redis then stores
--- the hash as a table. Without this field it stores a hash of a few hundred fields as a list, in which each look-up
--- takes 3 µs.
+-- Adds a nameless field with a long value to the hash of closed batches, so that Redis stores the hash as a table.
+-- Redis would store a few hundred short fields as a list, in which each look-up takes 3 µs.
 function open_batches.spread_closed(call)
   redis.call('HSETNX', call.keys.batches_closed(), '', bulk.LONG_VALUE)
 end
@@ -154,9 +148,9 @@ function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch. Its job is normally scheduled for the deadline of the batch. It becomes instant (ready for a
--- worker) here, so that the batch is delivered at once. If the deadline has passed, the job is instant already, or
--- waits until its subscriber may get another delivery. Such a job does not change.
+-- Closes a full batch. If its job is still scheduled for the deadline of the batch, the job becomes instant (ready for
+-- a worker). After the deadline the job does not change: it is instant, or waits until its subscriber may get another
+-- delivery.
 function open_batches.close_full(call, token, bid)
   open_batches.close(call, token, bid)
   open_batches.note_closed(call, bid)

@@ -14,10 +14,9 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If a subscriber is held back after failures, lets it be tried now, and makes `job` its trial job: the single job by
--- which a failing subscriber is tried again. The subscriber may already have another trial job. If that job is
--- scheduled for later, it becomes a waiting job. If it is about to run, it stays the trial job, and `job` does not
--- replace it.
+-- If a subscriber is held back after failures, lets it be tried now, and makes `job` its trial job (the single job by
+-- which a failing subscriber is tried again). A former trial job that is scheduled for later becomes a waiting job. Any
+-- other former trial job stays, and `job` does not replace it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -13,10 +13,9 @@ local function change_health(subscriber, points, change)
   if health ~= before then redis.call('HSET', subscriber, 'health_points', health) end
 end
 
--- Stores the consequences of a failed delivery for its subscriber. `failure` names the batch (`bid`), the `attempt` as
--- JSON (nil if no request was sent, or if the history has the attempt already), and the cost to the subscriber:
--- `damage` in health points, and `throttle_ms`, the time in which no delivery to the subscriber begins. It is not an
--- error if the subscriber has left.
+-- Stores the consequences of a failed delivery for its subscriber. It is not an error if the subscriber has left.
+-- `failure` has the batch (`bid`), the `attempt` as JSON (nil if no request was sent, or if the history has it
+-- already), `damage` (health points to lose) and `throttle_ms` (time in which no delivery begins).
 function subscribers.fail(call, token, failure)
   local subscriber = call.keys.subscriber(token)
   if failure.attempt then attempts.note(call, failure.bid, failure.attempt) end
@@ -31,13 +30,12 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. The batches have `events` events in all, and raise its
--- health points (a score from 0 to 100) by `heal`. The last delivery took `took_ms`. If it took longer than `slow_ms`,
--- the subscriber counts as slow. Otherwise it no longer counts as slow, unless another of its deliveries has been in
--- flight for longer than `slow_ms`.
+-- Stores the effects of accepted batches on their subscriber. The batches have `events` events, and add `heal` to its
+-- health points (0 to 100). If the last delivery took longer than `slow_ms`, the subscriber counts as slow. Otherwise
+-- it no longer does, unless another of its deliveries has been in flight for longer than `slow_ms`.
 --
--- Returns two values: whether the subscriber still exists, and a true value if the accepted batches ended its trial. A
--- subscriber that fails, or has never accepted a batch, is on trial: it may have only one delivery in flight.
+-- A subscriber that fails, or has accepted no batch yet, is on trial: it gets one delivery at a time. Returns whether
+-- the subscriber still exists, and a true value if these batches ended its trial.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -55,10 +53,9 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Makes the trial job of a subscriber an ordinary job. A trial job is the single job by which a subscriber is tried
--- while its other jobs wait. If the job is scheduled for later, it becomes instant (ready for a worker) now. If it
--- waits for room in a share, it stays there. (A share is the part of the workers that all slow subscribers, all failing
--- ones, or all joins may hold.)
+-- Makes the trial job of a subscriber (the single job that is tried while its other jobs wait) an ordinary job. If it
+-- is scheduled for later, it becomes instant (ready for a worker). If it waits for room in a share, which limits the
+-- workers of one kind of subscribers, it stays there.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

@@ -4,11 +4,11 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('delivering/jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber. They are a sorted set with the time (µs) at which each job was added.
--- A job can be removed from it quickly when its batch is dropped. A list would have to be searched for the job.
+-- Adds a job to the waiting jobs of a subscriber. They are a sorted set by the time (µs) at which each was added,
+-- because the job of a dropped batch can be removed from a set quickly.
 --
--- Jobs that one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer than 1 µs, so
--- jobs that later script calls add come after these.
+-- Jobs that one script call adds get times 1 µs apart, to keep their order. Adding a job takes longer, so the jobs of
+-- later script calls come after these.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
@@ -21,10 +21,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber ready for a worker, beginning with the job that has waited longest.
--- Workers take all other ready jobs first, so that subscribers take turns. If the subscriber is `ordered`, only the job
--- of its oldest batch becomes ready, whatever `max` is. Does nothing while the subscriber is paused. Also does nothing
--- while one job of the subscriber (the trial job) must be tried before all its others.
+-- Makes at most `max` waiting jobs of a subscriber ready for a worker, those that have waited longest. Workers take all
+-- other ready jobs first, so that subscribers take turns. If the subscriber is `ordered`, only the job of its oldest
+-- batch becomes ready, whatever `max` is. Does nothing while the subscriber is paused, or has a trial job, which is
+-- tried before all others.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

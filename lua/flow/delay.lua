@@ -50,9 +50,9 @@ local function due_of(call, event)
   return due_ms, string.format('%d', due_ms)
 end
 
--- Splits the events of a publication. Returns the texts of the events that are due, and a list of the events that
--- must wait. The field `bytes` of this list is the memory that its events will take, and `last` is the event that is
--- due last. If an event is due too far in the future, the function returns nil and the index of that event.
+-- Splits the events of a publication. Returns the texts of the events that are due, and a list of those that must wait.
+-- The list has `bytes` (the memory that its events will take) and `last` (the event that is due last). If an event is
+-- due too far in the future, returns nil and its index.
 local function part(call, publication, max_delay_ms)
   local due_events, later = {}, { bytes = 0 }
   for i, event in ipairs(publication.events) do
@@ -88,13 +88,12 @@ local function judge_room(held, later, args)
   if held.bytes + later.bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Decides whether the events in `later` may wait in Redis. Returns nothing if they may. Otherwise returns the reason
--- for the refusal, with the index of the event if one event is the reason.
+-- Returns nothing if the events in `later` may wait in Redis. Otherwise returns the reason for the refusal, with the
+-- index of the event if one event is the reason.
 --
--- If a publisher sends a publication again that is stored already, the reason is `already_delayed`, even if the client
--- has no room for more delayed events. If the client has no room, only the event that is due last is compared with the
--- stored ones. This is enough: if the publication is stored, its last event still waits, though earlier ones may have
--- been published already.
+-- A publication that is stored already and is sent again gets `already_delayed`, even if the client has no room for
+-- more delayed events. Without room, only the event that is due last is compared with the stored ones. This is enough:
+-- of a stored publication, earlier events may have been published already, but the last one still waits.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

@@ -15,9 +15,8 @@ local due_topics = {}
 
 -- Number of delayed events of a topic that one command reads.
 local DELAYED_PER_READ = 20
--- Maximum topics that a script call looks at. Those with the earliest due events are chosen. The maximum is twice the
--- number of topics that one client may own by default, so that topics of other clients are also seen. Looking at 2,000
--- takes Redis 4 ms.
+-- Maximum topics that a script call looks at, the earliest due ones first. It is twice the number that one client may
+-- own by default, so that topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
 -- Goes on to the next delayed event of a topic that is being read. Sets the fields `entry` and `due_ms` of the table
@@ -31,9 +30,9 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a table for reading the delayed events of a topic, beginning with the first of them. Its lists `taken`, `ids`
--- and `late_ms` get the entry, the id and the lateness of each event that is taken. `bytes` is the size of the texts of
--- the taken events. `held_bytes` is the memory that these events took while they were delayed.
+-- Returns a table for reading the delayed events of a topic. `taken` and `ids` get the entry and the id of each event
+-- that is taken; `late_ms` gets the lateness of each that has a text. `bytes` is the size of these texts, and
+-- `held_bytes` the memory that the events took while they were delayed.
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
@@ -44,9 +43,8 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next unread topic of a client. The set `delayed:topics` has the time of the first event of each topic; a
--- time that is too early is corrected. A topic that cannot be read is removed from the set, and left to the sweep, a
--- maintenance job that repairs Redis.
+-- Reads the next unread topic of a client. If its first event is not due yet, corrects the time of the topic in the set
+-- `delayed:topics`. If it cannot be read, removes it from the set, and leaves it to the sweep, a maintenance job.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -60,11 +58,11 @@ local function read_next(call, client)
   end
 end
 
--- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Events of this topic that
--- are due by `client.until_ms` come before those of the client's other topics. For example, topic A has due events of
--- the times 10, 20 and 40, and topic B has one of 30: `first` is A, and `until_ms` is 30.
+-- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Its events that are due
+-- by `client.until_ms` come before those of the client's other topics. Example: topic A has events due at 10, 20 and
+-- 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
 --
--- Unread topics are sorted by the time of their first event. They are read only while they may have an earlier event.
+-- Unread topics are sorted by their first event, and are read only while they may have an earlier one.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms
@@ -87,8 +85,8 @@ function due_topics.find_first(call, client)
 end
 
 -- Returns the clients that have due events (delayed events whose time has come), sorted by their first event. Also
--- returns true if there may be more topics with due events than were read. A topic without a publisher is removed from
--- `delayed:topics`, and left to the sweep, a maintenance job that repairs Redis.
+-- returns whether more topics may have due events. Removes a topic without a publisher from `delayed:topics`, and
+-- leaves it to the sweep, a maintenance job.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

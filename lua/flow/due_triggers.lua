@@ -13,14 +13,12 @@ local triggers = include('flow/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_DEFINITION_BYTES = 1000000
--- Maximum due triggers that a script call looks at. Those with the earliest due times are chosen. The maximum is twice
--- the number of triggers that one client may have by default, so that triggers of other clients are also seen. Looking
--- at 2,000 takes Redis 1 ms.
+-- Maximum due triggers that a script call looks at, the earliest first. It is twice the number that one client may have
+-- by default, so that triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
--- Reads a trigger. Returns three values: its definition, the time at which it is due next, and the bytes of the
--- definition. The time is nil if the trigger is paused or will never be due again. Returns nil alone if the trigger is
--- missing or unreadable.
+-- Returns the definition of a trigger, the time at which it is due next, and the bytes of the definition. The time is
+-- nil if the trigger is paused or will never be due again. Returns nil alone if the trigger is missing or unreadable.
 local function read(call, client, name)
   local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)
   local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused')
@@ -29,9 +27,8 @@ local function read(call, client, name)
   return triggers.read(definition), not state[2] and due_ms or nil, #definition
 end
 
--- Chooses at most `limit` of the due triggers in `entries`, one of each client in turn. So a client with many due
--- triggers does not keep others waiting. The number `turn` determines which client begins. Returns the positions of the
--- chosen triggers in `entries`.
+-- Chooses at most `limit` of the due triggers in `entries`. Clients take turns, so that none keeps others waiting; the
+-- number `turn` determines which client begins. Returns the positions of the chosen triggers in `entries`.
 local function in_turns(entries, turn, limit)
   local clients, places = {}, {}
   for i = 1, #entries, 2 do

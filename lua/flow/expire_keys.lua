@@ -13,8 +13,8 @@ the join was put again since, nothing changes and `changed` is set. A join that 
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
--- A join key (the value that groups the events of a join) must not expire before the join has counted all events that
--- the bus accepted in time. If the join has not counted them yet, the script looks at the join again after this time.
+-- A join key (the value that groups the events of a join) expires only when the join has counted all events that the
+-- bus accepted in time. If it has not, the script looks at the join again after this time.
 local LOOK_AGAIN_MS = 250
 
 -- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.

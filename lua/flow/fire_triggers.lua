@@ -25,9 +25,8 @@ local rates = include('publishing/rates')
 local storing = include('publishing/storing')
 local triggers = include('flow/triggers')
 
--- Maximum work of one script call. A unit of work takes Redis about 20 µs. A firing (the due times of one trigger that
--- are handled together) takes one unit. Each published event takes another unit, or more if it is long or has many
--- subscribers.
+-- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger that are
+-- handled together) takes one unit. Each published event takes another, or more if it is long or has many subscribers.
 local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
@@ -38,9 +37,9 @@ local ERRORS = {
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of the trigger of a firing (the due times of one trigger that are handled together). Also
--- returns what is stored of this trigger: how many due times were `fired`, how many were `missed`, and its `error`.
--- Returns nil if the trigger is paused, or was changed or fired since the caller computed the firing.
+-- Returns the definition of a firing's trigger, and what is stored of it: the counts `fired` and `missed`, and `error`.
+-- (A firing is the due times of one trigger that are handled together.) Returns nil if the trigger is paused, or was
+-- changed or fired since the caller computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -105,8 +104,8 @@ local function settle(call, settlement)
   redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
 end
 
--- Checks whether a trigger may publish, and publishes its events. Returns the outcome and the number of published
--- events. The changes to the trigger itself are collected in `progress.settlements`, and stored after the events.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. The
+-- changes to the trigger itself are collected in `progress.settlements`, to be stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)

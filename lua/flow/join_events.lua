@@ -41,10 +41,9 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes. A
--- join key is what events have in common, such as an order number. It is open while some of the events that the join
--- needs for it are missing. A join key that is closed here counts as expired. All joins of a client together may take
--- `max_bytes`, and each join an equal part of them.
+-- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes. (A
+-- join key is a value that events have in common. It is open while events for it are missing.) Join keys that are
+-- closed here count as expired. The joins of a client have equal parts of `max_bytes`.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -74,9 +73,9 @@ local function count(call, work, args, event)
   if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
 end
 
--- Counts the events of a batch for the join. The join may publish an event when a join key (the value that groups its
--- events) is complete or expires. The function stops when the script call has published its maximum of copies (an event
--- for one subscriber is a copy). Returns how many events it has dealt with, and how many of these had no join key.
+-- Counts the events of a batch for the join, which may publish an event when a join key (the value that groups its
+-- events) is complete or expires. Stops at the maximum of copies of a script call (an event for one subscriber is a
+-- copy). Returns how many events were handled, and how many of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do
@@ -99,8 +98,8 @@ local function read_keys(work, args)
   open_keys.read_all(work.open, keys)
 end
 
--- Removes the first `taken` events of a batch, because the join has dealt with them. The batch had `args.left` events
--- before. If no event is left, deletes the batch and the job that delivers it. Returns true if the job is deleted.
+-- Removes the first `taken` events of a batch, because the join has handled them. The batch had `args.left` events
+-- before. If no event is left, deletes the batch and its job, and returns true.
 local function take_from_batch(call, args, taken)
   if taken < args.left then
     batches.drop_first(call, args.bid, args.token, taken)

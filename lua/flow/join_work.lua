@@ -20,11 +20,11 @@ local join_work = {}
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
--- Returns why the join may not publish to a topic, or nothing if the join may:
---   replaced                the topic no longer takes events from this join
---   claimed_by_other        the topic belongs to another client
---   no_room, owns_too_many  the topic belongs to nobody, because it was deleted. The client of the join would get the
---                           topic again, but the bus, or the client, has its maximum of topics
+-- Returns why the join may not publish to a topic, or nothing if it may:
+--   replaced          the topic no longer takes events from this join
+--   claimed_by_other  the topic belongs to another client
+--   no_room           the topic was deleted, and the bus has its maximum of topics
+--   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
 -- If the topic lives in another partition (`home`), only `replaced` is checked here. That partition checks the rest.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
@@ -32,10 +32,9 @@ local function refusal(call, taken, args, topic, home)
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
--- Creates the table for a topic to which the join publishes. `texts` collects the events for the topic. `copies` is
--- what one event counts towards MAX_COPIES: 1 for each subscriber of the topic, and 1 more, so that an event without
--- subscribers counts too. `home` is the number of another partition if the topic lives there. `refusal` is set if the
--- join may not publish to the topic.
+-- Creates the table for a topic to which the join publishes. `texts` collects the events. `copies` is what one event
+-- counts towards MAX_COPIES: 1 for each subscriber, and 1 more, so that an event without subscribers counts too. `home`
+-- is the number of the topic's partition, if it is another one. `refusal` is set if the join may not publish there.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,
@@ -43,9 +42,8 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which the ids of all events of this script call begin. In each id, this text is followed by the
--- number of the event in the call. No other script call has the same text, not even one for a former join of the same
--- name.
+-- Returns the text with which the ids of this script call's events begin. The number of the event in the call follows.
+-- No other script call has the same text, not even one for a former join of the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -95,18 +93,18 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies
 end
 
--- Publishes the event for a complete join key (the value that groups the events of a join). A join key is complete when
--- each source topic has its required number of events. These numbers are subtracted from the counts of the join key.
--- The events that remain count towards the next time that the join key is complete.
+-- Publishes the event for a complete join key (the value that groups the events of a join): each source topic has its
+-- required number of events. These numbers are subtracted. Further events count towards the next time that the join key
+-- is complete.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
--- Gives up a join key, for which events are still missing: the join no longer waits for them. (A join key is the value
--- that groups the events of a join, such as an order number.) Publishes an event about the join key if the join has a
--- topic for such events. `is_early` is true if the join key has not expired yet, but must make room for others.
+-- Gives up a join key (the value that groups the events of a join) for which events are still missing. If the join has
+-- a topic for expired join keys, publishes an event there. `is_early` is true if the join key has not expired yet, but
+-- must make room for others.
 function join_work.expire(work, key, is_early)
   local record, stuck = open_keys.read(work.open, key), work.stuck
   if record and stuck and not stuck.refusal then
@@ -131,10 +129,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The events can be refused here, although their topic was checked when the script call began. A join can publish to
-  -- two topics. Each was checked as if the join published only to it. If both topics were deleted, publishing makes the
-  -- join's client their owner again. But the limits on topics may leave room for only one of them. The second one is
-  -- then refused.
+  -- The topic was checked when the script call began, but can still be refused. A join can have two topics, and each
+  -- was checked alone. If both were deleted, publishing makes the client their owner again, but the limits on topics
+  -- may leave room for only one. The second one is then refused.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -88,7 +88,7 @@ function key_records.deduct(record, sources)
 end
 
 -- Returns the ids in the record of a join key (the value that groups the events of a join), one source topic after the
--- other. They belong to the last events that were counted for the join key; a record keeps at most MAX_IDS ids.
+-- other. A record keeps at most MAX_IDS ids: those of the last events of each source topic.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

@@ -15,7 +15,7 @@ local open_keys = {}
 local SAMPLES = 20
 
 -- Creates the working state of one script call for a join (`state` in this file). A join groups events by a value, the
--- join key, such as an order number. A join key is open while events for it are missing. Some of the fields:
+-- join key. A join key is open while events for it are missing. Some fields:
 --   counts   for each source topic, how many of its events a join key needs
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written
@@ -62,9 +62,8 @@ function open_keys.count(state, key, record, event)
 end
 
 -- Takes the events that made a join key complete out of its record, and returns their ids, as far as the record has
--- them. Example: a join needs one event `order` and one event `payment` with the same order number (the join key). If
--- two payments have come, one is left: the join key stays open, and its time to expire begins anew. If no event is
--- left, the join key is closed.
+-- them. If no event is left, closes the join key. Otherwise it stays open, and its time to expire begins anew. Example:
+-- a join needs one `order` and one `payment` with the same order number. If two payments have come, one is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then
@@ -76,8 +75,8 @@ function open_keys.take_complete(call, state, key, record, sources)
 end
 
 -- Writes the changes to the sorted set of open join keys (the values that group the events of a join). The set is
--- sorted by the time since when each join key is open. Closed join keys are removed. The others are entered with their
--- time, which is new if the join key was opened now, or was complete and has further events (`take_complete`).
+-- sorted by the time since when each is open. Closed join keys are removed. A complete join key with further events
+-- gets a new time (`take_complete`).
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -108,9 +107,8 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records that this script call has changed. A record has what the join has counted for one join key (the
--- value that groups its events). Deletes the records of join keys that were closed, because they were complete or
--- expired.
+-- Writes the records that this script call has changed, and deletes those of closed join keys. A record has what the
+-- join has counted for one join key (the value that groups its events).
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}
@@ -126,9 +124,8 @@ function open_keys.store(state)
   bulk.command('HDEL', state.hash, removed)
 end
 
--- Enters a join in `joins:expiring` with the time at which its first open join key expires. A join without open join
--- keys is removed from that set. If the time has passed already and `retry_ms` is given, the join is entered with the
--- time `retry_ms` from now instead.
+-- Enters a join in `joins:expiring` with the time at which its first open join key expires. If there is none, removes
+-- the join. If the time has passed already and `retry_ms` is given, the time is `retry_ms` from now instead.
 function open_keys.schedule(call, token, within_ms, retry_ms)
   local first = redis.call('ZRANGE', call.keys.open_keys_since(token), 0, 0, 'WITHSCORES')[2]
   if not first then return redis.call('ZREM', call.keys.joins_expiring(), token) end

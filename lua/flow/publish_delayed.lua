@@ -29,9 +29,9 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 -- Maximum clients whose events one script call publishes. The events of other clients wait for a later call.
 local MAX_CLIENTS = 16
 
--- Takes the next event of a topic (`topic.entry`). The script deletes the event at its end. Returns the text of the
--- event. The text can be missing in Redis, for example after a write that was cut off. In that case nothing is
--- returned, and the reply of the script names the event in `lost`.
+-- Takes the next event of a topic (`topic.entry`) and returns its text. The script deletes the event at its end. If the
+-- text is missing, for example after a write that was cut off, returns nothing, and the reply of the script names the
+-- event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -53,11 +53,11 @@ local function count_work(progress, client, work)
 end
 
 -- Must be called before events of a topic are taken. Adds to the work of the script call (µs of Redis) what the topic
--- and its subscribers cost without any event. A topic is added only once. Returns false, and adds nothing, if the call
--- would then exceed its maximum of work. Otherwise returns true.
+-- and its subscribers cost without any event, once for each topic. If this would exceed the call's maximum, returns
+-- false and adds nothing. Otherwise returns true.
 --
--- The first topic of a call is always accepted. If it takes more than half of the maximum, the maximum is raised to
--- twice as much, to leave room for events: 1,000 subscribers take 12,012 µs, so the maximum is 24,024 µs.
+-- The first topic of a call is always accepted. If its work is more than half of the maximum, the maximum becomes twice
+-- this work, to leave room for events: with 1,000 subscribers 24,024 µs.
 local function begin_work(call, progress, client, topic)
   if topic.subscribers then return true end
   local subscribers = redis.call('SCARD', call.keys.topic_subscribers(topic.about.name))
@@ -74,8 +74,8 @@ local function begin_work(call, progress, client, topic)
 end
 
 -- Takes the events that are due by `until_ms` from the topic `client.first`, which has the client's earliest event.
--- Stops when the script call has done its maximum of work, or when the client has used its part of that work. Returns
--- false if the maximum of the script call is reached.
+-- Stops when the client has used its part of the script call's work. Also stops when the call has done its maximum of
+-- work, and then returns false.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -94,12 +94,12 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Each client may use an equal part of the script call's maximum of work. When all clients have used their parts, each
--- gets another part. Of the clients that have not used their part, this function finds the one with the earliest due
--- event. Returns nothing if no event is due, or two values:
---   first     the client that was found. Its field `first` is the topic with the earliest event
---   until_ms  the time of the earliest event in any other topic of the clients that have not used their parts, but at
---             most the present time. `take` takes all events of the first topic up to this time together
+-- Finds the client with the earliest due event among those that have not used their part of the script call's work. The
+-- parts are equal. When all clients have used theirs, each gets another part. Returns nothing if no event is due, or
+-- two values:
+--   first     the client. Its field `first` is the topic with the earliest event
+--   until_ms  the time up to which `take` takes events of this topic together: the time of the earliest event in any
+--             other topic of these clients, but at most the present time
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()
@@ -122,9 +122,9 @@ local function first_client(progress, clients)
   return first_of_round()
 end
 
--- Takes due events until the script call has done its maximum of work. Returns true if due events are left. Each call
--- begins with another client (`turn`), even if others have earlier events. Otherwise a client whose events have many
--- subscribers could use up every call alone.
+-- Takes due events until the script call has done its maximum of work. Returns true if some are left. Each call begins
+-- with another client (`turn`), even if others have earlier events. Otherwise a client whose events have many
+-- subscribers could use up every call.
 local function take_all(call, progress, turn)
   local all, is_left = due_topics.clients(call, progress.taken)
   local clients = {}
