@@ -45,8 +45,8 @@ local function end_joins(call, client, patterns_of)
   return ended
 end
 
--- Stores to which topics a client may publish and subscribe. `entries` has a text of topic patterns for `publish` and
--- one for `subscribe`; a missing one permits all topics. At each topic that is not permitted:
+-- Stores to which topics a client may publish and subscribe. `entries` has the topic patterns for `publish` and for
+-- `subscribe`; a missing entry permits all topics. At each topic that is not permitted:
 --   - Subscriptions, and joins that count its events or publish to it, end.
 --   - Triggers that publish to it pause.
 --   - The client stays the owner, so that no other client can take the name.

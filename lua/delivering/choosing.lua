@@ -36,7 +36,7 @@ end
 
 -- If the batch `bid` is a stray, adopts it and returns the first items of its list. Otherwise returns nothing. A stray
 -- is a batch that the Ruby Routemaster stored, under its own kind of key, after this bus had taken over its Redis.
--- Adopting renames the key and enters the batch in the indexes of this bus.
+-- Adopting renames the key and indexes the batch.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())

@@ -22,15 +22,15 @@ local EVENTS_PER_READ = 100
 local MAX_ATTEMPTED_BYTES = 33554432
 
 -- Returns the maximum number of events and of bytes of one delivery of this batch. `start[3]` is the number of attempts
--- at the batch. A batch that was attempted before is sent again with the same events, even if its subscriber has
--- lowered its limits. So only MAX_ATTEMPTED_BYTES limits such a batch.
+-- at the batch. After an attempt, the batch is sent again with the same events, even if its subscriber has lowered its
+-- limits. So only MAX_ATTEMPTED_BYTES limits it.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when the events
--- are too many for one delivery. Returns two values:
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time, up to its end, or until the events are too many
+-- for one delivery. Returns two values:
 --   items     the items that were read
 --   too_many  true if they have too many events or bytes. If false, the bytes can still be too many: those of the last
 --             read are not counted here, because the caller counts all bytes

@@ -34,9 +34,8 @@ function drop_notices.add(call, token, drops)
   add_drops(call.keys.dropped(token), drops)
 end
 
--- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch at a time carries the
--- notice; the field `teller` names that batch. If no other batch carries it, this one gets the drops that are not
--- reported yet.
+-- Returns the drop notice (field, value, …) to send with this batch, or nothing. Only one batch carries the notice;
+-- the field `teller` names that batch. If no batch carries one, this batch gets the drops that are not reported yet.
 function drop_notices.give(call, token, bid)
   call.without_notice = call.without_notice or {}
   if call.without_notice[token] then return end

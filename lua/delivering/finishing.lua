@@ -75,8 +75,8 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Updates a subscriber after its batches were accepted. A subscriber that fails, or has accepted no batch yet, is on
--- trial: it gets one delivery at a time. Returns a true value if these batches ended the trial.
+-- Updates a subscriber after its batches were accepted. Returns a true value if they ended its trial. (A subscriber
+-- that fails, or has accepted no batch yet, is on trial: it gets one delivery at a time.)
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)

@@ -46,7 +46,7 @@ local function is_full(given)
 end
 
 -- Returns the description of a batch for the reply: subscriber, time of creation, attempts, number of events, and
--- number of reply items with these events. One item can have several events (pieces.lua).
+-- number of reply items that have them. One item can have several events (pieces.lua).
 local function describe(given, start, count, piece_count)
   given.events = given.events + count
   return { start[1], start[2], start[3], count, piece_count }
@@ -70,8 +70,8 @@ local function add_grant(given, worker, job, lease)
   return grant
 end
 
--- Adds the events of a granted batch to the reply, and counts the attempt. If the batch is too large, its first events
--- become a new batch, which is granted instead. If the subscriber has left, no events are added: the worker only
+-- Adds the events of a granted batch to the reply, and counts the attempt. Of a batch that is too large, the first
+-- events become a new batch, which is granted instead. If the subscriber has left, no events are added: the worker only
 -- deletes the batch.
 local function add_batch(call, given, grant, worker, bid, start)
   local lane, job_at, count, piece_count = lane_entry.read(call, given.reader, start[1]), #given.pieces, 0, 0

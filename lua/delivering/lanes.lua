@@ -156,9 +156,8 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares. A lane limits the workers of one subscriber, and a share those of one
--- kind of subscribers. `tokens` has the lane (the subscriber's token) of each worker, or false. Returns, for each lane,
--- how many workers have left it.
+-- Removes workers from their lanes and shares (the limits on the workers of one subscriber, and of one kind of
+-- subscribers). `tokens` has the lane of each worker, or false. Returns, for each lane, how many workers have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do

@@ -27,8 +27,8 @@ end
 -- Finds late deliveries (in flight for longer than `slow_ms`). Their subscribers count as slow from then on. Their
 -- workers enter the slow share, which limits the workers of all slow subscribers, unless they are in another share.
 function late.notice(call, slow_ms)
-  -- One search in an interval of LOOK_EVERY_US is enough. The number of a lease is its time, and acquire searches
-  -- before it gives leases. So a lease from the present interval shows that the search was made.
+  -- One search per interval of LOOK_EVERY_US is enough. The number of a lease is its time, and acquire searches before
+  -- it gives leases. So a lease of this interval shows that the search was made.
   if math.floor(leases.last(call) / LOOK_EVERY_US) >= math.floor(call.now_us / LOOK_EVERY_US) then return end
   for worker, token in pairs(late_lanes(call, slow_ms)) do
     lanes.enter_slow_share(call, worker)

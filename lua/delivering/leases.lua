@@ -46,9 +46,9 @@ function leases.of(call, workers, lease_ms)
   return found
 end
 
--- Takes a job from its worker: removes it from the worker's pending list, and the worker's lease from the table
--- `lease_of`. The caller deletes the lease in Redis. Returns false if the worker does not hold the job: its lease has
--- expired, another worker has the job, or this call repeats one whose reply was lost.
+-- Takes a job from its worker: removes it from the worker's pending list, and the worker's lease from `lease_of`. The
+-- caller deletes the lease in Redis. Returns false if the worker does not hold the job: its lease has expired, another
+-- worker has the job, or this call repeats one whose reply was lost.
 function leases.take_job(call, q, worker, job, lease, lease_of)
   if lease_of[worker] ~= lease then return false end
   if redis.call('LREM', call.keys.jobs_pending(q, worker), 1, job) == 0 then return false end

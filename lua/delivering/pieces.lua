@@ -3,9 +3,9 @@ Pieces: the items of acquire's reply that hold jobs and events. `given` is the t
 ]]
 local pieces = {}
 
--- Maximum bytes of a piece, an item of acquire's reply that has events. A longer event is a piece of its own. The
--- maximum is the size of Lua's buffer for joining texts; longer texts are copied several times. Without it, acquire
--- took up to three times as long for a batch, and a batch of 260 MB blocked Redis for 5 s.
+-- Maximum bytes of a piece, an item of acquire's reply that has events. A longer event is a piece of its own. Lua's
+-- buffer for joining texts has this size, and longer texts are copied several times. Without the maximum, acquire took
+-- up to three times as long, and a batch of 260 MB blocked Redis for 5 s.
 local PIECE_BYTES = 8192
 local OPENING_BRACE = 123
 
@@ -16,7 +16,7 @@ end
 
 -- Adds the events from position `first` to `last` of a list to the reply. Returns the number of pieces (reply items)
 -- that they take. Successive JSON events are joined with commas into one piece. An event in an older form (of the Ruby
--- Routemaster, or of version 1 of our layout) is a piece of its own; the worker knows it by its first byte.
+-- Routemaster, or of version 1 of our layout) is a piece of its own.
 function pieces.add_events(given, list, first, last)
   local before, from, size, is_open = #given.pieces, first, 0, false
   for i = first, last do

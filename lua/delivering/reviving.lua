@@ -31,7 +31,7 @@ local function revive(call, bid, token, ordered)
 end
 
 -- Turns a dead letter back into a batch. If `client` is given, the dead letter must belong to this subscriber. Returns
--- a table with the `outcome`; after 'ok' also the subscriber's `token` and the number of `events`.
+-- a table with the `outcome`; after 'ok' also `token` (of the subscriber) and `events` (their number).
 function reviving.revive(call, bid, client)
   local token = redis.call('LINDEX', call.keys.dead_letter(bid), 0)
   if not token or client and client ~= token then

@@ -91,9 +91,9 @@ end
 -- Returns nothing if the events in `later` may wait in Redis. Otherwise returns the reason for the refusal, with the
 -- index of the event if one event is the reason.
 --
--- A publication that is stored already and is sent again gets `already_delayed`, even if the client has no room for
--- more delayed events. Without room, only the event that is due last is compared with the stored ones. This is enough:
--- of a stored publication, earlier events may have been published already, but the last one still waits.
+-- A publication that is stored already gets `already_delayed`, even if the client has no room for more delayed events.
+-- Without room, only the event that is due last is compared with the stored ones. This is enough: earlier events of a
+-- stored publication may have been published already, but the last one still waits.
 local function judge_later(call, args, waiting, publication, held, later)
   local full = judge_room(held, later, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)

@@ -30,9 +30,9 @@ function due_topics.go_on(topic)
   topic.at = topic.at + 2
 end
 
--- Returns a table for reading the delayed events of a topic. `taken` and `ids` get the entry and the id of each event
--- that is taken; `late_ms` gets the lateness of each that has a text. `bytes` is the size of these texts, and
--- `held_bytes` the memory that the events took while they were delayed.
+-- Returns a table for reading the delayed events of a topic. `taken` and `ids` get the entry and the id of each taken
+-- event, and `late_ms` the lateness of each that has a text. `bytes` is the size of these texts, and `held_bytes` the
+-- memory that the events took while they were delayed.
 local function begin_topic(call, about)
   local topic = {
     about = about, due = call.keys.delayed_due(about.name), hash = call.keys.delayed_events(about.name),
@@ -59,10 +59,10 @@ local function read_next(call, client)
 end
 
 -- Finds the topic of a client whose next event is due first, and stores it in `client.first`. Its events that are due
--- by `client.until_ms` come before those of the client's other topics. Example: topic A has events due at 10, 20 and
--- 40, and topic B has one at 30. `first` is A, and `until_ms` is 30.
+-- by `client.until_ms` come before those of other topics. Example: topic A has events due at 10, 20 and 40, and topic B
+-- has one at 30. `first` is A, and `until_ms` is 30.
 --
--- Unread topics are sorted by their first event, and are read only while they may have an earlier one.
+-- Unread topics are sorted by their first event. They are read only while they may have an earlier one.
 function due_topics.find_first(call, client)
   while true do
     client.first, client.until_ms = nil, call.now_ms
@@ -84,9 +84,9 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the clients that have due events (delayed events whose time has come), sorted by their first event. Also
--- returns whether more topics may have due events. Removes a topic without a publisher from `delayed:topics`, and
--- leaves it to the sweep, a maintenance job.
+-- Returns the clients with due events (delayed events whose time has come), sorted by their first event. Also returns
+-- whether more topics may have due events. Removes a topic without a publisher from `delayed:topics`, and leaves it to
+-- the sweep, a maintenance job.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

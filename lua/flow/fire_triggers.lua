@@ -26,7 +26,7 @@ local storing = include('publishing/storing')
 local triggers = include('flow/triggers')
 
 -- Maximum work of one script call, in units of about 20 µs of Redis. A firing (the due times of one trigger that are
--- handled together) takes one unit. Each published event takes another, or more if it is long or has many subscribers.
+-- handled together) takes one unit. A published event takes one, or more if it is long or has many subscribers.
 local MAX_WORK = 200
 local BYTES_PER_UNIT = 10000
 local COPIES_PER_UNIT = 25
@@ -37,9 +37,9 @@ local ERRORS = {
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of a firing's trigger, and what is stored of it: the counts `fired` and `missed`, and `error`.
--- (A firing is the due times of one trigger that are handled together.) Returns nil if the trigger is paused, or was
--- changed or fired since the caller computed the firing.
+-- Returns the definition of a firing's trigger, and its stored `fired`, `missed` and `error`. (A firing is the due
+-- times of one trigger that are handled together.) Returns nil if the trigger is paused, or was changed or fired since
+-- the caller computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -104,8 +104,8 @@ local function settle(call, settlement)
   redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
 end
 
--- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. The
--- changes to the trigger itself are collected in `progress.settlements`, to be stored after the events.
+-- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Changes
+-- to the trigger itself are only collected (`settlements`), to be stored after the events.
 local function fire(call, progress, firing)
   if progress.left <= 0 then return 'left', 0 end
   local trigger, state = read(call, firing)

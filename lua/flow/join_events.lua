@@ -73,9 +73,9 @@ local function count(call, work, args, event)
   if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
 end
 
--- Counts the events of a batch for the join, which may publish an event when a join key (the value that groups its
--- events) is complete or expires. Stops at the maximum of copies of a script call (an event for one subscriber is a
--- copy). Returns how many events were handled, and how many of these had no join key.
+-- Counts the events of a batch for the join, and publishes when a join key (the value that groups its events) is
+-- complete or expires. Stops at the maximum of copies of a script call (an event for one subscriber is a copy). Returns
+-- how many events were handled, and how many of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do

@@ -25,7 +25,7 @@ local HASH_LENGTH = 28
 --   claimed_by_other  the topic belongs to another client
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
--- If the topic lives in another partition (`home`), only `replaced` is checked here. That partition checks the rest.
+-- If the topic lives in another partition (`home`), only `replaced` is checked here, and the rest there.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then return nil end
@@ -33,8 +33,8 @@ local function refusal(call, taken, args, topic, home)
 end
 
 -- Creates the table for a topic to which the join publishes. `texts` collects the events. `copies` is what one event
--- counts towards MAX_COPIES: 1 for each subscriber, and 1 more, so that an event without subscribers counts too. `home`
--- is the number of the topic's partition, if it is another one. `refusal` is set if the join may not publish there.
+-- counts towards MAX_COPIES: 1 for each subscriber, and 1 more, so that events without subscribers count too. `home` is
+-- the topic's partition, if it is another one. `refusal` is set if the join may not publish there.
 local function outlet(call, taken, args, topic, type, home)
   return {
     topic = topic, type = type, home = home, refusal = refusal(call, taken, args, topic, home), texts = {}, bytes = 0,

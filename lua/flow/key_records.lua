@@ -87,8 +87,8 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids in the record of a join key (the value that groups the events of a join), one source topic after the
--- other. A record keeps at most MAX_IDS ids: those of the last events of each source topic.
+-- Returns the ids in the record of a join key (the value that groups the events of a join), by source topic. A record
+-- keeps at most MAX_IDS ids, those of the last events of each source topic.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

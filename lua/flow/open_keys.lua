@@ -14,8 +14,8 @@ local open_keys = {}
 -- estimate is good enough.
 local SAMPLES = 20
 
--- Creates the working state of one script call for a join (`state` in this file). A join groups events by a value, the
--- join key. A join key is open while events for it are missing. Some fields:
+-- Creates the working state of one script call for a join (`state` in this file). Events of a join are grouped by a
+-- value, the join key, which is open while events for it are missing. Some fields:
 --   counts   for each source topic, how many of its events a join key needs
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written
@@ -61,9 +61,9 @@ function open_keys.count(state, key, record, event)
   state.touched[key] = true
 end
 
--- Takes the events that made a join key complete out of its record, and returns their ids, as far as the record has
--- them. If no event is left, closes the join key. Otherwise it stays open, and its time to expire begins anew. Example:
--- a join needs one `order` and one `payment` with the same order number. If two payments have come, one is left.
+-- Takes the events that completed a join key out of its record. Returns their ids, as far as the record has them. If no
+-- event is left, the join key is closed. Otherwise it stays open, and its time to expire begins anew. Example: a join
+-- needs one `order` and one `payment` with the same order number. If two payments have come, one is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   if next(record.counts) then

@@ -30,8 +30,8 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 local MAX_CLIENTS = 16
 
 -- Takes the next event of a topic (`topic.entry`) and returns its text. The script deletes the event at its end. If the
--- text is missing, for example after a write that was cut off, returns nothing, and the reply of the script names the
--- event in `lost`.
+-- text is missing, for example after a write that was cut off, returns nothing, and the script's reply names the event
+-- in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -52,9 +52,9 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Must be called before events of a topic are taken. Adds to the work of the script call (µs of Redis) what the topic
--- and its subscribers cost without any event, once for each topic. If this would exceed the call's maximum, returns
--- false and adds nothing. Otherwise returns true.
+-- Must be called before events of a topic are taken. Adds to the work of the script call (µs of Redis), once for each
+-- topic, what the topic and its subscribers cost without any event. If this would exceed the call's maximum, returns
+-- false and adds nothing.
 --
 -- The first topic of a call is always accepted. If its work is more than half of the maximum, the maximum becomes twice
 -- this work, to leave room for events: with 1,000 subscribers 24,024 µs.
@@ -74,8 +74,8 @@ local function begin_work(call, progress, client, topic)
 end
 
 -- Takes the events that are due by `until_ms` from the topic `client.first`, which has the client's earliest event.
--- Stops when the client has used its part of the script call's work. Also stops when the call has done its maximum of
--- work, and then returns false.
+-- Stops when the client has used its part of the script call's work. Stops and returns false when the call has done its
+-- maximum.
 local function take(call, progress, client, until_ms)
   local topic, texts = client.first, {}
   if not begin_work(call, progress, client, topic) then return false end
@@ -123,8 +123,7 @@ local function first_client(progress, clients)
 end
 
 -- Takes due events until the script call has done its maximum of work. Returns true if some are left. Each call begins
--- with another client (`turn`), even if others have earlier events. Otherwise a client whose events have many
--- subscribers could use up every call.
+-- with another client (`turn`), so that a client whose events have many subscribers does not use up every call.
 local function take_all(call, progress, turn)
   local all, is_left = due_topics.clients(call, progress.taken)
   local clients = {}
