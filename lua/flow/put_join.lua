@@ -23,9 +23,8 @@ local joins = include('flow/joins')
 local open_keys = include('flow/open_keys')
 local topics = include('subscribing/topics')
 
--- Settings of the subscriber that stands for a join. It is `ordered`, so that its events are counted in the order of
--- acceptance. Its timeout is 0, so that batches are ready at once. Its limits for events and bytes are low, so that one
--- script call can count a whole batch.
+-- A join is stored as a subscriber with these settings: `ordered`, to count events in the order of acceptance; timeout
+-- 0, so that batches are ready at once; low limits, so that one script call can count a whole batch.
 local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262144, 'ordered', 1 }
 
 -- Maximum joins of one client that may count the events of the same topic.
@@ -47,9 +46,8 @@ local function crowded_source(call, args)
   end
 end
 
--- Returns a source topic through which the events of this join would come back to the join: a loop. Returns nothing if
--- there is no loop. The search goes from each source topic to the join that publishes to it, then to the source topics
--- of that join, and so on.
+-- Returns a source topic through which events of this join would come back to the join (a loop), or nothing. Follows
+-- each topic to the join that publishes to it, and each join to its source topics.
 local function loop_source(call, args, is_outlet)
   local keys, seen = call.keys, {}
   for _, source in ipairs(args.sources) do
@@ -74,9 +72,8 @@ local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
     local _, client = join_tokens.read(join or '')
-    -- Two joins of one client must not publish to the same topic. A `join` of another client is no obstacle here. Its
-    -- client got the topic when `join` was made. If that client still owns the topic, `judge_all` refuses the topic
-    -- below (the caller refuses a topic of another partition). Otherwise the topic was deleted since.
+    -- Two joins of one client must not publish to the same topic. If `join` is another client's, `judge_all` or the
+    -- caller checks whether that client still owns the topic.
     if join and join ~= args.token and client == args.client then return 'has_join', topic end
   end
   return intake.judge_all(call, taken, args.client, args.here.outlets)

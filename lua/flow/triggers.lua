@@ -20,9 +20,8 @@ function triggers.parts(member)
   return member:match('^(%S+) (.+)$')
 end
 
--- Reads the definition of a trigger. Returns a table: `revision` (a text that is different in each definition),
--- `topic`, `catch_up`, `timing` (JSON), and two parts of the event's text. `head` is the part between the event's id
--- and its time, and `tail` the part after its time. Returns nil if the definition is unreadable.
+-- Parses a trigger's definition. Returns nil if it is unreadable. `revision` is different in each definition. `timing`
+-- is JSON. `head` is the event's text between its id and its time, and `tail` the text after its time.
 function triggers.read(definition)
   local revision, topic, catch_up, timing, head, tail = definition:match(LINES)
   if not revision then return nil end

@@ -54,9 +54,8 @@ local function drop_batches(call, run, cut)
   end
 end
 
--- Carries out one entry of `cuts`: drops the oldest dead letters, and then the oldest batches, of one subscriber or of
--- all. Stops when the script call has done its maximum of work. Returns what the reply says about this entry: how many
--- were deleted, and whether nothing else is left to delete.
+-- Drops the oldest dead letters, then the oldest batches, as `wanted` says (an entry of the script's `cuts`). Stops at
+-- the maximum work of a script call. Returns how many were deleted, and whether nothing more can be deleted.
 local function carry_out(call, run, wanted)
   local keys, token = call.keys, wanted.token
   local cut = {

@@ -10,8 +10,8 @@ local batches = include('delivering/batches')
 local drop_notices = include('delivering/drop_notices')
 local drop_records = {}
 
--- Maximum work of one script call. A unit is about 1 µs of Redis (measured once), so a call blocks Redis for some 2 ms.
--- The work is checked only after every 20 events (EVENTS_PER_READ), and 20 of the largest events can add as much again.
+-- Maximum work of one script call, in units of about 1 µs of Redis (measured once): some 2 ms. The work is checked
+-- only after every 20 events, and 20 of the largest events can add another 2 ms.
 local MAX_WORK = 1900
 -- Work in the units of MAX_WORK (about 1 µs of Redis): `record` for each subscriber whose events are dropped, `event`
 -- for each event that is counted, and `byte` for each byte of these events.
@@ -21,11 +21,11 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Creates the table that sums up what one script call drops of each subscriber. `args` are the arguments of the script.
--- If the script call before has counted only a part of a large batch, three arguments say where to go on:
+-- Creates the sums of what one script call drops of each subscriber. In the script's `args`, these say where to go on
+-- with a large batch of which the call before has counted only a part:
 --   begun_bid     the UID of the batch, or nil
---   begun_at      the number of items that were read from the batch's list so far
---   begun_topics  the number of events that were counted so far, by topic
+--   begun_at      the number of items read from the batch's list so far
+--   begun_topics  the number of events counted so far, by topic
 function drop_records.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
@@ -72,8 +72,8 @@ local function count_events(records, items, first, counts)
 end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
--- counts and the length of the list. Returns nothing if the script call has done its maximum of work. Then another call
--- must continue. The counts of earlier calls stay valid, because events are only added at the end of a list.
+-- counts and the length of the list. Returns nothing at the maximum work of a script call; the next call adds to the
+-- present counts, because a list grows only at its end.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid then
@@ -95,13 +95,12 @@ local function count_topics(records, bid, list, items)
   return counts, at
 end
 
--- Counts the events of a batch or dead letter that the script call wants to drop, and adds them to the sums of its
--- subscriber. `is_queued` is true for a batch, and false for a dead letter. Returns one of these:
---   false               only a part of the events is counted. The batch must stay, and the next script call goes on
---                       counting
+-- Counts the events of a batch (`is_queued`) or dead letter that shall be dropped, for the sums of its subscriber.
+-- Returns one of these:
+--   false               some events are not counted yet. The batch must stay until a later call has counted them
 --   true                the list of the batch is gone, so there is nothing to count
---   true, token, about  all events are counted, and the caller deletes the batch. `token` is its subscriber. `about` is
---                       what the delivery log keeps of the batch
+--   true, token, about  all events are counted, and the caller deletes the batch. `token` is its subscriber. `about`
+--                       goes to the delivery log
 function drop_records.note(call, records, bid, list, is_queued)
   local items = redis.call('LRANGE', list, 0, batches.HEADER + EVENTS_PER_READ - 1)
   local token, created_ms = items[1], items[2]
@@ -136,9 +135,8 @@ local function as_list(counts)
   return list
 end
 
--- Adds the drops to the drop notices of their subscribers. Returns two values: a list that says what was dropped of
--- each subscriber, and a table about the batch whose events the next script call must continue to count. The `bid` in
--- this table is nil if there is no such batch.
+-- Adds the drops to the drop notices of their subscribers. Returns a list of what was dropped of each subscriber, and a
+-- table about the batch that the next script call must go on counting (its `bid` is nil if there is none).
 function drop_records.finish(call, records)
   for _, sum in ipairs(records.list) do
     notify(call, sum)

@@ -26,12 +26,12 @@ function drops.jobs_held(call)
 end
 
 -- Creates an empty collection of batches to drop. Its fields:
---   bids      the UIDs of the batches
---   jobs      the jobs that deliver them
---   lists     the Redis keys of their lists, and of the histories of their attempts
---   dropped   the UIDs and jobs once more, as a set in which they are found quickly
+--   bids      UIDs of the batches
+--   jobs      jobs that deliver the batches
+--   lists     Redis keys of the batches, and of the histories of their attempts
+--   dropped   a set of all UIDs and jobs, for quick look-ups
 --   by_token  for each subscriber: the UIDs of its batches, their jobs, and the number of their events
---   log       the records of the batches for the delivery log
+--   log       records of the batches for the delivery log
 function drops.collection(log)
   return { bids = {}, jobs = {}, lists = {}, dropped = {}, by_token = {}, log = log }
 end
@@ -54,12 +54,11 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Removes the jobs of dropped batches from the waiting jobs of a subscriber, and from the field `probe`, which has its
--- trial job (the single job by which a failing subscriber is tried again).
+-- Takes the jobs of dropped batches out of a subscriber's waiting jobs, and out of its field `probe` (the single job by
+-- which a failing subscriber is tried again).
 --
--- When a delivery of a subscriber ends, one of the subscriber's waiting jobs becomes instant (ready for a worker). But
--- a dropped job that was instant or scheduled is never delivered, so no delivery ends. Therefore one waiting job
--- becomes instant here in place of each such job. Otherwise the waiting jobs might wait for ever.
+-- When a delivery ends, one waiting job becomes ready for a worker. A dropped job is never delivered. So for each
+-- dropped job that was not waiting itself, one waiting job becomes ready here. Otherwise some might wait for ever.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -68,9 +67,8 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records in the delivery log. But a job stays in the
--- list from which acquire takes it, because searching a long list is slow. When acquire takes such a job, it finds no
--- batch and forgets the job.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. But jobs stay in the
+-- list from which acquire takes them, because searching a long list is slow. Acquire forgets a job without a batch.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

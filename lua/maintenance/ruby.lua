@@ -41,14 +41,12 @@ local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
 
--- Gives a header and a new UID to a list that has only events, so that it becomes a batch. `bid` is the UID that the
--- list has now.
+-- Turns a list that has only events into a batch with a header and a new UID. `bid` is the UID that the list has now.
 --
--- The Ruby Routemaster keeps a batch under the key `batches:{bid}`, and this bus under `batch:{bid}`. A Ruby web
--- process that still runs after the takeover may try to append events to an open batch of this bus. It then uses its
--- own kind of key, so the events get into a list of their own.
+-- Such a list comes from a Ruby web process that still runs after the takeover. To append events to an open batch of
+-- this bus, the process uses the key `batches:{bid}`, but the batch is at `batch:{bid}`.
 --
--- Returns the UID of the new batch, its subscriber's token and its time of creation. Returns nothing if the batch of
+-- Returns the UID, the subscriber's token and the time of creation of the new batch. Returns nothing if the batch of
 -- this bus no longer exists, because only that batch names the subscriber.
 local function add_header(call, bid)
   local keys = call.keys
@@ -62,9 +60,8 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Adopts a stray (a batch that a Ruby process stored after the takeover): it becomes a closed batch of this bus, and
--- gets a job if it has none. Returns true if the stray was adopted, false if the stray cannot be adopted, and nothing
--- if there is no stray.
+-- Adopts a stray (a batch that a Ruby process stored after the takeover): makes it a closed batch of this bus, with a
+-- job. Returns true, or false if the stray cannot be adopted, or nothing if there is no stray.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end

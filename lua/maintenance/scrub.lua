@@ -42,9 +42,9 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The delivery of the dead worker has ended, so the subscriber may get another one. The job that was given back above
-  -- takes its place. So no waiting job becomes ready for a worker, and the maximum is 0. But an `ordered` subscriber
-  -- must get its oldest batch first: if the job of that batch waits, `bring_back` makes it ready.
+  -- The job given back above takes the place of the ended delivery, so no waiting job need become ready for a worker:
+  -- the maximum is 0. Only for an `ordered` subscriber, `bring_back` still makes the job of the oldest batch ready,
+  -- because that batch must come first.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

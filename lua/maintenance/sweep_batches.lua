@@ -31,9 +31,9 @@ local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Turns a batch with a damaged header into a dead letter (a batch that is kept, but not tried any more). A header is
--- the first three items of a batch's list. A new header is put in front of the list, and no item is removed. If the
--- first item is not the token of a subscriber, the owner is unknown, and the batch is only reported.
+-- Makes a batch with a damaged header (the first three items of its list) a dead letter, which is kept but not tried
+-- again. Adds a new header, and removes no item. If the first item is not a subscriber's token, the batch is only
+-- reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local owner = owner_of(batch)
@@ -129,10 +129,9 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- The set `batches:current:{token}` should have only the UID of the subscriber's open batch (the one that takes new
--- events), as in the Ruby Routemaster. This check removes all other batches of this bus from the set, and leaves batches
--- of Ruby processes. It also removes a batch that is recorded as open although it has attempts: a batch is closed before
--- its first attempt.
+-- Removes a UID from the set `batches:current:{token}`, unless it is that of the subscriber's open batch (which takes
+-- new events) or of a batch of a Ruby process. An open batch with attempts is removed too: it should have been closed
+-- before the first attempt.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -140,9 +139,9 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes the subscriber's open batch (the one that takes new events) unless all of this is true: the batch belongs to
--- the subscriber, was never attempted, and is in the set `batches:current:{token}`, and its entry in `batches:open`
--- agrees with the subscriber's max_events and max_bytes.
+-- Closes an open batch (which takes new events) if it is not the subscriber's, was attempted, or is missing in the set
+-- `batches:current:{token}`. Also closes it if its entry in `batches:open` disagrees with the subscriber's max_events
+-- and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -21,14 +21,13 @@ local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted in one step. Batches with the same score are in
 -- the same slice, so a slice can have more than this number.
 local BATCHES_PER_SLICE = 200
--- Batches are counted in slices of some 200. If a slice contains an open batch, this value is stored instead of the
--- slice's number of batches. No actual number equals it, so the next script call counts the slice again. By then the
--- open batch may have more events.
+-- Stands for the number of batches in a slice (some 200 that are counted together) if one of them is open, and may get
+-- more events. No real number equals this value, so the next script call counts the slice again.
 local UNSETTLED = -1
 
--- Describes what is counted: either the batches or the dead letters of a subscriber. `index` is the key of their sorted
--- set. `list_of` returns the Redis key of one of them. `open` has the batch that may still get events. `read` is the
--- number of batches or dead letters counted so far in this script call.
+-- Describes what is counted: the batches or the dead letters of a subscriber. `index` is the key of their sorted set,
+-- and `list_of` returns the key of one of them. `open` has the open batch, which may still get events. `read` is how
+-- many were counted so far in this script call.
 local function subject_of(call, what, token)
   local keys, open = call.keys, {}
   if what == 'dead_letters' then
@@ -38,9 +37,8 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Counts the batches between two scores, and their events. Returns both numbers. An open batch can get more events. So
--- if one of the batches is open, the first number is UNSETTLED instead: each later script call counts these batches
--- again, including the last one, which corrects the gauges.
+-- Returns the number of batches between two scores, and the number of their events. The first number is UNSETTLED if
+-- one of the batches is open, because it may get more events: later script calls then count again.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
@@ -53,15 +51,14 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of all batches in an index, except the last few. It goes from slice to slice, and stops when this
--- script call has counted MAX_LISTS batches. Then the next script call goes on: `counted` has the slices that earlier
--- calls have counted. Of these, only the slices whose number of batches has changed are counted again.
+-- Counts the events of an index in slices of some 200 batches, until MAX_LISTS batches were counted. The last batches,
+-- too few for a slice, are left to the caller. `counted` has the slices of earlier script calls. Such a slice is
+-- counted again only if its number of batches has changed.
 --
 -- Returns three values:
---   slices  all slices so far, which the next script call gets as `counted`
---   events  the number of events in them, or false if this script call has stopped before the end
---   from    the score at which the last slice ends. If the call has not stopped, fewer than BATCHES_PER_SLICE batches
---           follow: too few for a slice, so the caller counts them
+--   slices  all slices so far, for the next script call
+--   events  the number of events in the slices, or false if this script call stopped early
+--   from    the score at which the last slice ends
 local function count_all(subject, counted)
   local slices, from, events, finished = {}, '(-inf', 0, true
   local function add(to, members, slice_events)

@@ -47,9 +47,8 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list. `times` is the number of copies in this list. `places` is the number of
--- copies that were found before in other lists and sets. One copy stays if `places` is 0, otherwise none. Returns the
--- sum of `times` and `places`.
+-- Removes surplus copies of a job from a list. The list has `times` copies, and `places` copies were found elsewhere
+-- before. One copy stays if `places` is 0. Returns the number of copies found so far.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -57,9 +56,8 @@ local function trim(list, job, times, places)
   return places + times
 end
 
--- Removes copies of a job until one is left. If a worker holds the job, the copy in that worker's list stays. Returns
--- the former number of copies. 0 means that no worker held the job, and that it was neither ready for a worker, nor
--- scheduled, nor waiting.
+-- Removes all copies of a job but one. If a worker holds the job, the copy in that worker's list stays. Returns the
+-- former number of copies. 0 means that the job was lost: not held, ready, scheduled or waiting.
 local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
@@ -92,9 +90,9 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a lost job ready for a worker: adds the job to the list of instant jobs. Workers of a Ruby Routemaster would
--- take a delivery job from that list too, and lose it. While such workers run, the job goes instead to a list that only
--- the workers of this bus read (the jobs that wait until a worker may deliver to slow subscribers).
+-- Makes a lost job instant (ready for a worker). But workers of a Ruby Routemaster would take a delivery job from the
+-- list of instant jobs, and lose the job. While they run, it goes to the list of jobs for slow subscribers, which
+-- only this bus reads.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

@@ -31,9 +31,8 @@ local function leave_lane(call, worker)
   return lane ~= nil
 end
 
--- Enters a worker into the lane of the subscriber whose batch the worker delivers. A lane is the deliveries of one
--- subscriber that are in flight. Does nothing if the worker is in that lane already, no longer holds the job of the
--- batch, or has no lease.
+-- Enters a worker that delivers the batch `bid` into the lane (the deliveries in flight) of the batch's subscriber.
+-- Does nothing if the worker is there already, no longer holds the batch's job, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = redis.pcall('LINDEX', keys.batch(bid), 0)
@@ -41,8 +40,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker without a lease, such as one of the Ruby Routemaster, is not entered in a lane (the deliveries of one
-  -- subscriber that are in flight). Only workers with a lease leave the lane again, when they ack or nack their jobs.
+  -- A worker leaves its lane (the deliveries in flight of a subscriber) when it acks or nacks, but only if it has a
+  -- lease. So a worker without a lease, such as one of the Ruby Routemaster, is not entered.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

@@ -21,10 +21,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- Adds the counts of these series to the totals of removed topics and subscribers, and deletes the histories of their
--- topics and subscribers. The counts that were already reported to the metric service (`counters_reported`) are moved
--- too. Otherwise the service would get the old counts once more, as a growth of the totals. Returns the number of moved
--- counts.
+-- A series is a count about one topic or subscriber. Moves these counts to totals that remain, and deletes their
+-- histories. What the metric service got already (`counters_reported`) is moved too. Otherwise the service would get
+-- these counts again, as growth of the totals. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

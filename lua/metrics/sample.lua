@@ -26,10 +26,9 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends figures (numbers about a topic, a subscriber or the bus at this time) to one of its two histories, the fine
--- or the coarse one. The history keeps `kept` entries, at most one for each step of time (`fine_ms` or `coarse_ms`).
--- `slot` is the number of such steps from the Unix epoch until now. With `may_skip`, nothing is appended if the figures
--- equal the last ones. Returns the number of appended entries, 0 or 1.
+-- Appends figures about a topic, a subscriber or the bus to a history, which keeps `kept` entries. A step of time gets
+-- at most one entry; `slot` is the number of the present step since the Unix epoch. With `may_skip`, unchanged figures
+-- are not appended. Returns the number of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

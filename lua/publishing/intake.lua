@@ -12,13 +12,13 @@ local intake = {}
 
 -- Creates the working state of a script call, without limits on topics and idempotency keys. Its fields:
 --
---   topics        the topics read so far, by name
---   accepted      the topics that got events
---   run           the collected events of successive publications to one topic; nil if there are none
---   tokens        the subscribers that get events
+--   topics        topics read so far, by name
+--   accepted      topics that got events
+--   run           collected events of successive publications to one topic, or nil
+--   tokens        subscribers that get events
 --   slices        the events that each subscriber gets, by token
---   fingerprints  the fingerprint of each accepted publication, by the digest of its idempotency key
---   outgoing      the outbox entries for other partitions (outboxes.lua)
+--   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
+--   outgoing      outbox entries for other partitions (outboxes.lua)
 function intake.begin_unlimited()
   return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
 end
@@ -85,9 +85,8 @@ local function claim(call, topic, client)
   topic.publisher = client
 end
 
--- Checks the idempotency key of a publication. Returns 'repeated' if the same publication was accepted under this key,
--- 'key_reused' if a different one was, and 'too_many_keys' if the client may use no new idempotency key now. Returns
--- nothing in all other cases.
+-- Checks the idempotency key of a publication. Returns 'repeated' if it was used for the same publication, 'key_reused'
+-- if for a different one, 'too_many_keys' if the client may use no new key now, and nothing otherwise.
 local function judge_key(call, taken, publication)
   local digest = publication.digest
   if not digest then return end
@@ -96,10 +95,9 @@ local function judge_key(call, taken, publication)
   if client_quota.is_empty(taken.quota, publication.client) then return 'too_many_keys' end
 end
 
--- Successive publications to one topic are collected in `taken.run`. This function ends the collection, and gives the
--- events to every subscriber of the topic, and to the other partitions that have subscribers of it. All subscribers
--- without earlier events in this script call share one list, so that it need not be copied. For any other subscriber,
--- the events are appended to a list of its own.
+-- Ends the collection of successive publications to one topic (`taken.run`). Gives their events to the topic's
+-- subscribers, and to the other partitions that have such subscribers. Subscribers without earlier events in this
+-- script call share one list, which saves copies; any other subscriber gets a list of its own.
 function intake.end_run(taken)
   local run = taken.run
   if not run then return end
@@ -139,8 +137,7 @@ function intake.add(call, taken, topic, events)
 end
 
 -- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved
--- there. Returns nothing otherwise. Each topic is checked only once in a script call: the events that one script call
--- adds have few bytes compared with the maximum.
+-- there. One check in a script call suffices, because one call adds few bytes compared with the maximum.
 local function judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then
@@ -158,10 +155,9 @@ function intake.judge(call, taken, publication)
     or judge_outboxes(call, taken, topic)
 end
 
--- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first topic
--- that is refused, or nothing if the client may publish to all. If a topic has no publisher, the client would become
--- its publisher. Both the bus and the client have a maximum of topics, so each such topic lowers these maximums for the
--- topics after it. Changes nothing in Redis.
+-- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first refused
+-- topic, or nothing. The client would become the publisher of each topic that has none, so such a topic lowers the
+-- maximums in `taken`. Changes nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })

@@ -14,10 +14,9 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- Maximum batches that one script call opens for subscribers whose events fill several batches. Opening a batch takes
--- Redis 13 µs: without this maximum, 10,000 events for a subscriber with max_events 1 blocked Redis for 130 ms. When
--- the maximum is reached, all events of a subscriber go into one long batch instead, because adding an event to a batch
--- takes far less time than opening one. Acquire then delivers that batch in parts (cutting.lua).
+-- If a subscriber's events would bring the batches that one script call opens above this number, they all go into one
+-- long batch. Acquire delivers it in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000 events for a
+-- subscriber with max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
 -- Creates the working state of one script call. `uid_seed` is the text with which all UIDs of the call begin: 16
@@ -68,10 +67,9 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- The set of current batches belongs to the Redis layout of the Ruby Routemaster. Publish does not read the set: it
-  -- finds open batches in `batches:open`. If the Ruby Routemaster used this Redis before, one of its web processes may
-  -- still run, find the batch in the set, and append events under a key that this bus does not read. So the batch is
-  -- not added to the set then.
+  -- A Ruby Routemaster finds its open batches in this set, and this bus in `batches:open`. A Ruby web process that
+  -- still runs after a takeover would append events to the batch, under a key that this bus does not read. So after a
+  -- takeover, the batch is not added to the set.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = entry

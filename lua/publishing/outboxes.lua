@@ -41,9 +41,8 @@ function outboxes.work_of(entry)
   return unpack(cmsgpack.unpack(entry:sub(entry:find(':', NUMBER_LENGTH + 1, true) + 1)))
 end
 
--- Returns the packed form of a job. Without `partition`, it is the job that empties the outbox. With `partition`, it is
--- the job that moves the entries set aside for that partition. Entries are set aside for a partition that did not apply
--- them in time.
+-- Returns the packed job that empties the outbox. With `partition`, returns the job that sends again the entries set
+-- aside for this partition, which did not apply them in time.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
@@ -64,9 +63,9 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that sends the entries of a list to other partitions. The caller has checked that the list is empty.
--- Without `partition`, the list is `outbox`. With `partition`, it is `outbox:{partition}`, the entries that the
--- partition with this number did not apply in time. Returns false if the worker does not hold the job.
+-- Deletes the job that sends the entries of a list, which the caller has found empty. The list is `outbox` or, with
+-- `partition`, the list `outbox:{partition}` of entries that this partition did not apply in time. Returns false if the
+-- worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -118,18 +117,17 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- If a partition does not apply outbox entries in time, the entries are moved from `outbox` to a list for this
--- partition. Returns a table with the bytes in each list, by partition. Partitions with an empty list are left out.
+-- Returns the bytes of the entries set aside for each partition that did not apply them in time. Partitions without
+-- such entries are left out.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
   return aside
 end
 
--- Returns true if `max_bytes` or more wait to be sent to one of the partitions in `marks`: the other partitions that
--- have subscribers of a topic. Two lists wait for a partition: the list `outbox`, which all partitions share and which
--- counts as a whole, and the list `outbox:{partition}`, which has the entries that this partition did not apply in
--- time.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks` (those with subscribers of a topic).
+-- Counted are the whole list `outbox`, which all partitions share, and the list `outbox:{partition}`, which has what
+-- this partition did not apply in time.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -139,9 +137,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets outbox entries aside for the partitions in the list `late`, which did not apply the entries in time. Each of
--- these partitions has a list of its own, to which its entries are copied. For each list, the job that sends its
--- entries again is scheduled, unless it is in the queue already.
+-- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: copies the entries of each
+-- partition to a list of its own. Schedules the job that sends this list again, unless it is queued already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

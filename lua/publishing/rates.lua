@@ -8,9 +8,9 @@ a client expire when both are full. A rate of 0 means no limit.
 ]]
 local rates = {}
 
--- Creates the working state of one script call that limits the rates of clients. Each client has two buckets: one loses
--- a unit for each published event, the other for each published byte. `buckets` has the buckets that were read so far,
--- by client. `changed` has those that must be stored.
+-- Creates the working state of one script call that limits the rates of clients. Each client has a token bucket for
+-- published events and one for bytes. `buckets` caches those that were read, by client; `changed` has those to be
+-- stored.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,

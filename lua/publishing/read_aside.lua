@@ -21,9 +21,9 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- For each partition that has entries set aside for it, the hash `outboxes:bytes` has a field with their size in
-  -- bytes. As long as the field exists, the partition is not asked to apply the entries of the list `outbox`, which are
-  -- newer. So the field is deleted when the partition has applied all entries that were set aside for it.
+  -- The hash `outboxes:bytes` has the size of the entries set aside for each partition. While a partition has a field
+  -- there, it gets no newer entries from `outbox`. So the field is deleted when nothing is set aside for the partition
+  -- any more.
   if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
     redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
   end

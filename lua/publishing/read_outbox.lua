@@ -17,10 +17,9 @@ later, there is no job, and a new one is queued. Without `worker`, no job ends.
 ]]
 local outboxes = include('publishing/outboxes')
 
--- Removes the first `count` entries of the outbox, which are work for other partitions. `last` is the number of the
--- last of these entries. If a partition has not applied its entries in time (`late`), they are set aside first: copied
--- to a list for that partition. Does nothing if there is no `last`, or if another call has already removed some of the
--- entries. Returns the size (bytes) of all entries that are left in the outbox.
+-- Removes the first `count` entries of the outbox, the last of which has the number `last`. Before that, sets them
+-- aside for the partitions in `late`, which did not apply them in time. Does nothing without `last`, or if another call
+-- has removed some of them already. Returns the bytes left in the outbox.
 local function remove_first(call, args)
   local outbox, sent = call.keys.outbox(), call.keys.outboxes_sent()
   local entry = args.last and redis.call('LINDEX', outbox, args.count - 1)

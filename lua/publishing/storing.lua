@@ -24,9 +24,9 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Subtracts the bytes of new events from the room of open batches: the number of bytes that still fit. Returns the room
--- that is left, by subscriber. A subscriber is not in the result if it has no open batch, or if the bytes of its events
--- are not counted (`counts_bytes`).
+-- The room of an open batch is the number of bytes that still fit. Subtracts the bytes of new events from the rooms,
+-- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and those whose bytes are not
+-- counted (`counts_bytes`).
 local function take_room(call, taken, entries)
   local tokens, bids, bytes = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -40,10 +40,9 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, bids, bytes)
 end
 
--- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the entry
--- of the open batch in the hash `batches:open`, or false. `room` is the number of bytes that the open batch has left
--- after these events, or nil if its bytes are not counted. If `room` is negative, the open batch is closed without
--- the events.
+-- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the open
+-- batch's entry in `batches:open`, or false. `room` is the number of bytes left in the open batch after these events,
+-- or nil if bytes are not counted. If `room` is negative, all events go into new batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
   if entry and room and room < 0 then
@@ -63,9 +62,8 @@ local function append(call, opened, token, entry, room, slice)
   if first <= last then opening.open(call, opened, token, slice, first) end
 end
 
--- Appends the events of each subscriber, beginning with the subscriber at position `first`. Sets `counts[i]` to the
--- number of events of subscriber i. An error at one subscriber is thrown, and `counts` then ends before that
--- subscriber.
+-- Appends the events of each subscriber from position `first` on. Sets `counts[i]` to the number of events of
+-- subscriber i. An error is thrown; `counts` then ends before the subscriber that caused it.
 local function append_from(call, opened, taken, entries, rooms, counts, first)
   for i = first, #taken.tokens do
     local token = taken.tokens[i]
@@ -75,9 +73,9 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
   end
 end
 
--- Stores the accepted events in batches of their subscribers, and in the outboxes to other partitions. Counts them
--- for the topics of this partition. An error at one subscriber, such as a key of the wrong type, does not keep the
--- others from getting their events; the error is kept in `call.failure`.
+-- Stores the accepted events in batches and in the outbox for other partitions, and counts them for the topics of this
+-- partition. An error at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the others still
+-- get their events.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end

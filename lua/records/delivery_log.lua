@@ -28,8 +28,7 @@ local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
 -- When all logs together are full, LUMP records of the longest log are removed at a time, and at most MAX_REMOVED in
--- one script call. This maximum matters after an operator has lowered the limit, because many records must then be
--- removed.
+-- one script call: after an operator has lowered the limit, there can be very many to remove.
 local LUMP, MAX_REMOVED = 64, 1024
 -- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
 -- subscriber, which could otherwise take more memory than the rest of the record.
@@ -40,9 +39,8 @@ local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
 
--- Returns the number that `deliveries:logs` stores for a log with this number of records: rounded down to whole UNITs
--- of records, so that it need not be written again for each new record. Returns nil for an empty log, because
--- `deliveries:logs` does not list empty logs.
+-- Returns the number of records as `deliveries:logs` stores it: rounded down to whole UNITs, so that most new records
+-- do not change it. Returns nil for an empty log, which is not listed there.
 function delivery_log.counted(records)
   if records > 0 then return records - records % UNIT end
 end
@@ -80,9 +78,8 @@ function delivery_log.length(call, ending, token)
   return redis.call('LLEN', delivery_log.list_of(call, ending, token)) / 2
 end
 
--- Stores the number of records in a log, and adds its change to the total of all logs. The stored number is rounded
--- down to a multiple of 16 (UNIT), so most new records do not change it. `counted` is the number stored before. Returns
--- the new total.
+-- Stores the number of records in a log, rounded down to a multiple of 16 (UNIT). Adds the change from `counted`, the
+-- number stored before, to the total of all logs. Returns this total.
 function delivery_log.count(call, name, records, counted)
   local now_counted = delivery_log.counted(records)
   if now_counted then
@@ -93,18 +90,16 @@ function delivery_log.count(call, name, records, counted)
   return redis.call('HINCRBY', call.keys.deliveries_total(), 'records', (now_counted or 0) - counted)
 end
 
--- Removes the oldest records of a log; `removed` is their number. Each record takes two items of the list: the UID of
--- the batch, and the record itself. `counted` is the number of records that `deliveries:logs` has stored for the log.
--- Returns the new total of all logs.
+-- Removes the oldest `removed` records of a log. Each takes two items of the list: UID and record. `counted` is the
+-- number that `deliveries:logs` has stored for the log. Returns the new total of all logs.
 function delivery_log.cut(call, name, counted, removed)
   local ending, token = delivery_log.read_name(name)
   redis.call('LTRIM', delivery_log.list_of(call, ending, token), 2 * removed, -1)
   return delivery_log.count(call, name, delivery_log.length(call, ending, token), counted)
 end
 
--- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED
--- records are removed. The stored number of each log is rounded down, so it may be up to UNIT - 1 too low. Therefore
--- `uncounted` has UNIT - 1 records for each log, and is added to the total.
+-- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED are
+-- removed. Stored numbers are up to UNIT - 1 too low, so `uncounted` adds UNIT - 1 for each log.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do
@@ -117,10 +112,9 @@ local function shrink(call, total, max)
   end
 end
 
--- Appends records to one of the two logs of a subscriber: `ending` is 'taken' (accepted batches) or 'dropped'.
--- `entries` is a list of UID, record, UID, record, …. `max` is the maximum number of records in the logs of all
--- subscribers together; 0 means that nothing is kept. The subscriber must exist, because its logs are removed when it
--- leaves.
+-- Appends records to one of a subscriber's two logs: `ending` is 'taken' (accepted batches) or 'dropped'. `entries` is
+-- a list of UID, record, UID, record, …. `max` limits the records in the logs of all subscribers; 0 keeps none. The
+-- subscriber must exist, because its logs are removed when it leaves.
 function delivery_log.append(call, ending, token, entries, max)
   if #entries == 0 or max == 0 then return end
   local records = redis.call('RPUSH', delivery_log.list_of(call, ending, token), unpack(entries)) / 2
@@ -129,22 +123,21 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Call this when a script call has appended records to the logs of these subscribers. Adds an entry for each of them to
--- the trail: the time and the subscriber. A listing of all subscribers reads the trail to learn which logs have the
--- newest records. There is one trail for each `ending` ('taken' or 'dropped').
+-- Must be called after records were appended to the logs of these subscribers. Enters the time and the subscribers in
+-- the trail of this `ending` ('taken' or 'dropped'). By the trail, a listing of all subscribers finds the newest
+-- records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
-  -- The trail needs only its newest `max` entries: each entry stands for at least one record, and all logs together
-  -- keep only about `max` records. The trail is cut only when it has more than LUMP entries too many, so that few
-  -- script calls have to cut it.
+  -- The newest `max` entries suffice: each stands for at least one record, and all logs together keep only about `max`
+  -- records. LUMP entries more are allowed, so that few script calls have to cut the trail.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than the time `place` (ms). A trail is the list that tells
--- which logs were written when. Its entries are sorted by time, so the search halves the range at each step.
+-- Returns the number of entries of a trail that are older than the time `place` (ms). A trail lists which logs were
+-- written when, the oldest first, so this is a binary search.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -179,17 +172,16 @@ function delivery_log.failures(call, bid)
   return ',' .. (first:match('^{"at":(%d+)') or 'null') .. ',[' .. table.concat(kept, ',') .. ']'
 end
 
--- Completes a record. The result begins with the present time (µs), followed by `closed_ms` (0 if it is missing) and
--- `record`. Each record shall have a time of its own, so the records of one script call get times 1 µs apart. Making a
--- record takes longer than 1 µs, so the next script call begins after the last of these times.
+-- Completes a record: puts the present time (µs) and `closed_ms` (or 0) in front. Records of one script call get times
+-- 1 µs apart, so that each has its own. Making a record takes longer than 1 µs, so the next script call begins later
+-- than the last of these times.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
 end
 
--- Returns the time with which `text` begins, in ms with three decimals. The text has this time in µs, with 16 digits. A
--- record begins with the time at which its batch ended. An entry of a trail (the list that tells which logs were
--- written when) begins with the time at which the entry was made.
+-- Returns the time with which `text` begins, converted from µs (16 digits) to ms. `text` is a record (its batch ended
+-- at this time) or an entry of a trail (a log was written at this time).
 function delivery_log.time_of(text)
   return (tonumber(text:sub(1, 16)) or 0) / 1000
 end
@@ -208,9 +200,8 @@ function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
 
--- Returns the time (ms, as text) at which a batch that will be dropped was closed. It is the present time if the batch
--- is still open. Returns false if the batch was never open, because its first events filled it. One script call looks
--- up the open batch of each subscriber only once. It also asks Redis only once whether any time of closing is stored.
+-- Returns the time (ms, as text) at which a batch that will be dropped was closed: now, if the batch is still open.
+-- Returns false if it was never open, because its first events filled it. `records` caches what was read from Redis.
 local function closed_ms_of(call, records, bid, token)
   local open_of = records.open_of
   if open_of[token] == nil then open_of[token] = open_batches.bid_of(call, token) end
@@ -219,9 +210,8 @@ local function closed_ms_of(call, records, bid, token)
   return not records.has_no_closed and open_batches.closed_ms(call, bid)
 end
 
--- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` in the form in
--- which the header of the batch has them. It also has the number of `events`, and may have `topics`, the number of
--- events by topic.
+-- Adds the record of a batch that the caller is about to drop. `about` has `created_ms` and `attempts` as in the
+-- batch's header, the number of `events`, and perhaps `topics`: the number of events by topic.
 function delivery_log.add_drop(call, records, bid, token, about)
   if records.max == 0 then return end
   local entries = records.by_token[token] or {}

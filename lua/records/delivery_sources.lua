@@ -13,20 +13,18 @@ local delivery_states = include('records/delivery_states')
 local merging = include('records/merging')
 local delivery_sources = {}
 
--- A source is an index or a log in which a listing finds batches. The first read of a source fetches MIN_CHUNK entries,
--- because a page takes only a few entries from most sources. Each later read of the same source fetches more, up to
--- MAX_CHUNK.
+-- A source is an index or a log in which a listing finds batches. Its first read fetches MIN_CHUNK entries, because a
+-- page takes only a few entries from most sources. Later reads fetch more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 4, 128
 
--- A page of a listing begins after a time and an id, which the page before has returned. To make the next page begin
--- with the entry `x`, a listing returns the id `x-`: ids are in descending order, so `x-` comes directly before `x`.
+-- A page of a listing returns a time and an id, after which the next page begins. Ids descend, so `x-` comes directly
+-- before `x`: after the id `x-`, the next page begins with the entry `x`.
 local JUST_BEFORE = '-'
 
--- Creates the working state of one listing. A listing of one state skips the batches in other states, which can be
--- many. So it looks at `max_looked` batches at most. After that, the function that reads the next batch (`read_index`)
--- returns `{ place, id, stopped = true }` instead, and the next page begins after this time and id. `sources` is the
--- number of indexes and logs that the listing has searched, even those without entries; the caller's rate limit is
--- charged for them.
+-- Creates the working state of one listing. A listing of one state may have to skip very many batches in other states,
+-- so it looks at `max_looked` batches at most. After that, `read_index` returns `{ place, id, stopped = true }`: the
+-- place after which the next page begins. `sources` counts the searched indexes and logs, even empty ones, for the
+-- caller's rate limit.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -40,9 +38,8 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the bounds of a listing as scores of an index (a sorted set of batches): the highest and the lowest. The
--- scores of an index are times, in ms if `scale` is 1 and in µs if it is 1000. The scores are formatted once for all
--- indexes with the same scale.
+-- Returns the bounds of a listing as scores of an index (a sorted set of batches): the highest and the lowest. Scores
+-- are times, in ms if `scale` is 1 and in µs if it is 1000. They are formatted only once for each scale.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -88,10 +85,9 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source from which a listing takes batches: the entries of the sorted set `index` that are within the bounds
--- of the listing. Returns nothing if there are none. The scores of `index` are times, in ms if `scale` is 1 and in µs
--- if it is 1000. A listing may have a source for each subscriber. So all sources share the function `open_index`,
--- instead of having a closure each.
+-- Returns a source for a listing: the entries of the sorted set `index` within the listing's bounds. Returns nothing if
+-- there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each
+-- subscriber, so all share `open_index` instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -111,8 +107,8 @@ local function batch_reader(call, listing, state)
   return listing.readers[name]
 end
 
--- Returns a source from which a listing takes batches: those in the sorted set `index`. The scores of `index` are
--- times, in ms if `scale` is 1 and in µs if it is 1000. If `state` is given, only batches in that state are listed.
+-- Returns a source for a listing: the batches in the sorted set `index`, or only those in `state`. The scores of
+-- `index` are times, in ms if `scale` is 1 and in µs if it is 1000.
 function delivery_sources.batches(call, listing, index, scale, state)
   return index_source(listing, index, scale, batch_reader(call, listing, state))
 end
@@ -135,9 +131,8 @@ local function read_single(source)
   end
 end
 
--- Adds to `sources`, for each batch in `bids`, a source that has only this batch. A listing goes back in time. It reads
--- the batch when it comes to the time `place`, at which the batch was created, and shows the batch only if its state is
--- `state`. Batches outside the bounds of the listing are left out.
+-- Adds to `sources` a source for each batch in `bids` within the listing's bounds. A listing reads the batch when it
+-- has gone back to the time of creation (`place`), and shows the batch only if its state is `state`.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids
@@ -156,12 +151,11 @@ end
 -- The position of the last item of a list. It is a text, because Redis takes longer to convert a Lua number.
 local LAST = '-1'
 
--- Searches a log for the newest record that is not newer than the time `place` (ms). Returns the position of the record
--- in the log, and its time. Returns nothing if all records are newer.
+-- Finds the newest record of a log that is not newer than the time `place` (ms). Returns its position and its time, or
+-- nothing if all records are newer.
 --
--- The search halves the range at each step, except the first. Subscribers of the same topics have similar logs, so the
--- first step looks where the search in the previous log has ended: at the same fraction of the log's length
--- (`listing.part`).
+-- A binary search. Subscribers of the same topics have similar logs, so the first step looks where the search in the
+-- previous log ended: at the same fraction of the log's length (`listing.part`).
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -206,10 +200,9 @@ local function read_log(source)
   end
 end
 
--- Returns a source from which a listing takes batches: the records of a delivery log that are within the bounds of the
--- listing. If `newest` (ms) is given, newer records are left out. Returns nothing if there are no such records. Looks
--- up only the time of the first record. The records themselves are read when the listing comes to that time, because a
--- bus can have thousands of logs, and a listing never reaches most of them.
+-- Returns a source for a listing: the records of a delivery log within the listing's bounds and, if `newest` (ms) is
+-- given, not newer than this time. Returns nothing if there are none. Reads only the time of the first record: a bus
+-- can have thousands of logs, and a listing never comes to most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

@@ -15,8 +15,8 @@ local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
 -- Creates an empty cache of what one script call reads. `workers` becomes a table with the workers that deliver to each
--- subscriber. The other tables get an entry for each subscriber whose batches are read: the jobs that its workers hold
--- (`held`), its open batch (`open`), and whether it is paused (`paused`).
+-- subscriber. The others have for each subscriber the jobs that its workers hold, its open batch, and whether it is
+-- paused.
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
@@ -104,10 +104,11 @@ function delivery_states.dead_letter(call, bid)
   }
 end
 
--- Adds to the entry of a batch or dead letter the other fields that a listing shows. Every entry gets the number of
--- events, the time at which the batch was closed (if it was open before), the first failed attempt, and up to
--- `max_attempts` of the last failed attempts. A batch in flight also gets the time at which its present attempt began.
--- A dead letter also gets the reason why the batch died, and the time.
+-- Adds further fields to the entry of a batch or dead letter:
+-- - for all: the number of events, when the batch was closed (if it was open before), the first failed attempt, and up
+--   to `max_attempts` of the last failed ones
+-- - for a batch in flight: when its present attempt began
+-- - for a dead letter: why and when the batch died
 function delivery_states.describe(call, seen, entry, max_attempts)
   local keys, bid = call.keys, entry.id
   local list = entry.state == 'dead' and keys.dead_letter(bid) or keys.batch(bid)

@@ -16,9 +16,8 @@ local delivery_trail = {}
 -- A trail is the list that tells which delivery logs were written when. The first command reads MIN_CHUNK entries of a
 -- trail. Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- A page of a listing returns a time and an id, after which the next page begins. Batches are listed by descending time
--- and id. If a page has looked at all batches with the same time, it returns this text as the id. No id is smaller than
--- this text, so the next page begins with an older time.
+-- A page of a listing returns a time and an id, after which the next page begins. Times and ids descend. No id is
+-- smaller than this text, so if it is returned as the id, the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
@@ -38,11 +37,9 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Returns an iterator over the script calls that have written delivery logs, the newest first. It finds them in a
--- trail, the list that tells which logs were written when: entries with the same time come from one script call. For
--- each script call, the iterator returns this time (`place`, ms) and the subscribers whose logs the call has written
--- (`tokens`). It leaves out the oldest script call of the trail, because the trail may have lost some entries of that
--- call.
+-- A trail lists which delivery logs were written when. Its entries with the same time come from one script call.
+-- Returns an iterator over these calls, the newest first: the time (`place`, ms) and the subscribers whose logs were
+-- written (`tokens`). Leaves out the oldest call, because the trail may have lost some of its entries.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()
@@ -57,9 +54,9 @@ local function read_calls(call, ending, place)
   end
 end
 
--- Returns a table for reading one delivery log, from the newest record to the oldest:
---   next  the record that was read last, not listed yet; nil if none is left within the bounds of the listing
---   read  a function that reads the next older record at each call
+-- Returns a table for reading one delivery log, the newest record first:
+--   next  the record to list next; nil if none is left within the bounds of the listing
+--   read  a function that returns the next older record at each call
 local function log_of(reader, token)
   local log = reader.logs[token]
   if not log then
@@ -71,9 +68,9 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that one earlier script call has written to the logs, the newest last. `written` has the time of
--- that script call (`place`) and the subscribers whose logs the call has written (`tokens`). Records that no longer
--- exist, or are outside the bounds of the listing, are left out.
+-- Returns the records that an earlier script call wrote, the newest last. `written` has the time of that call (`place`)
+-- and the subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds of the
+-- listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -100,9 +97,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all subscribers' logs, the newest first. The trail is the list that tells
--- which logs were written when. For the time that the trail covers, only the logs that it names are read. Older records
--- are looked for in all logs.
+-- Returns an iterator over the records of all subscribers' logs, the newest first. A trail names the logs that were
+-- written at each time, so only these logs are read. For records older than the trail, all logs are read.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -128,10 +124,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source from which a listing takes batches: the records of all batches that ended in one way (`ending` is
--- 'taken' or 'dropped'). A listing opens a source only when it has gone back to the time `place`, the time of the
--- newest record in the source. For this source that time is not known yet. So `place` is infinity, and the listing
--- opens the source first.
+-- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). A listing opens
+-- a source when it comes to the time `place` of the source's newest record. That time is not known yet, so `place` is
+-- infinity: the source is opened first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

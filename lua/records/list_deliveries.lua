@@ -37,9 +37,8 @@ local function queue_owners(call, listing, clients)
   return tokens
 end
 
--- Adds the queued batches of the subscribers in `clients` (of all subscribers if `clients` is empty) to the sources of
--- the listing, which are the indexes and logs that it reads. If `state` is given, only batches in that state are
--- listed.
+-- Adds the queued batches of the subscribers in `clients` (of all subscribers if it is empty) to `sources`, from which
+-- the listing is made. If `state` is given, only batches in that state are listed.
 local function add_queues(call, listing, sources, clients, state)
   for _, token in ipairs(clients) do
     local index = call.keys.batches_queued(token)

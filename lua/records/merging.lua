@@ -72,9 +72,9 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources, newest first. `places` has the `place` of each source, sorted,
--- and `at_place[place]` has the sources with this `place`. Numbers are sorted, because sorting the sources themselves,
--- which are tables, takes Lua ten times as long.
+-- Returns an iterator over the entries of all sources, newest first. `places` has the times of the sources' newest
+-- entries, sorted. `at_place` has the sources by this time. Sorting the sources themselves, which are tables, takes Lua
+-- ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}
   for _, source in ipairs(sources) do

@@ -8,9 +8,8 @@ local bulk = {}
 -- are never separated.
 bulk.MAX_VALUES = 4000
 
--- A value of more than 64 bytes. If a hash gets such a value, Redis stores the hash as a table, until the hash is empty
--- or Redis restarts. Otherwise Redis stores a hash of up to 512 short fields as a list, which it searches from the
--- start: a look-up among 500 fields takes 3 µs instead of 0.1 µs.
+-- Once a hash has had a value of more than 64 bytes, Redis stores the hash as a table, until it is empty or Redis
+-- restarts. Otherwise up to 512 short fields are stored as a list: a look-up among 500 takes 3 µs instead of 0.1 µs.
 bulk.LONG_VALUE = ('-'):rep(65)
 
 -- Runs a Redis command on the key `name`. If there are more than MAX_VALUES values, runs the command several times.
@@ -45,9 +44,8 @@ end
 function bulk.set_fields(hash, pairs_of)
   if #pairs_of == 0 then return end
   local encoding = redis.call('OBJECT', 'ENCODING', hash)
-  -- Redis stores a small hash as a list, which is slow to search. When a value of more than 64 bytes is added, Redis
-  -- stores the hash as a table from then on. So LONG_VALUE is added first and removed at the end. A new hash that gets
-  -- a single field may stay a list, because there is nothing to search.
+  -- Redis stores a small hash as a list, which is slow to search. LONG_VALUE makes Redis store the hash as a table from
+  -- now on, even after its removal below. A new hash that gets a single field may stay a list.
   local spread = encoding ~= 'hashtable' and (encoding or #pairs_of > 2)
   if spread then redis.call('HSET', hash, '', bulk.LONG_VALUE) end
   bulk.command('HSET', hash, pairs_of)

@@ -8,7 +8,7 @@ wake other processes. No state outlives a call.
 local calls = {}
 
 -- Publishes an announcement on a channel. If the channel's name has a hash tag (a part in braces), SPUBLISH sends the
--- announcement only to the shard with that tag, whereas PUBLISH would make a cluster send it to all of its nodes.
+-- announcement only to the shard with that tag. PUBLISH would send it to all nodes of a cluster.
 local function announce(channel)
   if channel:find('^[^{]*{[^}]+}') then
     redis.call('SPUBLISH', channel, '')
@@ -17,9 +17,8 @@ local function announce(channel)
   end
 end
 
--- Runs a script and returns its result. Announcements, which wake other processes, are published at the end. Each is
--- published once, even if the script has made it several times. If `calls.try` caught errors, the first of them is
--- thrown at the end.
+-- Runs a script and returns its result. At the end, publishes the announcements, which wake other processes: each once,
+-- even if the script made it several times. Then throws the first error that `calls.try` caught.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
@@ -32,9 +31,8 @@ function calls.run(script, keys, args)
   return result
 end
 
--- Runs `step`, a function that is a part of a script. Returns its result, or nothing if it failed. An error at one
--- subscriber, such as a key of the wrong type, must not stop the work for other subscribers. So the first error is kept
--- in `call.failure`, and thrown when the script has ended.
+-- Runs `step`, a part of a script. Returns its result, or nothing if it failed. The first error is thrown only when the
+-- script has ended, so that an error at one subscriber does not stop the work for others.
 function calls.try(call, step, ...)
   local ok, result = pcall(step, call, ...)
   if ok then return result end

@@ -38,8 +38,8 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Lets workers try a subscriber at once, even if it is held back after a failure. Makes two kinds of its jobs ready for
--- a worker: the trial job (the single job by which a failing subscriber is tried again), and up to `max` waiting jobs.
+-- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` waiting jobs become ready
+-- for a worker, and so does a scheduled trial job (the single job by which a failing subscriber is tried again).
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

@@ -8,9 +8,9 @@ local signing = {}
 -- client that gets no answer may send this request again and again.
 local MAX_KEYS = 4
 
--- Returns the signing keys of a subscriber after it got the key `newest`: first this key, then the older keys, which
--- are in `before`. Each older key signs for another `overlap_ms` at most, and is left out when its time is over. If
--- `newest` is already the newest key in `before`, nothing changes.
+-- Returns the signing keys of a subscriber that gets the key `newest`: first this key, then the older ones from
+-- `before`. Each older key signs for another `overlap_ms` at most, and is then left out. If `newest` is the newest key
+-- in `before`, returns `before`.
 function signing.replaced(call, before, newest, overlap_ms)
   local kept = { newest }
   for entry in before:gmatch('%S+') do

@@ -40,9 +40,8 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells the other partitions that have subscribers of a topic to end these subscriptions. Each of the topic's `marks`
--- names one of these partitions, and stays until the subscriptions there have ended. Returns false if there are no
--- marks.
+-- Tells other partitions to end their subscriptions to a topic. Each of the topic's `marks` names a partition with such
+-- subscriptions, and stays until they have ended. Returns false if there are no marks.
 local function end_elsewhere(call, topic, marks)
   if #marks == 0 then return false end
   local outgoing = outboxes.begin()
@@ -52,9 +51,9 @@ local function end_elsewhere(call, topic, marks)
   return true
 end
 
--- Deletes a topic with its delayed events, and ends its subscriptions. If joins count the events of the topic, or if
--- other partitions have subscribers of it, its name stays, but without a publisher. Returns two values: how many
--- delayed events were deleted, and the indexes of the other partitions that have subscribers of the topic.
+-- Deletes a topic with its delayed events, and ends its subscriptions. The topic's name stays, without a publisher, if
+-- joins count the topic's events or other partitions have subscribers. Returns the number of deleted delayed events,
+-- and the indexes of these partitions.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -111,9 +110,8 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns the unused topics among `names[first]` to `names[last]`: those with neither a publisher nor a subscription. A
--- single EXISTS command shows whether Redis has data of any of these topics. If it has none, they need not be looked up
--- one by one, which takes Redis 3 µs for each topic.
+-- Returns the topics among `names[first]` to `names[last]` that have neither a publisher nor a subscription. If one
+-- EXISTS command finds no data of any of them, they are not looked up one by one, which takes Redis 3 µs each.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
   for i = first, last do
@@ -127,9 +125,8 @@ local function unused_among(call, names, first, last)
   return unused
 end
 
--- Ends the subscriptions of a subscriber to these topics. The subscriber must be subscribed to all of them. Topics of
--- this partition that are then unused (no publisher, no subscription) are deleted, many with one command, because a
--- subscriber can have up to a thousand topics.
+-- Ends these subscriptions of a subscriber, all of which must exist. Then deletes the topics of this partition that
+-- have neither a publisher nor a subscription: many with one command, because there can be a thousand.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
   bulk.command('SREM', keys.subscriber_topics(token), names)
@@ -143,9 +140,9 @@ function topics.unsubscribe_from(call, token, names)
   end
 end
 
--- Ends one subscription. Deletes a topic of this partition if it then has neither a publisher nor a subscription.
--- Otherwise a client could use up the maximum number of topics by subscribing to new topics and unsubscribing again.
--- Returns false if there is no such subscription.
+-- Ends one subscription. Returns false if there is none. Deletes a topic of this partition that then has neither a
+-- publisher nor a subscription. Otherwise a client could use up the maximum of topics by subscribing to new ones and
+-- unsubscribing.
 function topics.unsubscribe(call, token, topic)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   redis.call('SREM', call.keys.topic_subscribers(topic), token)

@@ -12,9 +12,8 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * If this machine does not reach a callback, the finding is still good if the bus attempted a delivery within this
- * time, and no delivery fails. An earlier attempt proves little: the receiver may have stopped since, and the bus
- * notices that only at the next delivery.
+ * A callback that this machine does not reach still gets a good finding if the bus attempted a delivery within this
+ * time, and no delivery fails. An earlier attempt proves little: the receiver may have stopped since.
  */
 const LATELY_MS = 60_000;
 
@@ -111,9 +110,8 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 }
 
 /**
- * Returns a sentence about the last failed attempt at a batch that is `retrying`, `in_flight` or `dead`. The sentence
- * is empty if no such batch has a failed attempt. Returns undefined if the bus does not say, for example because its
- * release is too old to have `GET /deliveries`.
+ * Returns a sentence about the last failed attempt at a batch that is `retrying`, `in_flight` or `dead`, or an empty
+ * text if there is none. Returns undefined if the bus does not say, such as an old release without `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An

@@ -3,8 +3,8 @@ import { reach } from './doctor_connections.ts';
 const SILENT_MS = 1000;
 
 /**
- * If the bus cannot be reached after a second, says so on stderr. Otherwise the user would see nothing while calls are
- * repeated for up to `timeoutMs`. Says nothing if stderr is not a terminal: scripts get the error at the end.
+ * Says on stderr if the bus cannot be reached after a second, because calls are then repeated silently for up to
+ * `timeoutMs`. Says nothing if stderr is not a terminal: scripts get the error at the end.
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
   if (!stderr.isTTY) return;

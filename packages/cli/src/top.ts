@@ -10,9 +10,9 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * A rate compares the newest metrics with the metrics of ten seconds before. Each process of the bus adds to the
- * counters of the bus every five seconds unless set otherwise, so twice in ten seconds. Within four seconds, it adds
- * once or not at all: the rate would be a quarter too high, or 0.
+ * A rate compares metrics that are ten seconds apart. By default, each process of the bus adds to the counters every
+ * five seconds, so twice in ten seconds. Over four seconds it adds once or not at all: the rate would be a quarter too
+ * high, or 0.
  */
 const RATES_OVER_MS = 10_000;
 /** To be compared, metrics may be this much younger than ten seconds, because not every answer takes the same time. */
@@ -24,8 +24,8 @@ const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows reports of the bus until Ctrl-C, one every two seconds. On a terminal they fill the screen. With --json, each
- * report is printed as a line. With --once, or without a terminal and without --json, only one report is shown.
+ * Shows a report of the bus every two seconds until Ctrl-C: on a terminal as a full screen, with --json as a line.
+ * Shows only one report with --once, or if there is neither a terminal nor --json.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
@@ -58,8 +58,7 @@ export async function top(call: Call): Promise<void> {
 
 /**
  * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request for the metrics fails
- * after the first report, the error is passed to `complain`, and the next request follows after two seconds. The error
- * is thrown instead if there was no report yet, or if `complain` is not given.
+ * after the first report, passes the error to `complain` (if it is given) and goes on. Otherwise throws the error.
  */
 async function* reportsOf(
   call: Call,

@@ -1,9 +1,8 @@
 import { COMMANDS } from './commands.ts';
 
 /**
- * If a word is no command, the most similar command is suggested. The command may differ by one character for each
- * three characters of the word. For example, it may differ from a word of five characters by one character, and from a
- * word of six by two.
+ * For an unknown command, a similar command is suggested. It may differ by one character for each three characters of
+ * the unknown command: by one for five characters, by two for six.
  */
 const LETTERS_PER_ERROR = 3;
 

@@ -44,8 +44,8 @@ export abstract class AnyCall {
 
   /**
    * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if the answer is
-   * empty. A call that failed is repeated, if that is safe. A call such as POST /api_tokens must not happen twice, so
-   * it is repeated only if the bus has certainly not done it.
+   * empty. Repeats a failed call if that is safe, and a call such as POST /api_tokens only if the bus has certainly not
+   * done it.
    */
   async call<C extends CallName>(
     call: C,

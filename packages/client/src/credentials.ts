@@ -52,9 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests. The new challenge is ignored if the refused request did
-   * not use the latest nonce. In that case, another request has already brought a newer nonce, and the repeated request
-   * uses that nonce.
+   * Keeps the challenge of an answer 401 for the next requests. Ignores the challenge if the refused request did not
+   * use the latest nonce: another request has brought a newer nonce since, which the repeated request uses.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

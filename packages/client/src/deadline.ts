@@ -28,9 +28,8 @@ interface Ending {
 }
 
 /**
- * For each signal, the deadlines of the running calls that it can abort. A signal has one listener for all of its
- * deadlines. With a listener for each call, adding listeners would take time that grows with the square of the number
- * of calls. Node 20 would also warn of more than ten listeners.
+ * For each signal, the deadlines of the running calls that it can abort. One listener serves all of them. With one for
+ * each call, adding listeners would take quadratic time, and Node 20 would warn of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -5,8 +5,7 @@ import type { Transport } from './transport.ts';
 
 /**
  * Events of one topic that are sent in one request. Every attempt has the same idempotency key and the same body, so
- * that a repeat stores nothing twice. Therefore an event stays in the body even after its caller gives the event up (at
- * its time limit, or by its signal).
+ * that a repeat stores nothing twice. So an event stays in the body even if its caller gives it up.
  */
 export class Group {
   readonly attempts = new Attempts();

@@ -29,10 +29,10 @@ export interface NewEvent<Data = unknown> {
 }
 
 /**
- * What is known about an event when the caller of `publish` gives the event up:
+ * What is known about an event when the caller of `publish` gives it up:
  * - `mayBeDone`: true if the bus may have stored the event.
- * - `lastFailure`: the last failed attempt of the request that is being sent for the topic, if there is one. The event
- *   is in that request, or waits until that request has ended.
+ * - `lastFailure`: the last failed attempt of the topic's present request, if there is one. The event is in that
+ *   request, or waits for its end.
  */
 export type Progress = Pick<Attempts, 'mayBeDone' | 'lastFailure'>;
 
