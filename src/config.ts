@@ -7,8 +7,7 @@ import type { Compatibility } from './routing/dialect.ts';
 
 /**
  * Matches root and viewer keys that people copied from an example. Examples such as `a-secret` are not matched, because
- * one random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`. A random key must never be refused as a
- * placeholder.
+ * one random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`, and random keys must be accepted.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -99,9 +98,9 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So in
- * compatibility mode ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless
- * ROUTEMASTER_WORKERS_PER_THREAD is set too.
+ * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So in this
+ * mode ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless ROUTEMASTER_WORKERS_PER_THREAD is set
+ * too.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

@@ -199,9 +199,8 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
 }
 
 /**
- * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one.
- * ROUTEMASTER_CLIENTS is checked first, because a malformed token may be from there. The error then says where to
- * change the token.
+ * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one. A token
+ * can be both. Then the error says that ROUTEMASTER_CLIENTS must be changed.
  */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))

@@ -7,15 +7,13 @@ import { BusError } from '../errors.ts';
 const MAX_PARAMETERS = 32;
 
 // Matches `name=token` or `name="quoted"`, with the spaces and commas around it. No two neighbouring parts of the
-// expression match the same character, so a malformed header is refused in linear time. The expression of
-// passport-http takes quadratic time for many commas.
+// expression match the same character, so a malformed header is refused in linear time.
 const PARAMETER =
   /[\t ,]*([!#$%&'*+.^_`|~\w-]+)[\t ]*=[\t ]*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([!#$%&'*+.^_`|~\w-]+))[\t ]*(?:,[\t ,]*|$)/y;
 
 /**
  * Reads the parameters of an Authorization header (RFC 9110, section 11.2). Returns a map from lower-case names to
- * values. The values have no quotes and no escapes. Throws bad_header for malformed text, a name that occurs twice, or
- * more than 32 parameters.
+ * unquoted, unescaped values. Throws bad_header for malformed text, a repeated name, or more than 32 parameters.
  */
 export function readParameters(text: string): Map<string, string> {
   const parameters = new Map<string, string>();

@@ -59,10 +59,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role: a wrong role is refused later (see `wrongRole`). `roles`
-   * are the roles that may make the API call. They appear only in the text of the error unauthenticated, which says
-   * whose credentials the call takes. Throws unauthenticated (with the challenges), too_many_failures, too_many_nonces,
-   * bad_header, or StorageUnavailable.
+   * Resolves with the caller of a request, whatever its role; `wrongRole` makes the error for a wrong role. `roles` are
+   * the roles that may make the API call. The error unauthenticated names them. Throws unauthenticated (with the
+   * challenges), too_many_failures, too_many_nonces, bad_header, or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -87,9 +86,9 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a caller again. With `isNow` the client is read from Redis, otherwise from a cache that
-   * is at most a second old. Resolves with the caller and its current scopes. Throws unauthenticated, or
-   * StorageUnavailable if the client cannot be looked up.
+   * Checks the credentials of a request again. Resolves with the caller and its current scopes. With `isNow` the client
+   * is read from Redis, otherwise from a cache that is at most a second old. Throws unauthenticated or
+   * StorageUnavailable.
    */
   async confirm(request: IncomingMessage, caller: Caller, isNow: boolean): Promise<Caller> {
     // The keys of root and viewer change only with a restart, so they need no second check.

@@ -31,9 +31,9 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * The last correct credentials of each client. If a request has the same credentials, they need not be hashed again.
-   * Hashing takes a twelfth of the CPU of a publish. The key is the object that `ClientDirectory` caches for a client.
-   * After a second the directory reads the client from Redis as a new object, so the credentials are hashed again.
+   * The last correct credentials of each client. The same credentials need not be hashed again, which takes a twelfth
+   * of the CPU of a publish. The key is the object that `ClientDirectory` caches for a client. The directory replaces
+   * this object after a second, so the credentials are then hashed again.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

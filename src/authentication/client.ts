@@ -49,9 +49,9 @@ type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
- * partition stores everything about a client. Each other partition stores a copy without the secret. A change is made
- * in the control partition first. If the change does not reach a copy, the sweep (a maintenance job) corrects the copy
- * later. Repeating the change corrects the copy at once, but a repeated `create` makes a second client.
+ * partition stores everything about a client, and each other partition a copy without the secret. A change is made in
+ * the control partition first. If the change does not reach a copy, the sweep (a maintenance job) corrects the copy
+ * later.
  */
 export class Clients {
   readonly #control: Partition;
@@ -68,9 +68,8 @@ export class Clients {
   }
 
   /**
-   * Creates a client with a secret. Its token is its name with a suffix, so the name must match CLIENT_NAME and must
-   * not be longer than `maxNameLength` says. Several clients may have the same name. The secret cannot be read later,
-   * because only its digests are stored.
+   * Creates a client with a secret. The secret cannot be read later, because only its digests are stored. The token is
+   * the name with a suffix, so the name must match CLIENT_NAME and must not be longer than `maxNameLength` says.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = madeToken(name);
@@ -88,9 +87,9 @@ export class Clients {
   }
 
   /**
-   * Registers a client without a secret. A client that exists gets this name and these scopes instead. It loses the
-   * subscriptions and joins that the scopes do not permit; `ended` has the tokens of these joins. If a client with a
-   * secret has this token, returns `has_secret` and changes nothing.
+   * Registers a client without a secret, or gives an existing one this name and these scopes. Its subscriptions and
+   * joins that the scopes do not permit end; `ended` has the tokens of these joins. If a client with a secret has this
+   * token, returns `has_secret` and changes nothing.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
@@ -102,9 +101,8 @@ export class Clients {
   }
 
   /**
-   * Replaces the scopes of a client by these. The client loses the subscriptions and joins that the new scopes do not
-   * permit; `ended` has the tokens of these joins. Resolves with undefined if there is no such client. A repeat is
-   * harmless.
+   * Replaces the scopes of a client. Its subscriptions and joins that the new scopes do not permit end; `ended` has the
+   * tokens of these joins. Resolves with undefined if there is no such client. A repeat is harmless.
    */
   async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
     const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });
@@ -210,10 +208,10 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // The order of these reads matters. The name is read last, so a client that is removed meanwhile has no name and
-    // counts as missing. Otherwise it would look like a client without a secret, whose token alone authenticates. The
-    // former secret is read after the present one, so a secret that is replaced between the two reads is still found.
-    // MULTI is not used, because a full Redis refuses every command in it, even reads.
+    // MULTI is not used, because a full Redis refuses even reads in it. So the order of these reads matters:
+    // - The former secret is read after the present one, so a secret that is replaced in between is still found.
+    // - The name is read last, so a client that is removed meanwhile counts as missing. With a name but no digests, it
+    //   would look like a client without a secret, whose token alone authenticates.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis

@@ -10,8 +10,8 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The copy of a client in a partition other than the control partition. Scripts in such a partition check the client's
- * triggers against this copy, because they cannot read the control partition. The copy contains no secret.
+ * The copy of a client in a partition other than the control partition, without the secret. Scripts in such a partition
+ * check the client's triggers against this copy, because they cannot read the control partition.
  */
 interface KnownClient {
   token: string;
@@ -21,9 +21,9 @@ interface KnownClient {
 
 /**
  * Registers a client in one partition. A repeat is harmless.
- * - The control partition stores the clients themselves. A new client is made there, without a secret. A known client
- *   gets this name and these scopes, but only if it has no secret. A client with a secret is not changed.
- * - Any other partition stores copies of all clients. The copy of this client is made or changed there.
+ * - In the control partition, makes a client without a secret, or gives an existing one this name and these scopes. A
+ *   client with a secret is not changed.
+ * - In any other partition, makes or changes the copy of the client.
  */
 export function registerIn(
   partition: Partition,
@@ -33,10 +33,9 @@ export function registerIn(
 }
 
 /**
- * Corrects the copies of clients in the partition `other`. The clients themselves are in the control partition. A copy
- * can be wrong if a change of its client ended half-way. Missing and different copies are registered again, and copies
- * of removed clients are removed. Resolves with the tokens of the joins that ended because the scopes no longer permit
- * them.
+ * Makes the copies of clients in the partition `other` equal to the clients in the control partition. A copy can differ
+ * if a change of its client ended half-way. Resolves with the tokens of the joins that ended because the scopes of
+ * their client do not permit them.
  */
 export async function repairCopies(
   control: Partition,

@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 export type Proof = (digests: Digests) => boolean;
 
 /**
- * The holder of the root key or of the viewer key. With Basic, the key is sent as the user name, and its SHA-256 must
- * be `keyDigest`. With Digest, the user name is `user`, and the key is the secret that `digests` are made from.
+ * The holder of the root key or of the viewer key. With Basic, the user name is the key, and `keyDigest` is its
+ * SHA-256. With Digest, the user name is `user`, and the key is the secret that `digests` are made from.
  */
 interface KeyHolder {
   user: 'root' | 'viewer';
@@ -44,9 +44,9 @@ export function sameDigest(a: string, b: string): boolean {
 }
 
 /**
- * Checks credentials against the root key, the viewer key and the clients. If they do not match the cached client, the
- * client is read from Redis again, because its secret may be new. Unknown users are read from Redis too. Otherwise a
- * faster refusal would show that the user does not exist.
+ * Checks credentials against the root key, the viewer key and the clients. Before a refusal, the client is read from
+ * Redis again, because its secret may be new. Unknown users are looked up in the same way. Otherwise a faster refusal
+ * would show that the user does not exist.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
@@ -68,9 +68,8 @@ export class Credentials {
   }
 
   /**
-   * Checks a user name and password of Basic. Callers with the root key or the viewer key send the key as the user
-   * name. So Redis is asked for a user name only if it is neither of these keys. Throws StorageUnavailable if the
-   * client cannot be looked up.
+   * Checks a user name and password of Basic. The user name may also be the root key or the viewer key, for which Redis
+   * is not asked. Throws StorageUnavailable if the client cannot be looked up.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -107,9 +106,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, if its credential has not changed since `proofOf` made `proof` from it.
-   * Resolves with undefined if the credential has changed or the client was removed. Throws StorageUnavailable if the
-   * client cannot be looked up.
+   * Resolves with the caller as it is now, or with undefined if the client was removed, or if the credential has
+   * changed since `proofOf` made `proof` from it. Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -141,8 +139,8 @@ export class Credentials {
 
 /**
  * Returns the proof of a credential: a digest by which a session notices that the credential has changed. The proof of
- * a client without a secret never changes. The session of such a client ends when the person logs out, after 12 hours,
- * or when the client is removed.
+ * a client without a secret never changes. Its sessions end at the logout, after 12 hours, or when the client is
+ * removed.
  */
 function proofIn(digests: Digests | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);

@@ -16,9 +16,9 @@ const WRONG_TERMS: Refusal = {
 };
 
 /**
- * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http, which is from 2015.
- * The original knows only MD5, checks no nonce, accepts requests without qop, lets the client choose the realm, and
- * takes quadratic time to read the header.
+ * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http, which knows only
+ * MD5, checks no nonce, accepts requests without qop, lets the client choose the realm, and takes quadratic time to
+ * read the header.
  */
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;
@@ -37,9 +37,9 @@ export class Digest extends DigestStrategy {
 
   /**
    * Checks the Authorization header of a request. Correct credentials consume their nonce use (one count `nc` of the
-   * nonce), even if the request is refused later. Otherwise an attacker who recorded the request could send it again
-   * with another body, which the credentials do not cover. Throws bad_header if the header is malformed, or if its
-   * `uri` is not the target of the request. Also throws StorageUnavailable and too_many_nonces.
+   * nonce), even if the request is refused later. Otherwise somebody who recorded the request could send it again, even
+   * with another body. Throws too_many_nonces, StorageUnavailable, or bad_header if the header is malformed or its
+   * `uri` is not the target of the request.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));

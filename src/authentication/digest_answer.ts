@@ -77,8 +77,8 @@ export function expectedResponse(
 }
 
 /**
- * True if the `uri` in a Digest answer is the target of the request. If one of the two is an absolute URL, only their
- * paths and queries are compared, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ * True if the `uri` in a Digest answer is the target of the request. An absolute URL on the host of the request counts
+ * as its path and query, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
   const target = req.url ?? '';

@@ -7,18 +7,18 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. The SHA-256 of an address selects its counter. A counter has 16 bits, so
- * the counters of one minute have 128 KiB together. They take up to 320 KB of Redis, because Redis keeps spare room
- * behind a string that has grown.
+ * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters have 16 bits
+ * each, 128 KiB together. In Redis they take up to 320 KB, because Redis keeps spare room behind a string that has
+ * grown.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications by address and minute, for all processes together. All IPv6 addresses with the same
- * first half are one address here. Two addresses have the same counter with a chance of 1 in 65,536. So a high count
- * may only affect answers to wrong credentials, and must never keep out a caller with correct ones.
+ * Counts failed authentications by address and minute, for all processes together. IPv6 addresses with the same first
+ * half count as one address. Two addresses share a counter with a chance of 1 in 65,536. So a high count must never
+ * keep out a caller with correct credentials.
  */
 export class FailedLogins {
   readonly #control: Partition;
@@ -26,18 +26,18 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * The failures of the current minute, in BUCKETS counters. The hash of an address selects its counter. Redis counts
-   * the failures of all processes in the same way. If the count in a reply from Redis is higher than the count here, it
-   * replaces the count here. While Redis is away, failures are counted only here.
+   * The failures of the current minute. The hash of an address selects its counter. Redis has the same counters for all
+   * processes together, and a higher count in a reply from Redis replaces the count here. While Redis is away, failures
+   * are counted only here.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
   /**
-   * `max` is the limit of failures per address and minute. When this process knows that an address is over the limit,
-   * it counts further failures of the address only in its own memory, not in Redis. `log` gets one warning if Redis
-   * refuses the commands that count, for example because its ACL does not allow them.
+   * `max` is the limit of failures per address and minute. Once this process knows that an address is over the limit,
+   * it counts further failures only in its own memory. `log` gets one warning if Redis refuses the commands that count,
+   * for example because of its ACL.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;

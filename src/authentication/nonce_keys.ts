@@ -29,8 +29,8 @@ export interface NonceKey {
 
 /**
  * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. In that case, scripts replace the keys, so that no
- * older nonce can be used again.
+ * or failover, Redis may have forgotten which nonces were used. Scripts then replace the keys, so that no older nonce
+ * can be used again.
  */
 export class NonceKeys {
   readonly #control: Partition;

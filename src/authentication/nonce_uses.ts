@@ -7,15 +7,14 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may seem to come from the future. A process estimates Redis's clock from a reply of
- * Redis. The reply takes some time to arrive, and the estimate is behind by this time. So a nonce that another process
- * has just issued may have a later time than this process believes it is.
+ * Maximum time by which a nonce may seem to come from the future. A nonce contains the time by Redis's clock. A process
+ * can only estimate this clock, and may be behind. So a nonce that another process has just issued may seem to be from
+ * the future.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
- * Redis remembers each use of a nonce (each request that was sent with it), so that nobody can send the request a
- * second time. When this time has passed since the first use of a nonce, Redis forgets all uses of the nonce. By then
- * the nonce is no longer valid.
+ * Time for which Redis remembers the uses of a nonce, from the first one. A use is a request that was sent with the
+ * nonce. Redis remembers uses so that nobody can repeat the request. After this time the nonce is no longer valid.
  */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
@@ -44,8 +43,8 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * - `consumed`: the use is valid.
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
  * - `replaced`: Redis may have lost uses of the nonce, so the key that signed the nonce is no longer valid.
- * - `old`: the use needs another unit of the client's quota (NONCE_BYTES), but the client was refused with
- *   `too_many_nonces` after the nonce was issued. Somebody may have recorded the refused request and sent it again.
+ * - `old`: the use needs more of the client's quota (NONCE_BYTES), but after the nonce was issued, the client was
+ *   refused with `too_many_nonces`. Somebody may have recorded the refused request and sent it again.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 

@@ -62,9 +62,10 @@ export class Nonces {
   }
 
   /**
-   * Checks the time and the signature of a nonce. Returns `unknown` if this bus did not issue the nonce, or if it is
-   * over a day old. Returns `old` if it is over five minutes old, or if its key was replaced. Returns `fresh`
-   * otherwise. Only allowed while `ready` is true.
+   * Checks the time and the signature of a nonce. Only allowed while `ready` is true. Returns
+   * - `unknown` if this bus did not issue the nonce, or issued it over a day ago;
+   * - `old` if it is over five minutes old or far in the future, or its key was replaced;
+   * - `fresh` otherwise.
    */
   check(nonce: string): 'fresh' | 'old' | 'unknown' {
     const issued = this.#verify(nonce);
@@ -75,12 +76,11 @@ export class Nonces {
   }
 
   /**
-   * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. A use can be consumed only once,
-   * even if several processes get requests with it. `client` is the user who sent the request: a client's token, `root`
-   * or `viewer`.
+   * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. Each use can be consumed once,
+   * whichever process gets it. `client` is the user who sent the request: a client's token, `root` or `viewer`.
    *
-   * Resolves with `replaced` if Redis has replaced the key that signed the nonce. This process then has the new key and
-   * signs new nonces with it. Throws too_many_nonces and StorageUnavailable.
+   * Resolves with `replaced` if the key that signed the nonce was replaced. This process then signs new nonces with the
+   * new key. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

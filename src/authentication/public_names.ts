@@ -10,12 +10,11 @@ const HMAC_DIGITS = 16;
 const CLIENTS_PER_TURN = 200;
 
 /**
- * Gives clients the names that appear in figures and logs. A client with a secret appears under its token, which is
- * public. For a client without a secret, the token is a credential. So the client appears under its name, a dot and 16
- * digits of an HMAC of the token. Without the key of the HMAC, nobody can test guesses at the token against the public
- * name. Tokens that the bus makes have no dot, so public names and tokens cannot be confused.
- *
- * The public name of a join is `join:`, the name of the join, a colon and the public name of its client.
+ * Gives clients and joins the names that appear in figures and logs.
+ * - A client with a secret: its token, which is public. Tokens that the bus makes have no dot.
+ * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token. Its token is a credential.
+ *   Without the key of the HMAC, nobody can test guesses at the token.
+ * - A join: `join:`, the name of the join, a colon and the public name of its client.
  */
 export class PublicNames {
   readonly #clients: { find(token: string): Promise<Client | undefined> };
@@ -27,9 +26,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with a function that returns the public name of each of these tokens. If no client has the token, it may
-   * be the credential of a removed client. So its public name is `unknown.` and 16 digits of an HMAC of the token.
-   * Throws StorageUnavailable.
+   * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
+   * the credential of a removed client. So its public name is `unknown.` and 16 digits of an HMAC of the token. Throws
+   * StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -72,10 +71,9 @@ export class PublicNames {
   }
 
   /**
-   * Finds the subscriber that a caller names. A viewer names it by its public name. Root and clients name it by its
-   * token, which is returned unchecked. So a route that a client may call must itself refuse the tokens of other
-   * clients. Otherwise a client could find out whether a guessed token exists. `tokens` must resolve with the tokens of
-   * all subscribers. Resolves with
+   * Finds the subscriber that a caller names. A viewer names it by its public name, which is searched among all
+   * `tokens`. Root and clients name it by its token, which is returned unchecked. So a route for clients must refuse
+   * the tokens of other clients. Otherwise a client could test guesses at tokens. Resolves with
    * - `token`: the token of the subscriber, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */
@@ -97,7 +95,7 @@ export class PublicNames {
   /**
    * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The token of a
    * client without a secret is never accepted in place of its public name: otherwise viewers could test guesses at the
-   * token. For a join, only the client of the join is searched, so the join need not exist.
+   * token. For a join, only its client is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

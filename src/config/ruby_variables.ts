@@ -74,8 +74,7 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
 
 /**
  * Returns notes for operators who move from the Ruby Routemaster: one for each set variable that means something else
- * here. An unset METRIC_COLLECTION_SERVICE gets a note too, because its default differs: here, the figures are only at
- * `GET /metrics`.
+ * here. An unset METRIC_COLLECTION_SERVICE gets a note too: figures are then only at `GET /metrics`.
  */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>

@@ -15,8 +15,7 @@ interface Attempt {
 
 /**
  * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if the batch
- * belongs to one. A join is a subscriber whose events the bus counts itself. The bus sends the batches of a join
- * nowhere, so an attempt has no HTTP status.
+ * belongs to one. A join is a subscriber whose events the bus counts itself, so an attempt has no HTTP status.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';

@@ -21,8 +21,8 @@ export interface BulkParts {
 }
 
 /**
- * The owner of all bulks (retries or purges of many dead letters) that root begins. Everybody with the root key shares
- * these bulks, and viewers see them. No client has this text as its token, because no token begins with a colon.
+ * The owner of all bulks (retries or purges of many dead letters) that root begins. All who have the root key share
+ * these bulks, and viewers see them. No token begins with a colon, so this text is no client's token.
  */
 const ROOT_OWNER = ':root';
 

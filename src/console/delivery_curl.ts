@@ -17,9 +17,9 @@ const MAX_BODY = 8000;
 const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
- * Returns a shell command that POSTs the events of a batch as the bus does, and a note for the person who uses it. The
- * command contains no secret: it takes the `uuid` (the user name that deliveries carry) from a shell variable, and has
- * no signature.
+ * Returns a shell command that POSTs the events of a batch as the bus does, and a note for the person who uses it. To
+ * contain no secret, the command has no signature. It takes the `uuid` (the user name of deliveries) from a shell
+ * variable.
  */
 export function curlOf(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,

@@ -12,8 +12,8 @@ const MAX_SHARED = 100;
 
 /**
  * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. So each answer is
- * made and compressed only once. The session of each request is still checked. Forms in a shared answer have no form
- * token, because the answer may go to tabs of several sessions. `console.js` fills in the token.
+ * made and compressed only once. The tabs may have several sessions, so forms in a shared answer have no form token.
+ * `console.js` fills it in. The session of each request is still checked.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -22,9 +22,9 @@ export class LiveParts {
   });
 
   /**
-   * Wraps a route of the console. Open pages reload parts of themselves every few seconds. If the route is a page,
-   * browser tabs that show this page to the same caller share the answers to these reloads. If the route is a form, it
-   * discards all shared answers, because the form may change what they show.
+   * Wraps a route of the console. Open pages reload parts of themselves every few seconds. Browser tabs that show a
+   * page to the same caller share the answers to these reloads. A form discards all shared answers, because it may
+   * change what they show.
    */
   share(route: Route): Route {
     const { method, handle } = route;

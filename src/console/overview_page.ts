@@ -28,9 +28,9 @@ const MISSED_SAMPLES = 3;
 const LONG_SECONDS = 60;
 
 /**
- * The state of the bus, from which the overview derives its complaints. `figures` come from the newest sample of the
- * counters, and `ageMs` is the age of that sample. `memory` is the present memory of the fullest Redis, and `missing`
- * are the partitions that cannot be reached.
+ * The state of the bus, from which the overview derives its complaints. `figures` are from the newest sample of the
+ * counters, and `ageMs` is its age. `memory` is the present memory of the fullest Redis. `missing` are the partitions
+ * that cannot be reached.
  */
 export interface State {
   figures: Figures<'bus'> | undefined;

@@ -35,9 +35,8 @@ const PLOTS: readonly Plot[] = [
 ];
 
 /**
- * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots are
- * refreshed separately from the rest of the page, because they change only every ten seconds and are the largest part
- * of the page.
+ * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots are the
+ * largest part of the page and change only every ten seconds, so they are refreshed separately from the rest.
  */
 export function plots(history: HistoryReport, path: string): Html {
   const { range } = history;

@@ -19,9 +19,8 @@ import {
 } from './parts.ts';
 
 /**
- * What differs between the pages of triggers and those of joins. Both are made by a client from rules in JSON, so the
- * rest of their pages is the same. `Listed` is an entry of the listing. `Whole` is one trigger or join with all of its
- * fields.
+ * What differs between the pages of triggers and those of joins, which are otherwise the same. `Listed` is an entry of
+ * the listing. `Whole` is one trigger or join with all of its fields.
  */
 export interface Ruled<Listed, Whole> {
   path: '/console/triggers' | '/console/joins';

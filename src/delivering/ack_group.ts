@@ -2,9 +2,8 @@ import { clock } from '../clock.ts';
 import type { Acknowledged, Finished } from './settlement.ts';
 
 /**
- * Maximum time that a finished job waits for other finished jobs, so that one script call acknowledges all of them. At
- * ten events a batch, an event costs 9.2 µs of the worker's CPU and 4.9 µs of Redis's with this wait, but 11.6 µs and
- * 8.0 µs without it.
+ * Maximum time that a finished job waits for others, so that one script call acknowledges all of them. At ten events a
+ * batch, this wait reduces the CPU time of an event from 11.6 to 9.2 µs in the worker, and from 8.0 to 4.9 µs in Redis.
  */
 const MAX_WAIT_MS = 1;
 
@@ -27,8 +26,8 @@ export class AckGroup {
 
   /**
    * Returns the ms after which the collected acks must be sent, or undefined if there are none. They must be sent when
-   * the oldest ack has waited for MAX_WAIT_MS. They must be sent immediately (0) if they are at least half as many as
-   * `held`, the number of jobs that the workers hold.
+   * the oldest ack has waited for MAX_WAIT_MS, or at once if they are at least half of the jobs that the workers hold
+   * (`held`).
    */
   dueInMs(held: number): number | undefined {
     if (this.#acks.length === 0) return undefined;

@@ -20,12 +20,11 @@ export interface Acquired {
 
 /**
  * The first item of the script's reply, decoded from MessagePack. `left` is the number of jobs that are still ready.
- * `atMs` is the time by Redis's clock. `acks` is a flat list with two numbers for each finished job: 1 if the worker
- * still held the job, else 0, and how many events were removed. `subscribers` is a flat list with a token and its
- * values for each subscriber.
+ * `atMs` is the time by Redis's clock. `acks` has two numbers for each finished job: 1 if the worker still held the
+ * job, else 0, and how many events were removed. `subscribers` has two items for each subscriber: its token and its
+ * values.
  *
- * The values have no names, because names cost time. With names, a head for one acquired job took Redis 9 µs instead of
- * 4 µs, and Node 6 µs instead of 1 µs.
+ * The values have no names, because names cost time: for one acquired job 5 µs more in Redis, and 5 µs more in Node.
  */
 type Head = [
   left: number,

@@ -31,9 +31,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that reported the outcome has failed. Redis may have applied the call all the same, and
-   * its lost reply may have assigned the worker its next job. So the worker must ask Redis for a job, and then gets
-   * that job again.
+   * True after a script call that reported the outcome has failed. The lost reply may have assigned the worker its next
+   * job. So the worker must ask Redis for a job, and then gets that job again.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -108,10 +107,8 @@ export class Assignment {
 
   /**
    * Tries once to report the outcome to Redis. Returns false if Redis failed, so that the report must be repeated.
-   * Returns true if there is nothing left to report:
-   * - Redis has the outcome, or
-   * - the worker has lost its right to the job (its lease). Another worker may have the job, and Redis ignores this
-   *   outcome.
+   * Returns true if Redis has the outcome, or if the worker has lost its lease. Another worker may then have the job,
+   * so Redis ignores this outcome.
    */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {

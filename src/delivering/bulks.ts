@@ -45,8 +45,8 @@ export interface Bulk extends BulkFilter {
 
 /**
  * The bulks of all owners. A bulk is a retry or purge of many dead letters. An owner has one bulk at a time. Each
- * client is an owner, and all who have the root key are together one owner. In each partition, a job works on the dead
- * letters of this partition, and a hash in Redis stores its progress.
+ * client is an owner, and all who have the root key are together one owner. A bulk has a job in each partition that may
+ * have such letters, and a hash in Redis with the progress there.
  */
 export class Bulks {
   readonly #partitions: Partitions;

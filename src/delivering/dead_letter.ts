@@ -116,8 +116,8 @@ export async function following(
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
     // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters that died in the same millisecond as the
-    // given one are read. There are few of them: a script call makes at most one dead letter, except a call of
-    // `sweep_batches`, which checks about 300 batches.
+    // given one are read. There are few: a script call makes at most one dead letter, except `sweep_batches`, which
+    // checks about 300 batches.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

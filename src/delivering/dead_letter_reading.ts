@@ -17,9 +17,9 @@ import { eventSlices } from './event_slices.ts';
 import type { DeathReason } from './settlement.ts';
 
 /**
- * Maximum dead letters that one pipeline reads, so that the process serves other requests between two pipelines. A
- * pipeline sends all its commands in one write. Without pipelines, the three commands for each letter were three
- * writes, which took a quarter of a web process's time while a client read long lists.
+ * Maximum dead letters that one pipeline reads. The process serves other requests between two pipelines. Without
+ * pipelines, the three commands for each letter were three writes, which took a quarter of a web process's time while a
+ * client read long lists.
  */
 const READ_SLICE = 20;
 
@@ -39,13 +39,13 @@ interface FoundPlace {
 }
 
 /**
- * Returns a page of up to `limit` dead letters, newest first. If `subscribers` is given, the page has only letters of
- * these subscribers. The page begins behind the place `after` (time of death and id). The result `next` is the `after`
- * of the next page, or absent on the last page.
+ * Returns up to `limit` dead letters, newest first, from behind the place `after` (time of death and id). If
+ * `subscribers` is given, only their letters are returned. `next` is the `after` of the next page, and absent on the
+ * last page.
  *
- * If `filter.reason` is given, the page has only letters that died for this reason. Then at most LOOKED letters are
- * read, so the page may be short. The result `looked` is the number of letters whose reason was read, or 0 without
- * `filter.reason`.
+ * If `filter.reason` is given, only letters that died for this reason are returned. Then at most LOOKED letters (or
+ * `limit`, if it is higher) are searched, so the page may be short. `looked` is the number of letters whose reason was
+ * read.
  */
 export async function listDeadLetters(
   partitions: Partitions,
@@ -134,8 +134,8 @@ export async function* eventsOfLetter(
 }
 
 /**
- * Reads data of the dead letters at these places. Calls `read` with up to READ_SLICE ids at a time, so that other
- * requests are served in between. Resolves with what `read` returned for each letter, in the order of the places.
+ * Calls `read` for the dead letters at these places, with up to READ_SLICE ids at a time, so that other requests are
+ * served in between. Resolves with what `read` returned for each letter, in the order of the places.
  */
 async function inSlices<T>(
   places: readonly FoundPlace[],

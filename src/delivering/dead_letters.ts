@@ -11,9 +11,8 @@ const MAX_LETTERS_PER_CALL = 100;
 type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
 /**
- * Retries and deletes dead letters; `dead_letter_reading.ts` reads them. With the parameter `client`, a method changes
- * only what belongs to this client: the dead letters of its callback, and those of the joins (subscribers without a
- * callback) that it has made.
+ * Retries and deletes dead letters; `dead_letter_reading.ts` reads them. The parameter `client` limits a method to the
+ * dead letters of this client and of its joins (subscribers without a callback).
  */
 export class DeadLetters {
   readonly #partitions: Partitions;
@@ -83,8 +82,7 @@ export class DeadLetters {
 
   /**
    * Returns the time at which the newest dead letter of a subscriber died. Calls that retry or delete all letters leave
-   * out letters that die later than this. Otherwise such a call might never end, because a retried letter may die
-   * again.
+   * out letters that die later. Otherwise such a call might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -95,8 +93,8 @@ export class DeadLetters {
 
   /**
    * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters, until no letter is left that
-   * died by `untilMs`. Returns the sum of the results. `process` must remove the ids from the subscriber's sorted set
-   * of dead letters, because the next ids are read from it. If `process` returns undefined, the loop ends.
+   * died by `untilMs`, or `process` returns undefined. Returns the sum of the results. `process` must remove the ids
+   * from the subscriber's sorted set of dead letters, because the next ids are read from this set.
    */
   async #bySlices(
     token: string,
@@ -116,11 +114,11 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token of the subscriber to whose dead letters a script is limited when it retries or deletes the letter
- * `id`.
+ * Returns the token for a script that retries or deletes the letter `id`. The script finds only letters of the
+ * subscriber with this token.
  * - If `client` is undefined (root calls): undefined. The script then finds any letter.
  * - If the letter belongs to `client` or to one of its joins: the token of that client or join.
- * - For any other letter: `client`, so that the script does not find the letter.
+ * - Otherwise: `client`, so that the script does not find the letter.
  */
 async function queueOf(partition: Partition, id: string, client: string | undefined) {
   if (client === undefined) return undefined;

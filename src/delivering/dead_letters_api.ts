@@ -109,9 +109,9 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. Nothing is checked if
-   * - the caller is a client, which can change only its own dead letters; or
-   * - there are several tokens: they are a client and its joins, and the joins were just found in Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client needs no check,
+   * because it can change only its own dead letters. Several tokens need none either: they are a client and its joins,
+   * which were just found in Redis.
    */
   const check = async (caller: Owner, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;

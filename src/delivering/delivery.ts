@@ -29,9 +29,8 @@ interface Target {
 /** Delivers batches by POST to callbacks, over connections that are kept alive. Redirects are not followed. */
 export class Delivery {
   /**
-   * For each subscriber, by token, the cached Target: callback, host and credentials. When a callback changes, a new
-   * Target replaces the old one. Connections to the old host are then closed, unless another subscriber has a callback
-   * on it.
+   * The cached Target (callback, host and credentials) of each subscriber, by token. When a new Target replaces an old
+   * one, connections to the old host are closed, unless another subscriber has a callback on that host.
    */
   readonly #targets = new LRUCache<string, Target>({
     max: MAX_TARGETS,
@@ -48,8 +47,8 @@ export class Delivery {
 
   /**
    * Delivers a batch once. Resolves with the outcome, at the latest after the time limit or when `signal` is aborted.
-   * The drop notice `notice`, if given, is sent as a header. `atMs` is the time that goes into the signature. Throws
-   * RangeError if an event or the signing secret is unreadable, and TypeError if the callback is not a URL.
+   * The drop notice `notice` is sent as a header. `atMs` is the time in the signature. Throws RangeError if an event or
+   * the signing secret is unreadable, and TypeError if the callback is not a URL.
    */
   deliver(
     batch: Batch,

@@ -30,8 +30,8 @@ export interface ConnectionSettings {
 }
 
 /**
- * Returns a function that makes the undici dispatcher for an origin. The policy for callbacks checks the address of
- * each new connection. A proxy resolves host names itself, so with a proxy the policy checks only IP addresses in URLs.
+ * Returns a function that makes the undici dispatcher for an origin. `policy` checks the address of each new
+ * connection. A proxy resolves host names itself, so with a proxy `policy` checks only IP addresses in URLs.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;

@@ -37,9 +37,8 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * also contains the beginning of the body. The delivery waits at most 200 ms for this beginning, so that a slow body
- * does not occupy a worker. After any status, the rest of the body is read for up to a second, so that the connection
- * can be used again.
+ * also contains the beginning of the body. The wait for it ends after 200 ms, so that a slow body does not occupy a
+ * worker. The rest of any body is read for up to a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;
@@ -133,9 +132,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   }
 
   /**
-   * Ends the exchange, and settles the promise `this.outcome` if it is not settled yet. If the subscriber has answered
-   * with a status that refuses the batch, the promise resolves with that refusal. Otherwise it resolves with the
-   * parameter `outcome`.
+   * Ends the exchange. If `this.outcome` is still pending, it resolves with the subscriber's refusal (status 300 or
+   * more) if there was one, and otherwise with the parameter `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
@@ -155,9 +153,8 @@ function refused(status: number, headers: Headers): FailedDelivery {
 }
 
 /**
- * Returns the wait (ms) that a header `Retry-After` asks for, or undefined if it is unreadable. The header has a
- * number of seconds or an HTTP date. A date is compared with the `Date` of the same answer, so that the clocks of
- * both hosts need not agree.
+ * Returns the wait (ms) that a header `Retry-After` asks for, or undefined if it is unreadable. The header has seconds
+ * or an HTTP date. A date is compared with the `Date` of the same answer, because the clocks of both hosts may differ.
  */
 export function readRetryAfter(value: string | undefined, date?: string): number | undefined {
   if (value === undefined) return undefined;

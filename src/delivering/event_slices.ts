@@ -11,8 +11,7 @@ const EVENTS_PER_READ = 20;
 
 /**
  * Yields the first `count` events of a batch or dead letter, up to EVENTS_PER_READ at a time. Each event is the JSON
- * text that is delivered, or `{"undecodable": base64}` if it cannot be decoded. The generator ends early if the batch
- * or letter is deleted meanwhile.
+ * text that is delivered, or `{"undecodable": base64}`. Ends early if the batch or letter is deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,

@@ -12,8 +12,8 @@ const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
  * Returns the JSON text of a stored piece of a batch. A piece in JSON (one event, or several joined with commas) is
- * returned unchanged. A legacy event, which a Ruby Routemaster or schema 1 of this bus has stored in MessagePack, is
- * decoded. Throws RangeError if it cannot be decoded.
+ * returned unchanged. Any other piece is a legacy event, in MessagePack, of a Ruby Routemaster or schema 1 of this bus.
+ * Throws RangeError if it cannot be decoded.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
@@ -40,8 +40,8 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it later. If the argument were a Buffer, the subarray would be a Buffer too. JSON.stringify would
-    // then call its `toJSON` before `asJson`, and `asJson` would not see the bytes.
+    // makes text of it later. If the argument were a Buffer, JSON.stringify would call `toJSON` of the subarray first,
+    // and `asJson` would not see the bytes.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

@@ -20,15 +20,15 @@ import type { OneAtATime } from './one_at_a_time.ts';
 const ASK_EVERY_MS = 30_000;
 
 /**
- * A quarantine is a process that delivers suspects: batches that may have killed their workers. It ends when it has had
- * no suspect for this time. After a failed delivery of a suspect, the next attempt is due within about a minute, so the
+ * Time without a suspect after which a quarantine ends. A quarantine is a process that delivers suspects: batches that
+ * may have killed their workers. After a failed delivery, the next attempt is usually due within a minute, so the
  * process still runs then.
  */
 const IDLE_MS = 60_000;
 /**
- * If the bus has several partitions, a quarantine ends when it has had no suspect for this time. The time is shorter
- * than IDLE_MS, because a worker process runs the quarantine of only one partition at a time, and other partitions may
- * also have suspects.
+ * Time after which a quarantine process ends if it gets no suspect (a batch that may have killed its workers) and the
+ * bus has several partitions. It is short, because a worker process runs the quarantine of only one partition at a
+ * time.
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -50,9 +50,9 @@ interface QuarantineParts {
 
 /**
  * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died, so it may have
- * killed them. The quarantine, a separate process, delivers the suspects one at a time. If the quarantine dies, only
- * the batch that it held can be the cause, so that batch becomes a dead letter. But if the worker process that started
- * the quarantine dies too, something outside may have killed both processes, so the batch stays a suspect.
+ * killed them. A separate process, the quarantine, delivers suspects one at a time. If the quarantine dies, the suspect
+ * that it held becomes a dead letter. But if the worker process that started the quarantine dies too, the cause may be
+ * outside, so the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -83,8 +83,8 @@ export class Quarantine {
   }
 
   /**
-   * Ends the quarantine, the process that delivers batches which may have killed their workers. The process may finish
-   * its delivery within `graceMs`. After that, it gives the job back to the queue. Resolves when the process has ended.
+   * Ends the quarantine, the process that delivers batches which may have killed their workers. A delivery that takes
+   * longer than `graceMs` is given back to the queue. Resolves when the process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -150,8 +150,8 @@ export class Quarantine {
 
   /**
    * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the worker
-   * inside that process. Returns false if the call failed and must be repeated. While this process stops, the result is
-   * always true, because repeating a failed call would delay the stop.
+   * inside that process. Returns false if the call failed and must be repeated. While this process stops, returns true
+   * even then, because a repeat would delay the stop.
    */
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;

@@ -17,8 +17,7 @@ export const SLOW_MS = 1000;
 
 /**
  * The kind of the workers for which a script call acquires jobs. `spare` workers help while all other workers of their
- * thread hang, and seldom ask for jobs at other times. A `quarantine` is a process with one worker, which gets only
- * batches that may have killed their workers.
+ * thread hang. A `quarantine` is a process with one worker, which gets only batches that may have killed their workers.
  */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
@@ -52,8 +51,8 @@ export class Queue {
 
   /**
    * Deletes the `finished` jobs and their batches, like `ack`. Then assigns jobs that are ready now to `workers`, at
-   * most one to each. If one of them already holds a job, it gets that job again, because it asks only if the reply
-   * that assigned the job was lost.
+   * most one to each. A worker that already holds a job gets that job again, because the reply that assigned it was
+   * lost.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -127,8 +126,7 @@ export class Queue {
 
 /**
  * Returns the arguments for a finished job. `job` (the bytes of the job) is left out if the script can make it from the
- * id of the batch, which is possible for every batch that this bus (and not a Ruby Routemaster) has stored. Sending
- * `job` would take 7 % of a worker's CPU if each batch has one event.
+ * id of the batch. Sending `job` would take 7 % of a worker's CPU if each batch has one event.
  */
 function finishedArguments({
   grant,
@@ -159,8 +157,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries of the agenda. The agenda holds what must happen at a certain time, but is not stored as a job:
- * the main thread of a worker process publishes delayed events, fires triggers, and closes expired keys of joins.
+ * The kinds of entries of the agenda. The agenda holds what the main thread of a worker process must do at a certain
+ * time: publish delayed events, fire triggers, and close expired keys of joins.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];

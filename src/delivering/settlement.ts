@@ -3,8 +3,8 @@ import type { Grant } from './grant.ts';
 
 /**
  * A function that runs a job. `signal` is aborted when the process stops, or when the worker has lost its lease; the
- * job should then end soon. If the function throws StorageUnavailable or StorageFull, the job runs again. Any other
- * error means that the job can never succeed: it is deleted, and its batch, if it has one, becomes a dead letter.
+ * job should then end soon. If the function throws StorageUnavailable or StorageFull, the job runs again. After any
+ * other error the job is deleted, and its batch, if it has one, becomes a dead letter.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 

@@ -2,8 +2,8 @@ import { clock } from '../clock.ts';
 
 /**
  * Workers stand still if all are busy and none has begun or ended a job for this time. It is longer than the pauses
- * between quick deliveries, which therefore cause no standstill. It is short, because other subscribers wait until a
- * standstill is noticed and spare workers serve them.
+ * between quick deliveries. It is short, because other subscribers wait until the standstill is noticed and spare
+ * workers help.
  */
 const AFTER_MS = 10;
 

@@ -30,8 +30,8 @@ export class Supervisor {
   }
 
   /**
-   * Makes a thread ask for jobs of a partition: as many as are probably ready. The thread `except` is not asked. If all
-   * workers of all other threads are busy, does nothing, because each worker asks when it has finished its job.
+   * Makes a thread other than `except` ask for jobs of a partition: as many as `jobs`. Does nothing if no such thread
+   * has an idle worker for the partition, because busy workers ask when they have finished their jobs.
    */
   wake(partition: number, jobs = 1, except?: number): void {
     const index = this.#idleWorkers.mostIdleThread(partition, except);

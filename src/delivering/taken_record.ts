@@ -31,10 +31,9 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log, without its first two items. The script that stores the
- * record adds them: the time at which the batch was accepted, and the time at which it was closed
- * (lua/records/delivery_log.lua). The record contains the size of the batch in bytes. A legacy event (MessagePack)
- * counts with its size in Redis, not with that of its JSON.
+ * Returns the record of an accepted batch for the delivery log, without its first two items (the times at which the
+ * batch was accepted and closed). The script that stores the record adds them. In the size of the batch, a legacy event
+ * (MessagePack) counts with its size in Redis, not with that of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;

@@ -24,14 +24,14 @@ interface ThreadSettings extends QueueSettings {
  */
 const WORKERS_PER_SPARE = 3;
 /**
- * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, to show that they are alive.
- * They do so even while no regular worker hangs. Asking at every tick would cost an idle thread more commands.
+ * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, even while no regular worker
+ * hangs. Asking shows that they are alive. Asking at every tick would cost an idle thread more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
- * Number of ticks after which all idle workers ask for jobs, if there are several partitions. It is more than one, so
- * that an idle partition gets fewer commands. With more than two, Redis would take idle workers for dead, because
- * asking is also their heartbeat.
+ * Number of ticks after which all idle workers ask for jobs, if there are several partitions. Asking at each tick would
+ * cost idle partitions more commands. If the workers asked more seldom, they would seem dead, because asking is also
+ * their heartbeat.
  */
 const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**

@@ -16,7 +16,7 @@ export interface UnfinishedAnswer {
 
 /**
  * Limits the number of connections with unfinished answers, by closing the oldest. A worker takes its next job before
- * the rest of an answer has arrived. So without a limit one subscriber could hold any number of connections.
+ * the rest of an answer has arrived, so one subscriber could otherwise hold any number of connections.
  */
 export class UnfinishedAnswers {
   /** The unfinished answers in the order in which they began. */

@@ -60,9 +60,9 @@ export class Workers {
    */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call. This is so after a tick, because asking is
-   * their heartbeat, and after a failed script call, because Redis may have assigned jobs to them in the lost reply. A
-   * worker that asks is given such a job again.
+   * True if all idle workers must ask for a job in the next script call: after a tick, because asking is their
+   * heartbeat, and after a failed script call. The lost reply of that call may have assigned jobs to idle workers. They
+   * get these jobs again when they ask.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -147,9 +147,9 @@ export class Workers {
   }
 
   /**
-   * Returns the workers that get a job from the next script call, if there are jobs. These are the workers of the
-   * finished jobs, and some idle workers: one for each job that is probably ready, or all of them if `#allAsk` is true.
-   * Returns none while the workers stop, or while they may not ask (`#mayAsk`).
+   * Returns the workers to which the next script call may assign jobs. These are the workers of the finished jobs, and
+   * one idle worker for each job that is probably ready (all idle workers if `#allAsk` is true). Returns none while the
+   * workers stop, or may not ask (`#mayAsk`).
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];

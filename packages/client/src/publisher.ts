@@ -12,9 +12,8 @@ interface Flush {
 }
 
 /**
- * Publishes events in groups. While a request for a topic is running, further events of that topic are collected for
- * its next request. Waiting events are kept as the objects that the caller has given. Only a limited number of them
- * (MAX_BUFFERED) is written as JSON in advance, which bounds the memory that this JSON takes.
+ * Publishes events in groups: while a request for a topic is running, further events of the topic are collected for its
+ * next request. To bound memory, only up to MAX_BUFFERED waiting events are converted to JSON in advance.
  */
 export class Publisher {
   readonly #transport: Transport;

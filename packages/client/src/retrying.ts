@@ -34,9 +34,10 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until the answer is 2xx, and returns this answer. Throws the last failure if another attempt
-   * cannot help. Also throws the last failure if the request is not `isRepeatable` and the bus may have done it
-   * already. Throws the reason of the signal if the signal is aborted.
+   * Repeats the request until an answer is 2xx, and returns this answer. Throws the last failure as soon as
+   * - another attempt cannot help, or
+   * - the bus may have done the request already, and the request is not `isRepeatable`.
+   * Throws the reason of `signal` if `signal` is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

@@ -42,9 +42,8 @@ export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> 
 
 /**
  * Calls the API of a bus with the credentials of one client, or of root. `Topics` gives the type of an event's `data`
- * by topic, as in `new Routemaster<{ orders: Order }>(…)`. The methods reject with a ProblemError (the subclass for the
- * code of the error), a ConnectionError, a TimeLimitError, a ClosedError, or the reason of the `signal` that was
- * passed.
+ * by topic: `new Routemaster<{ orders: Order }>(…)`. Methods reject with ProblemError (the subclass for the error
+ * code), ConnectionError, TimeLimitError, ClosedError, or the reason of their `signal`.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;
@@ -63,9 +62,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes an event. Resolves when the event is stored for every subscriber. Events that are published while a
-   * request for their topic is running go into the next request together, in the order of the calls. The event object
-   * must not be changed before the event is stored.
+   * Publishes an event. Resolves when the event is stored for every subscriber. The event object must not be changed
+   * before that. Events of one topic are stored in the order of the calls, several by one request.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -77,10 +75,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`. Resolves with the number of events when all are stored. Stops reading while 4,000
-   * events that it has read are neither stored nor refused yet. `timeoutMs` applies to each event. After a failure,
-   * reads no more events, waits until all events that were read are stored or refused, and rejects with a
-   * PublishAllError.
+   * Publishes each event of `events`, with `timeoutMs` for each. Resolves with the number of events when all are
+   * stored. Of the events that were read, at most 4,000 wait to be stored or refused. After a failure, reads no more
+   * events, waits until those that were read are stored or refused, and rejects with a PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

@@ -115,11 +115,11 @@ export class TopicQueue {
   }
 
   /**
-   * Handles a refused request. If the error is not about one event, all events are refused. Otherwise only the event at
-   * fault is refused, and the other events wait again. If the bus does not say which event is at fault, each next
-   * request has half as many events, until the event at fault is found. After that the requests grow only slowly, by
-   * GROWTH, because more bad events may follow. A bad event in a large request makes the bus refuse many good events,
-   * which must be sent again.
+   * Decides which events of a refused request have failed. The other events wait again.
+   * - If the error is not about one event: all events.
+   * - If the error says which event is at fault: this event.
+   * - Otherwise: none. Each next request has half as many events, until the event at fault is found.
+   * Afterwards requests grow slowly, by GROWTH, because more bad events may follow.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

@@ -1,7 +1,6 @@
 /**
  * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies in between, the claim expires, and the delivery is handled when the bus repeats the delivery. So no
- * delivery is lost.
+ * process dies in between, the claim expires, so the next attempt at the delivery can be handled.
  */
 export interface DeliveryStore {
   /**
@@ -24,9 +23,8 @@ export interface DeliveryStoreOptions {
 
 export interface ClaimOptions {
   /**
-   * Maximum duration of a claim, which reserves a delivery for one caller. After this time another caller may claim the
-   * delivery. The default is a minute. A claim must last longer than handling one delivery takes. Otherwise two callers
-   * could handle the delivery at the same time.
+   * Maximum duration of a claim, by default a minute. A claim reserves a delivery for one caller. A claim must last
+   * longer than handling a delivery takes. Otherwise two callers could handle the delivery at the same time.
    */
   claimMs?: number;
 }

@@ -40,9 +40,9 @@ export class DirtyMap {
   }
 
   /**
-   * Calls `handle` for each dirty URL (a URL with an event that was not handled yet), one after the other. If `handle`
-   * resolves, the URL is dirty no more, unless a newer event came meanwhile. If `handle` throws, the URL stays dirty.
-   * Throws AggregateError at the end if any call has failed. Returns the number of handled URLs.
+   * Calls `handle` for each dirty URL, one after the other. A URL is dirty if it has an event that was not handled yet.
+   * If `handle` resolves, the URL is clean, unless a newer event came meanwhile. If `handle` throws, the URL stays
+   * dirty, and `sweep` throws AggregateError at the end. Returns the number of handled URLs.
    */
   async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     const tried = new Set<string>();

@@ -11,10 +11,9 @@ export interface NewestStore {
 }
 
 /**
- * Returns a handler that leaves out repeated events, and events that arrive after a newer event of the same URL. It
- * passes on to `handler` only the newest event of each URL in a delivery, and only if this event is newer than all
- * events of the URL that were handled before. The times are stored after `handler` has resolved. So if `handler` fails
- * for an event, the event is passed on again when the bus repeats the delivery.
+ * Returns a handler that passes on to `handler` only the newest event of each URL in a delivery. Even this event is
+ * left out if an equally new or newer one of the URL was handled before. If `handler` fails for an event, the event is
+ * passed on again when the bus repeats the delivery.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {

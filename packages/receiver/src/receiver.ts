@@ -3,10 +3,9 @@ import { type Delivery, type DropNotice, type ReceivedEvent, readDropNotice } fr
 import { areEqual, signatureCheck } from './signature.ts';
 
 /**
- * Handles the events of one topic in a delivery, in their order. The delivery is accepted when all of its handlers have
- * resolved. If a handler throws, or returns ids of events that failed, the bus sends the whole delivery again later.
- * A handler that is wrapped in `onlyNewest` then gets only the events that failed. `onlyNewest` skips the others,
- * because it remembers the time of the newest handled event of each URL.
+ * Handles those events of a delivery that belong to the handler's topic, in their order. If any handler throws, or
+ * returns ids of events that failed, the bus repeats the whole delivery later. A handler that is wrapped in
+ * `onlyNewest` then skips the events that it has handled already.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],

@@ -35,10 +35,9 @@ interface Verifier {
 }
 
 /**
- * Returns a function that verifies deliveries by any of `secrets`. The function returns undefined if a delivery is
- * genuine, and otherwise why it is refused. A secret begins with `whsec_`. For a subscriber with
- * `"signing_secret":"ed25519"`, pass its public key, which begins with `whpk_`. Throws TypeError at once if a secret or
- * key is malformed.
+ * Returns a function that checks whether a delivery is signed with any of `secrets`. This function returns undefined if
+ * so, and otherwise why the delivery is refused. Each of `secrets` is a symmetric secret (`whsec_…`) or an ed25519
+ * public key (`whpk_…`). Throws TypeError if one is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
