@@ -6,8 +6,8 @@ import { BootError } from './errors.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example. Examples such as `a-secret` are not matched, because
- * one random Base64 key in a thousand begins with `a-`, `a_`, `A-` or `A_`, and random keys must be accepted.
+ * Matches root and viewer keys that people copied from an example. `a-secret` is not matched, because one random Base64
+ * key in a thousand begins with `a-` or the like, and random keys must be accepted.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;

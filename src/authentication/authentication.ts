@@ -59,9 +59,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role; `wrongRole` makes the error for a wrong role. `roles` are
-   * the roles that may make the API call. The error unauthenticated names them. Throws unauthenticated (with the
-   * challenges), too_many_failures, too_many_nonces, bad_header, or StorageUnavailable.
+   * Resolves with the caller of a request, even if its role is wrong. `roles` are the roles that may make the API call,
+   * and appear in the text of the error unauthenticated. Throws unauthenticated (with the challenges),
+   * too_many_failures, too_many_nonces, bad_header, or StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);

@@ -32,8 +32,8 @@ export class Basic extends BasicStrategy {
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
    * The last correct credentials of each client. The same credentials need not be hashed again, which takes a twelfth
-   * of the CPU of a publish. The key is the object that `ClientDirectory` caches for a client. The directory replaces
-   * this object after a second, so the credentials are then hashed again.
+   * of the CPU of a publish. The key is the object that `ClientDirectory` caches for a client, and replaces after a
+   * second.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

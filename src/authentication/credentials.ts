@@ -45,8 +45,8 @@ export function sameDigest(a: string, b: string): boolean {
 
 /**
  * Checks credentials against the root key, the viewer key and the clients. Before a refusal, the client is read from
- * Redis again, because its secret may be new. Unknown users are looked up in the same way. Otherwise a faster refusal
- * would show that the user does not exist.
+ * Redis again, because its secret may be new. Unknown users are looked up too, because a faster refusal would show that
+ * they do not exist.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;

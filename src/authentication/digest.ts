@@ -17,8 +17,7 @@ const WRONG_TERMS: Refusal = {
 
 /**
  * Digest authentication with qop=auth (RFC 7616). `judge` replaces `authenticate` of passport-http, which knows only
- * MD5, checks no nonce, accepts requests without qop, lets the client choose the realm, and takes quadratic time to
- * read the header.
+ * MD5, checks no nonce, lets the client choose the realm, and takes quadratic time to read the header.
  */
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;

@@ -8,8 +8,7 @@ import { replies } from '../store/replies.ts';
 const WINDOW_MS = 60_000;
 /**
  * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters have 16 bits
- * each, 128 KiB together. In Redis they take up to 320 KB, because Redis keeps spare room behind a string that has
- * grown.
+ * each, and take up to 320 KB of Redis, because Redis keeps spare room behind a string that has grown.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
@@ -36,8 +35,7 @@ export class FailedLogins {
 
   /**
    * `max` is the limit of failures per address and minute. Once this process knows that an address is over the limit,
-   * it counts further failures only in its own memory. `log` gets one warning if Redis refuses the commands that count,
-   * for example because of its ACL.
+   * it counts further failures only in its own memory. `log` gets one warning if Redis refuses the commands that count.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;

@@ -42,7 +42,7 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * The result of consuming a nonce use.
  * - `consumed`: the use is valid.
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * - `replaced`: Redis may have lost uses of the nonce, so the key that signed the nonce is no longer valid.
+ * - `replaced`: the key that signed the nonce is no longer valid, because Redis may have lost uses.
  * - `old`: the use needs more of the client's quota (NONCE_BYTES), but after the nonce was issued, the client was
  *   refused with `too_many_nonces`. Somebody may have recorded the refused request and sent it again.
  */

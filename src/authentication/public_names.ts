@@ -71,9 +71,9 @@ export class PublicNames {
   }
 
   /**
-   * Finds the subscriber that a caller names. A viewer names it by its public name, which is searched among all
-   * `tokens`. Root and clients name it by its token, which is returned unchecked. So a route for clients must refuse
-   * the tokens of other clients. Otherwise a client could test guesses at tokens. Resolves with
+   * Finds the subscriber that a caller names. A viewer gives its public name, which is searched among all `tokens`.
+   * Root and clients give its token, which is returned unchecked. So a route for clients must refuse the tokens of
+   * other clients, or clients could test guesses at tokens. Resolves with
    * - `token`: the token of the subscriber, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */
@@ -94,8 +94,8 @@ export class PublicNames {
 
   /**
    * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The token of a
-   * client without a secret is never accepted in place of its public name: otherwise viewers could test guesses at the
-   * token. For a join, only its client is searched, so the join need not exist.
+   * client without a secret is not accepted as its name: otherwise viewers could test guesses at the token. For a join,
+   * only its client is searched, so the join need not exist.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

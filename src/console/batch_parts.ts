@@ -14,8 +14,8 @@ interface Attempt {
 }
 
 /**
- * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if the batch
- * belongs to one. A join is a subscriber whose events the bus counts itself, so an attempt has no HTTP status.
+ * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the join to which the batch
+ * belongs, if any. A join is a subscriber whose events the bus counts itself, without HTTP.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';

@@ -18,7 +18,7 @@ const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
  * Returns a shell command that POSTs the events of a batch as the bus does, and a note for the person who uses it. To
- * contain no secret, the command has no signature. It takes the `uuid` (the user name of deliveries) from a shell
+ * contain no secret, the command is not signed, and takes the `uuid` (the user name of deliveries) from a shell
  * variable.
  */
 export function curlOf(

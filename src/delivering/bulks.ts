@@ -46,7 +46,7 @@ export interface Bulk extends BulkFilter {
 /**
  * The bulks of all owners. A bulk is a retry or purge of many dead letters. An owner has one bulk at a time. Each
  * client is an owner, and all who have the root key are together one owner. A bulk has a job in each partition that may
- * have such letters, and a hash in Redis with the progress there.
+ * have such letters.
  */
 export class Bulks {
   readonly #partitions: Partitions;

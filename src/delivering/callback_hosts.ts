@@ -19,9 +19,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks. All subscribers with the same origin share connections. The connections
- * to a host are closed when its last subscriber leaves. If more than `maxKept` are open, those of the least recently
- * used host are closed. Closing lets requests under way finish.
+ * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. The connections to a host
+ * are closed when its last subscriber leaves. If more than `maxKept` are open, those of the least recently used host
+ * are closed. Closing lets requests under way finish.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;

@@ -18,8 +18,8 @@ import type { DeathReason } from './settlement.ts';
 
 /**
  * Maximum dead letters that one pipeline reads. The process serves other requests between two pipelines. Without
- * pipelines, the three commands for each letter were three writes, which took a quarter of a web process's time while a
- * client read long lists.
+ * pipelines, each letter took three writes, which were a quarter of a web process's time while a client read long
+ * lists.
  */
 const READ_SLICE = 20;
 

@@ -34,10 +34,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until an answer is 2xx, and returns this answer. Throws the last failure as soon as
-   * - another attempt cannot help, or
-   * - the bus may have done the request already, and the request is not `isRepeatable`.
-   * Throws the reason of `signal` if `signal` is aborted.
+   * Repeats the request until an answer is 2xx, and returns this answer. Throws the last failure if another attempt
+   * cannot help, or must not be made: the bus may have done the request, and it is not `isRepeatable`. Throws the
+   * reason of `signal` if `signal` is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

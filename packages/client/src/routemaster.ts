@@ -41,9 +41,9 @@ export interface RoutemasterOptions {
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
- * Calls the API of a bus with the credentials of one client, or of root. `Topics` gives the type of an event's `data`
- * by topic: `new Routemaster<{ orders: Order }>(…)`. Methods reject with ProblemError (the subclass for the error
- * code), ConnectionError, TimeLimitError, ClosedError, or the reason of their `signal`.
+ * Calls the API of a bus as one client, or as root. `Topics` gives the type of an event's `data` by topic: `new
+ * Routemaster<{ orders: Order }>(…)`. Methods reject with ProblemError (a subclass for each error code),
+ * ConnectionError, TimeLimitError, ClosedError, or the reason of their `signal`.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
   readonly #publisher: Publisher;

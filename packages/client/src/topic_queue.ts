@@ -119,7 +119,7 @@ export class TopicQueue {
    * - If the error is not about one event: all events.
    * - If the error says which event is at fault: this event.
    * - Otherwise: none. Each next request has half as many events, until the event at fault is found.
-   * Afterwards requests grow slowly, by GROWTH, because more bad events may follow.
+   * Later requests grow slowly, by GROWTH, because more bad events may follow.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };

@@ -12,8 +12,8 @@ export interface Request {
 }
 
 /**
- * Maximum Digest challenges that one attempt answers. The first challenge brings a nonce. A second one means that the
- * nonce is too old, or unknown because Redis was emptied. A third one means that the secret is wrong.
+ * Maximum Digest challenges that one attempt answers. The first one brings a nonce. A second one means that the nonce
+ * is too old, or unknown to an emptied Redis. A third one means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 

@@ -4,8 +4,8 @@ import { areEqual, signatureCheck } from './signature.ts';
 
 /**
  * Handles those events of a delivery that belong to the handler's topic, in their order. If any handler throws, or
- * returns ids of events that failed, the bus repeats the whole delivery later. A handler that is wrapped in
- * `onlyNewest` then skips the events that it has handled already.
+ * returns ids of events that failed, the bus repeats the whole delivery. Wrapped in `onlyNewest`, a handler then skips
+ * the events that it has handled already.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
