@@ -35,8 +35,8 @@ export class Attempts {
 
   /**
    * Repeats the request until an answer is 2xx, and returns this answer. Throws the last failure if another attempt
-   * cannot help, or must not be made: the bus may have done the request, and it is not `isRepeatable`. Throws the
-   * reason of `signal` if `signal` is aborted.
+   * cannot help. Also throws the last failure if the bus may have done the request and the request is not
+   * `isRepeatable`. Throws the reason of `signal` if `signal` is aborted.
    */
   async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {

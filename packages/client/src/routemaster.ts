@@ -41,8 +41,8 @@ export interface RoutemasterOptions {
 export type EventDetails<Data = unknown> = Omit<NewEvent<Data>, 'type' | 'url'> & CallOptions;
 
 /**
- * Calls the API of a bus as one client, or as root. `Topics` gives the type of an event's `data` by topic: `new
- * Routemaster<{ orders: Order }>(…)`. Methods reject with ProblemError (a subclass for each error code),
+ * Calls the API of a bus as one client, or as root. `Topics` gives the type of an event's `data` by topic:
+ * `new Routemaster<{ orders: Order }>(…)`. Methods reject with ProblemError (a subclass for each known error code),
  * ConnectionError, TimeLimitError, ClosedError, or the reason of their `signal`.
  */
 export class Routemaster<Topics extends object = Record<string, unknown>> extends Api {
