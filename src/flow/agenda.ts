@@ -24,9 +24,8 @@ interface AgendaParts {
 }
 
 /**
- * Returns the agenda of a partition: three functions for what is due at a certain time, but is not stored as a job.
- * `delayed` publishes delayed events, `joins` closes expired join keys, and `triggers` fires triggers. The scheduler of
- * the partition calls these functions.
+ * Returns the functions that the scheduler of a partition calls for what is due, except jobs. `delayed` publishes
+ * delayed events. `joins` closes join keys whose events did not come in time. `triggers` fires triggers.
  */
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);

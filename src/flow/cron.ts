@@ -6,10 +6,8 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. It is eight because around 2100 there are eight years from one 29
- * February to the next. It is not more because finding out that an expression never matches already takes up to 14 ms.
- * An example that never matches is `0 0 1W * +SUN`: the weekday (Monday to Friday) nearest to the first day of the
- * month, if that weekday is a Sunday.
+ * An expression must match within this many years. Around 2100 there are eight years between one 29 February and the
+ * next, so eight are needed. More would be slow: to find that an expression never matches already takes up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /**
@@ -26,16 +24,16 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression in a time zone. When the clocks go forward, some local times do not exist. When they
- * go back, some local times occur twice.
- * - A *fixed-time* expression has one value each for second, minute and hour, such as `30 2 * * *` (2:30:00). A time
- *   that occurs twice fires once, the first time. A time that does not exist fires when the clocks have gone forward.
- * - For any other expression, a time that occurs twice fires twice, and a time that does not exist does not fire.
+ * The times of a cron expression in a time zone. When the clocks go forward, some local times are skipped. When the
+ * clocks go back, some local times are repeated.
+ * - A *fixed-time* expression has one second, one minute and one hour, such as `30 2 * * *` (2:30:00). It fires only
+ *   once at a repeated time, the first time. Instead of at a skipped time, it fires when the clocks go forward.
+ * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
- * For a fixed-time expression, croner handles the changes of the clocks. For other expressions croner would be too slow
- * at this: for `* * 2 * 3 SUNL` in Berlin it takes 80 s, because croner tries each second of an hour that does not
- * exist. So for other expressions croner computes as if the zone's offset (local time minus UTC) never changed. If the
- * offset changes before the time that croner has found, this class asks croner again, from the change on.
+ * croner gets the time zone only for fixed-time expressions. Others would be too slow with a time zone:
+ * `* * 2 * 3 SUNL` in Berlin takes 80 s, because croner tries each second of the skipped hour. So croner computes their
+ * times as if the zone's offset (local time minus UTC) never changed. If the offset changes before the time that croner
+ * has found, this class asks croner again, from the change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -44,9 +42,8 @@ export class CronTimes implements Times {
   readonly #isFixedTime: boolean;
   /**
    * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
-   * times that are at most eight years from `year`. If `#isFixedTime` is true, `cron` knows the time zone. If it is
-   * false, `cron` gets and returns local times as if they were UTC, because with a time zone croner would be too slow
-   * for such expressions.
+   * times up to eight years from `year`. If `#isFixedTime` is false, `cron` does not know the time zone: it gets and
+   * returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -128,16 +125,15 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner has found as the next time from `fromMs` on, as if the zone's offset were always
-   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changes, and the caller asks
-   * croner again from this change on.
+   * Checks `atMs`, the next time from `fromMs` on, which croner has found for the constant offset `offsetMs`. Returns
+   * undefined if `atMs` is right. Otherwise returns when the zone's offset changes, and the caller asks croner again
+   * from then on.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [
-      // If the clocks go back in the 24 hours after `fromMs`, local times before that of `fromMs` come again, and
-      // croner misses them. Example: croner is asked for the next time of `0,30 2 25 10 *` in Berlin at the first 2:45
-      // on 25 October 2026. At 3:00 the clocks go back to 2:00, so 2:00 is 15 minutes away. But croner returns 2:00 in
-      // 2027.
+      // If the clocks go back within 24 hours after `fromMs`, earlier local times come again, and croner misses them.
+      // Example: in Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
+      // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       Math.min(fromMs + DAY_MS, atMs),
       // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have occurred once before.
       // Croner, which knows only one offset, then missed that first occurrence.
@@ -151,16 +147,15 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, which croner has found as the last time up to `toMs`, as if the zone's offset were always
-   * `offsetMs`. Returns undefined if `atMs` is right. Otherwise returns when the offset changed to `offsetMs`, and the
-   * caller asks croner again for the last time before this change.
+   * Checks `atMs`, the last time up to `toMs`, which croner has found for the constant offset `offsetMs`. Returns
+   * undefined if `atMs` is right. Otherwise returns when the zone's offset became `offsetMs`, and the caller asks
+   * croner for the last time before that.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [
-      // The clocks may have gone back in the 24 hours before `toMs`. Croner, which knows only one offset, then misses
-      // times of the repeated hour. Example: in Berlin, on 25 October 2026, the clocks went back from 3:00 to 2:00. It
-      // is 2:15 for the second time. Croner is asked when `30,45 2 25 10 *` was due last. It returns 2:45 of the year
-      // before, but 2:45 was half an hour ago.
+      // If the clocks went back within 24 hours before `toMs`, croner misses times of the repeated hour. Example: in
+      // Berlin on 25 October 2026 it is 2:15 for the second time. `30,45 2 25 10 *` was due half an hour ago, at the
+      // first 2:45, but croner returns 2:45 of the year before.
       Math.max(toMs - DAY_MS, atMs),
       // If the clocks went back in the 24 hours after `atMs`, the local time of `atMs` may have come again.
       Math.min(atMs + DAY_MS, toMs),

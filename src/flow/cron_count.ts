@@ -14,9 +14,9 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`, day by day. Counting them one by one
- * would take 100 µs for each time. For a thousand triggers that fire every minute, that would take 144 s after a day
- * without workers.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts day by day, because finding a
+ * single time takes 100 µs. After a day without workers, that would be 144 s for a thousand triggers that fire every
+ * minute.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -30,9 +30,8 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * The zone's offset is `offsetMs` at `fromMs`. Returns the end of this offset: the time at which the offset changes, or
- * `upToMs` + 1 if the offset stays the same up to `upToMs`. The caller counts the cron times from `fromMs` up to, but
- * not including, the returned time.
+ * Returns the end of the offset `offsetMs`, which the zone has at `fromMs`. Returns `upToMs` + 1 if the offset stays
+ * the same up to `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

@@ -23,10 +23,9 @@ interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns the text of a trigger's definition, as Redis stores it. `revision` is an id that no other definition has. The
- * text has six lines, which `lua/flow/triggers.lua` splits; the JSON in a line has no line ends. The last two lines,
- * `head` and `tail`, are two pieces of the event's JSON. When the trigger fires, the event's id is put before `head`,
- * and the event's time between `head` and `tail`.
+ * Returns a trigger's definition as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits. JSON
+ * in a line has no line ends. `revision` is an id that no other definition has. The event's JSON is cut into `head` and
+ * `tail`: a firing trigger puts the event's id before `head`, and the event's time between `head` and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

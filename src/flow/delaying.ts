@@ -48,11 +48,11 @@ export class Delaying {
   }
 
   /**
-   * Resolves with the outcome of the publication. `accepted` means that each event is stored: as a delayed event, or in
-   * the batches of the subscribers. After any other outcome, this call has stored nothing.
+   * Resolves with the outcome of the publication. After `accepted`, each event is stored: as a delayed event, or in the
+   * batches of the subscribers. After any other outcome, this call has stored nothing.
    *
-   * Throws body_too_large if there are too many timed events, or too many subscribers for so many events. Throws
-   * StorageFull or StorageUnavailable as `Publisher.publish` does.
+   * Throws body_too_large for too many timed events or too many copies (events times subscribers). Throws StorageFull
+   * or StorageUnavailable as `Publisher.publish` does.
    */
   async publish(publication: TimedPublication): Promise<TimedOutcome> {
     if (countTimed(publication) > MAX_TIMED)
@@ -95,9 +95,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // `events` is the number of events that were published now, without a delay. If it is 0, the script has not
-      // counted the topic's subscribers, and `subscribers` is 0 too. `Copies` must not note this 0, because the topic
-      // may have subscribers.
+      // `events` is the number of events published now, without a delay. If it is 0, the script has not counted the
+      // topic's subscribers, and `subscribers` is 0 although there may be some. So `Copies` must not note it.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

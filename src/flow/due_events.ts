@@ -22,9 +22,8 @@ interface DueEventsParts {
 }
 
 /**
- * Publishes the delayed events of a partition that are due. While Redis stores more than the high mark (the size at
- * which publishes are refused), the events wait. Clients take turns. Any number of processes may publish at the same
- * time.
+ * Publishes the delayed events of a partition that are due. Clients take turns. Events wait while Redis stores more
+ * than the high mark, above which publishes are refused. Several processes may publish at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;

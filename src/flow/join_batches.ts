@@ -64,9 +64,8 @@ const NOTHING_COUNTED = {
 } as const satisfies Partial<Counted>;
 
 /**
- * Counts the events in the batches of joins. A join is a subscriber without a callback, so its batches are not sent
- * anywhere. The bus counts the events that have the same key, such as an order, and publishes an event when they are
- * complete.
+ * Counts the events in the batches of joins. A join is a subscriber whose batches are not sent anywhere. The bus counts
+ * the events that have the same key, such as an order id, and publishes an event when all have come.
  */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
@@ -77,9 +76,9 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join, in slices of up to 50 events. Each script call counts a slice and
-   * removes it from the batch. The call for the last slice also deletes the job. Returns what becomes of the job.
-   * Throws RangeError if an event cannot be decoded, and StorageUnavailable if Redis cannot be reached.
+   * Counts the events of a batch for its join. Each script call counts up to 50 events and removes them from the batch.
+   * The last call also deletes the job. Returns what becomes of the job. Throws RangeError if an event cannot be
+   * decoded, and StorageUnavailable if Redis cannot be reached.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
@@ -116,8 +115,8 @@ export class JoinBatches {
 
   /**
    * Calls the script `join_events` for the next events, 50 at most. Example: a join waits for an order and its payment.
-   * The script notes which of the two has come, and publishes an event of the join when both have. While Redis is short
-   * of memory, does nothing and returns 'no_memory', because nothing may be published then.
+   * The script notes which has come, and publishes an event of the join when both have. Returns 'no_memory', and counts
+   * nothing, while Redis is short of memory.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
     const { guard, partitions, settings } = this.#parts;
@@ -147,9 +146,9 @@ export class JoinBatches {
   }
 
   /**
-   * If the join publishes to a topic in another partition: makes the client of the join the publisher of this topic,
-   * and creates the topic if it does not exist. The script join_events cannot do this, because it sees only one
-   * partition. Returns the reason if the join may not publish to the topic, and otherwise undefined.
+   * If the join publishes to a topic in another partition: makes the join's client the publisher of this topic, and
+   * creates the topic if necessary. The script `join_events` cannot do this, because it sees only one partition.
+   * Returns the reason for a refusal, otherwise undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

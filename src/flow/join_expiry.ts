@@ -19,9 +19,9 @@ import {
 /** The function that `joinExpiry` returns closes the expired join keys of at most this many joins in one call. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins with expired keys that are read from Redis. (A join groups events by a key, such as an order id. A key
- * expires if its events do not all come in time.) At most MAX_JOINS of them are handled, one of each client in turn. If
- * only MAX_JOINS were read, all of them could belong to one client.
+ * Maximum joins that are read from Redis because they have expired join keys. (A join key, such as an order id, expires
+ * if its events do not all come in time.) Up to MAX_JOINS of them are handled, one of each client in turn. If only
+ * MAX_JOINS were read, all could belong to one client.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
@@ -55,13 +55,12 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes expired join keys. A join groups events by a key. A key expires if its events have not
- * all come within the time that the join allows. If the join has `on_expiry`, each expired key publishes an event.
+ * Returns a function that closes expired join keys. A join groups events by a key, such as an order id. A key expires
+ * if its events do not all come in time. If the join has `on_expiry`, each expired key publishes an event.
  *
- * A call of the function closes up to 100 keys of each of 100 joins. Several processes may call it at the same time. If
- * the keys of a join cannot be closed, the function still closes those of the other joins, and throws the first error
- * at the end. The error is StorageFull if an event must be published while memory is short, and StorageUnavailable if
- * Redis cannot be reached.
+ * One call closes up to 100 keys of each of 100 joins. Several processes may call at the same time. If a join fails,
+ * the other joins are still handled, and the first error is thrown at the end. It is StorageFull if an event must be
+ * published while memory is short, and StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -76,8 +75,8 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 }
 
 /**
- * Returns the joins that have expired join keys: the first join of each client, then the second of each, and so on. If
- * the joins of one client came one after the other, a client with many joins would keep other clients waiting.
+ * Returns up to MAX_JOINS joins that have expired join keys: the first join of each client, then the second of each,
+ * and so on. So a client with many joins does not keep other clients waiting.
  */
 async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {

@@ -7,9 +7,9 @@ interface Keyed {
 }
 
 /**
- * Returns the join key of an event. `by` is a rule of the join that says where in the event the join key is: `url`, or
- * a path into `data`. Returns undefined if there is no text or number at that place, or if it is empty or too long. A
- * number counts as its digits, so 17 and "17" are the same join key.
+ * Returns the join key of an event: the text or number at the place `by`, which is `url` or a path into `data`. Returns
+ * undefined if there is none, or if it is empty or too long. A number counts as its digits, so 17 and "17" are the same
+ * join key.
  */
 export function keyOf(event: Keyed, by: string): string | undefined {
   const key = asText(valueAt(event, by.split('.')));

@@ -9,13 +9,12 @@ interface Joined {
 }
 
 /**
- * A join counts the events of its source topics and publishes events to its outlets, which are topics too. Returns the
- * source topic through which events of a join would come back to the join, by way of other joins in any partition.
- * Returns undefined if there is no such loop.
+ * A join counts the events of its source topics and publishes to other topics, its outlets. Returns the source topic
+ * through which events of a join would come back to the join, by way of other joins. Returns undefined if there is no
+ * such loop.
  *
- * The search runs against the direction of the events: from a source topic to the join that publishes to this topic,
- * then to the source topics of that join, and so on. If different clients make joins at the same moment, this function
- * may not find a loop of them.
+ * The search goes backward: from a source topic to the join that publishes to it, then to the source topics of that
+ * join, and so on. If different clients make joins at the same moment, it may miss a loop of these joins.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -35,9 +34,9 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of the join that publishes to a topic. A join publishes only to topics of its client, so
- * the join is looked up in the partition of the topic's publisher. Returns an empty list if no join publishes to the
- * topic, or if that join is `except`.
+ * Returns the source topics of the join that publishes to a topic. Returns an empty list if there is no such join, or
+ * if it is `except`. The join is in the partition of the topic's publisher, because a join publishes only to topics of
+ * its client.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const home = partitions.ofTopic(topic);

@@ -130,9 +130,8 @@ function countOf(all: Packed[2][], topic: string): [events: number, ids: string[
 }
 
 /**
- * Returns the places of up to `count` open join keys, beginning with the one that was opened first. A place is the
- * opening time and the text of a join key. If `after` is given, the result begins behind that place. Join keys that
- * were opened in the same ms are sorted by their text.
+ * Returns the texts and opening times of up to `count` open join keys, the first opened first. Join keys opened in the
+ * same ms are sorted by text. If `after` is given, the result begins behind `after`.
  */
 async function following(
   redis: Commands,

@@ -59,11 +59,11 @@ const shape = z.strictObject({
 });
 
 /**
- * The rules of a join. A join groups events by a key, a value that the events have in common, such as an order id.
- * - `sources`: the number of events of each topic that make a key complete
+ * The rules of a join. A join groups events by a key, a value that they have in common, such as an order id.
+ * - `sources`: how many events of each topic complete a key
  * - `by`: where an event has its key
  * - `then`: what is published when a key is complete
- * - `within`: the time in ms after which an incomplete key expires
+ * - `within`: after how many ms an incomplete key expires
  * - `on_expiry`: what is published when a key expires; null for nothing
  */
 export const JOIN_RULES = z.object({

@@ -40,12 +40,9 @@ function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): 
 }
 
 /**
- * Returns the arguments that every script needs in order to publish events for a join: the token, name and rules of the
- * join, its client, the limits on topics, and
- * - `thenHome`: the partition of the topic to which the join publishes when a key is complete (`then`)
- * - `expiryHome`: the partition of the topic to which the join publishes when a key has expired (`on_expiry`)
- *
- * Both are indexes of partitions. Undefined means the partition of the join.
+ * Returns the arguments that scripts need in order to publish events for a join. `thenHome` is the index of the
+ * partition that has the topic of the rule `then`, and `expiryHome` is the same for the rule `on_expiry`. Undefined
+ * means the partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);

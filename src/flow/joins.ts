@@ -24,9 +24,8 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. If the rules are refused, the join stays as it is, and `outcome` is the reason. If the
-   * join publishes to topics of other partitions, the client becomes the publisher of these topics before the script
-   * checks the rules. So the client may own these topics even after a refusal.
+   * Creates or changes a join. After a refusal the join is as before, and `outcome` is the reason. But the client may
+   * have become the publisher of topics in other partitions, because that comes before the script checks the rules.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
@@ -56,9 +55,9 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions before a join is created or changed. Makes the client the publisher of the topics there
-   * to which the join publishes. Marks the source topics there, so that their events are passed on to the join (see
-   * TopicMarks). Returns the reason for a refusal, or undefined if there is none.
+   * Prepares other partitions for a new or changed join: makes the client the publisher of the topics to which the join
+   * publishes, and marks the source topics, so that their events are passed on to the join (see TopicMarks). Returns
+   * the reason for a refusal, such as a loop of joins, or undefined.
    */
   async #prepare(
     client: string,
@@ -118,8 +117,8 @@ export class Joins {
   }
 
   /**
-   * Returns up to `count` open join keys of a join, beginning with the one that was opened first. `after` is a place in
-   * this order: the opening time and the text of a join key. If `after` is given, the result begins behind that place.
+   * Returns up to `count` open join keys of a join, the first opened first. If `after` (an opening time and a join key)
+   * is given, the result begins behind `after`.
    */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions

@@ -95,10 +95,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
   };
   /**
-   * Removes the new join again if its client was removed during the request, or if the client's scopes no longer permit
-   * the join. A removal or a change of scopes is stored before the joins that it forbids are removed, or together with
-   * their removal. So no forbidden join can remain: either this function sees the change, or the removal of joins comes
-   * later and finds the new join.
+   * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.
+   * No forbidden join can remain: forbidden joins are removed with or after the change that forbids them. So either
+   * that removal finds the new join, or this function sees the change.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -5,8 +5,8 @@ import type { Log } from '../log.ts';
 const LINE_EVERY_MS = 10_000;
 
 /**
- * Logs how many due times of triggers passed without an event, and why. The first ones are logged at once. Those that
- * come within ten seconds after a log line are added up, and logged together when the ten seconds are over.
+ * Logs how many due times of triggers passed without an event, and why. Writes at most one line in ten seconds: what
+ * comes in between is added up and logged when the ten seconds are over.
  */
 export class MissedLog {
   readonly #log: Log;

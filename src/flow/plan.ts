@@ -1,8 +1,8 @@
 import type { Times } from './times.ts';
 
 /**
- * If the stored due time of a trigger is at most this old, the trigger fires for it and for all due times since then,
- * whatever `catch_up` says. `catch_up` is for outages, and a short restart of the workers is not an outage.
+ * If the stored due time of a trigger is at most this old, the trigger fires for it and for all due times since then.
+ * Otherwise `catch_up` decides. That setting is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
 /**
@@ -11,9 +11,9 @@ export const PROMPT_MS = 10_000;
  */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum number of due times for which one script call fires a trigger. It must be at least 11: if the stored due time
- * is at most 10 s (PROMPT_MS) old, the trigger fires for all due times since then, up to 11 if it is due every second.
- * One call must fire for all of them, because the stored due time could be older than 10 s in a later call.
+ * Maximum due times for which one script call fires a trigger. It must be at least 11, because a trigger that is due
+ * every second can have 11 due times within 10 s (PROMPT_MS). One call must fire for all of them: at the next call the
+ * rest could be more than 10 s old, and `catch_up` could forbid them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
@@ -28,10 +28,10 @@ export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
   /**
-   * Number of due times for which the trigger never fires: 0 if the oldest due time is at most 10 s (PROMPT_MS) ago.
-   * Otherwise the setting `catch_up` of the trigger decides:
+   * Number of due times for which the trigger never fires. It is 0 if the oldest due time is at most 10 s (PROMPT_MS)
+   * old. Otherwise the setting `catch_up` decides:
    * - `none`: all due times
-   * - `latest`: all but the newest one
+   * - `latest`: all but the newest
    * - `all`: all but the newest 1000 (MAX_CAUGHT_UP)
    */
   missed: number;

@@ -44,8 +44,9 @@ export class TriggerOwners {
   }
 
   /**
-   * Finds the client that the query names. In the result, `token` is undefined if the query is about all clients, and
-   * null if there is no such client. `calls` says how many calls of the caller's rate limit the search uses up.
+   * Finds the client that the query names. `token` is undefined for all clients, and null if a viewer's name fits no
+   * client with triggers. A token from root is not checked. `calls` is what the search costs in the caller's rate
+   * limit.
    */
   async asked(
     caller: Caller,

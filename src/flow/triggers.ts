@@ -53,9 +53,9 @@ export class Triggers {
   }
 
   /**
-   * Creates or replaces a trigger. The function `decide` gets the stored trigger, if there is one, and the time by
-   * Redis's clock, and returns what to store. If another request replaces the trigger meanwhile, `decide` is called
-   * again. `isFixed` is true if the client comes from ROUTEMASTER_CLIENTS, and so is not stored in Redis.
+   * Creates or replaces a trigger. `decide` gets the stored trigger, if there is one, and Redis's time, and returns
+   * what to store. It is called again if another request replaces the trigger meanwhile. `isFixed` is true for a client
+   * from ROUTEMASTER_CLIENTS, which Redis does not store.
    */
   async put(
     { client, name }: TriggerName,

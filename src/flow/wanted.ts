@@ -7,9 +7,9 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what to store when a client creates or changes a trigger. If the schedule does not change, the stored due
- * time does not change either, even if it has passed during a pause. Otherwise the next due time is the first time of
- * the schedule from now on. Throws bad_trigger if the schedule has no time from now on.
+ * Returns what to store when a client creates or changes a trigger. If the schedule stays the same, the stored due time
+ * stays too, even if it has passed during a pause. Otherwise the first time after now is stored as due time. Throws
+ * bad_trigger if there is none.
  */
 export function wanted(
   body: TriggerBody,

@@ -32,9 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns the time (ms) between `fromMs` and `toMs` at which the offset of `fromMs` changes to another one. Example:
-   * in Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must differ. If
-   * the offset of `fromMs` ends several times, the search by halves (`bisect`) finds any one of these times.
+   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `fromMs` ends. The offsets at `fromMs` and
+   * `toMs` must differ. Example: in Berlin from January to July, this is when summer time begins. If that offset ends
+   * several times, any one of them is returned.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -42,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns the time (ms) between `fromMs` and `toMs` at which another offset changes to that of `toMs`. Example: in
-   * Berlin from January to July, this is when summer time begins. The offsets at `fromMs` and `toMs` must differ. If
-   * the offset of `toMs` starts several times, the search by halves (`bisect`) finds any one of these times.
+   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `toMs` begins. The offsets at `fromMs` and
+   * `toMs` must differ. Example: in Berlin from January to July, this is when summer time begins. If that offset begins
+   * several times, any one of them is returned.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
