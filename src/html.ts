@@ -40,8 +40,8 @@ const CONTROLS = /\p{Bidi_Control}|(?![\t\n\r])\p{Cc}/gu;
 const PLAIN = /^[ !#-%(-;=?-~]*$/;
 
 /**
- * Makes a piece of a page from a template: `html\`<b>${name}</b>\``. Values are escaped, except those that were made by
- * `html` themselves. The items of a list are joined. null, undefined and false are left out. Attributes must be quoted.
+ * Makes a piece of a page from a template: `html\`<b>${name}</b>\``. Escapes all values that `html` has not made, joins
+ * lists, and leaves out null, undefined and false. Attributes must be quoted.
  */
 export function html(parts: TemplateStringsArray, ...values: Content[]): Html {
   let text = parts[0] ?? '';

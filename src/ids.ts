@@ -15,9 +15,8 @@ export const spareUids = (count: number): string[] => uids(count).map((id) => `$
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
 
 /**
- * The random part of the ids that one script call makes. It has 16 characters, and the script appends a counter of 4
- * characters. Scripts cannot make random ids themselves, because Redis seeds their random generator with the same
- * number in every call.
+ * The random part (16 characters) of the ids that one script call makes. The script appends a counter. Scripts cannot
+ * make random ids, because Redis seeds their random generator with the same number in every call.
  */
 export const uidSeed = (): string => nanoid(16);
 
@@ -62,8 +61,7 @@ export function ownerOf(token: string): string {
 }
 
 /**
- * The value of the tag `topic` or `queue` in counters that collect the counts of removed topics or subscribers. No
- * topic and no client has this name: the API accepts no parenthesis in their names and tokens, and
- * `ROUTEMASTER_CLIENTS` must not have this token.
+ * Stands for removed topics or subscribers in the tag `topic` or `queue` of counters. No topic and no client has this
+ * name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not have this token.
  */
 export const REMOVED = '(removed)';

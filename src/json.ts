@@ -47,8 +47,7 @@ class Unfaithful extends Error {}
 
 /**
  * Matches text that may contain a number which a double cannot hold: 16 digits in a row, or an exponent of three digits
- * or more. Because of the lookbehind, the 16 digits are looked for only at the first digit of a row. Looking at every
- * digit would take three times as long.
+ * or more. The lookbehind makes the search three times as fast, because it looks only at the first digit of a row.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
@@ -62,10 +61,9 @@ const SURROGATE = /\\u[dD][89a-fA-F]/;
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
- * Parses JSON. Whole numbers that a double cannot hold become JSON.rawJSON, so that 64-bit ids keep their digits.
- * Throws bad_body if the text is not acceptable JSON. The error's detail begins with `where`, which names the wrong
- * part of the request, and its problem document contains `members`. The parsing time is proportional to the length of
- * the text.
+ * Parses JSON, in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
+ * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable JSON. The error's detail begins with
+ * `where`, the wrong part of the request. Its problem document contains `members`.
  */
 export function parseJson(
   text: string,

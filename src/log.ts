@@ -24,9 +24,9 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino that limits log lines about a Redis that cannot be reached. Such a line has the field `away`,
- * and is written at most once a minute for each message and Redis. Without this limit there would be very many such
- * lines, because everything that needs this Redis fails again and again, in each partition and thread.
+ * Returns a hook of pino for log lines about a Redis that cannot be reached (those with the field `away`). Such a line
+ * is written at most once a minute for each message and Redis. Otherwise everything that needs this Redis would log its
+ * failures again and again.
  */
 export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();
@@ -56,9 +56,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Ends the log. Resolves when all lines are written, or when nobody reads stdout any more; never rejects. Call this
- * just before `process.exit`: if this process still runs a second later, it kills itself. Otherwise it would never end
- * if the reader of stdout hangs, because the blocked write also blocks `process.exit`.
+ * Ends the log. Call this just before `process.exit`. Resolves when all lines are written, or when nobody reads stdout
+ * any more; never rejects. A second later the process kills itself: if the reader of stdout hangs, the blocked write
+ * would also block `process.exit` for ever.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {

@@ -12,9 +12,9 @@ const MAX_REQUESTS = 1000;
  */
 const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
- * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). Without this limit a
- * single connection brings 115 MB a second, and Node spends half of its time on collecting garbage. The limit slows
- * down no valid publish, because parsing is slower still: 16 MiB a second.
+ * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). One connection can bring
+ * 115 MB a second: then Node would spend half of its time on collecting garbage. No valid publish is slowed down,
+ * because parsing is slower still: 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
@@ -34,10 +34,9 @@ interface Holding {
 }
 
 /**
- * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. At the limit,
- * a process refuses new requests at once. A client's first request may reserve all that is free. A further request of
- * the client is admitted only if, after it, as much stays free for others as the client held before it. So a client
- * with many small requests may hold about half of the limit if no other client has requests.
+ * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
+ * further requests at once. A client's first request may take all that is free. A further request must leave as much
+ * free for others as the client already holds. So one client with many small requests gets at most about half.
  */
 export class Admission {
   readonly #maxRequests: number;

@@ -39,8 +39,8 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
 }
 
 /**
- * Mounts the routes in Express, grouped by path. The last handler of each path refuses methods that the path does not
- * have. If a browser asks for an address of the console that does not exist, it gets the console's error page.
+ * Mounts the routes in Express, grouped by path. The last handler of each path refuses other methods. A browser that
+ * asks for an unknown address of the console gets the console's error page.
  */
 function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();

@@ -23,8 +23,8 @@ const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
  * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. If the
- * request is answered before that, the connection must end. Otherwise the bus could not tell whether the next bytes are
- * the body or another request.
+ * request is answered before that, the connection must end, because the next bytes could be the body or another
+ * request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;

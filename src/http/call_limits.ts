@@ -12,10 +12,9 @@ const BYTES_PER_CALL = 16_384;
 /** Maximum calls of a client that are under way: begun, but not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * Limits two rates: that of each client's calls other than publishes, and that of the requests without credentials from
- * each IP address. Limits also the calls of a client that are under way. A rate of 0 for clients turns off both limits
- * of clients. Each web process counts only the calls that it handles itself, because a call slows down only the process
- * that handles it.
+ * Limits the calls of each client other than publishes: their rate, and how many are under way. A rate of 0 turns both
+ * limits off. Also limits the rate of requests without credentials from each IP address. Each web process has limits of
+ * its own, because a call slows down only the process that handles it.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -23,9 +22,9 @@ export class CallLimits {
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
   /**
-   * Of each client, one call that reads and one call that changes something may be handled at the same time. So a call
-   * that reads does not wait for a long change. When sixteen listings of 1,000 dead letters were handled at a time, a
-   * publish of another client took half a second (p99). With one listing at a time, a publish took up to 28 ms (p99).
+   * For each client, at most one call that reads and one call that changes something are handled at a time, so that
+   * reads do not wait for a long change. With sixteen listings of 1,000 dead letters at a time, a publish of another
+   * client took half a second (p99). With one listing at a time, a publish took up to 28 ms.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -37,9 +36,9 @@ export class CallLimits {
   }
 
   /**
-   * Counts a request without credentials against the rate of its address. A request with credentials is counted only if
-   * `isStranger` is true: its route is unknown or public, so nobody checks the credentials. Throws rate_limited if the
-   * address has sent too many such requests.
+   * Counts a request without credentials against the rate of its address. With `isStranger`, counts it even with
+   * credentials: the route is unknown or public, so nobody checks them. Throws rate_limited if the address has sent too
+   * many such requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (request.headers.authorization !== undefined && !isStranger) return;
@@ -79,9 +78,9 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call of a client or makes one piece of a long answer. `reads` is true for a call that
-   * changes nothing. Of the client's calls that read, one runs at a time, and the others wait. The same is true of its
-   * calls that change something. Returns the result of `work`.
+   * Runs `work`, which handles a call of a client or makes one piece of a long answer. Returns its result. `reads` is
+   * true for a call that changes nothing. For each client, one call that reads and one call that changes something run
+   * at a time. Others wait.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();

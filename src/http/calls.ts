@@ -57,8 +57,8 @@ export class Calls {
   }
 
   /**
-   * Makes a call and resolves with its answer. `record`, the audit entry of the call if it is audited, gets the inputs
-   * of the call. Throws a BusError if the role of the caller or an input is wrong, or if the handler refuses the call.
+   * Makes a call and resolves with its answer. `record`, the audit entry of an audited call, gets the call's inputs.
+   * Throws a BusError if the caller's role or an input is wrong, or if the handler refuses.
    */
   async make(
     route: Route,
@@ -124,9 +124,8 @@ export class Calls {
   }
 
   /**
-   * Calls the handler of a route. If the call changes something, checks the credentials again before that: they were
-   * checked when the headers arrived, and the client may have been removed since. A publish (`isFrequent`) is not
-   * checked again here, because there are too many publishes.
+   * Calls the handler of a route. If the call changes something, first checks its credentials again, because the client
+   * may have been removed since the headers arrived. Publishes (`isFrequent`) are too many for this check.
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -154,9 +153,9 @@ export class Calls {
   }
 
   /**
-   * Runs `work`, which handles a call. A caller with a limited rate has at most two calls handled at a time: one that
-   * reads, and one that changes something. Its other calls wait, so that they do not hold up other callers (see
-   * CallLimits). Publishes are not limited here.
+   * Runs `work`, which handles a call. For one caller, calls that read run one at a time, and so do calls that change
+   * something. So they do not hold up other callers (see CallLimits). Publishes, and calls of callers without a limited
+   * rate, do not wait.
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;

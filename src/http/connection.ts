@@ -24,10 +24,9 @@ interface Held {
 }
 
 /**
- * Limits the requests of one connection that are handled at the same time to four, however many it sends at once
- * (pipelining). When a fifth arrives, reading stops until two of the four are answered. Otherwise a few kilobytes of
- * requests would keep all other connections waiting. If the connection is read in slices (see ReadingMode), parsing of
- * the bytes that were already read stops too.
+ * Handles at most four requests of one connection at a time, however many the connection sends at once (pipelining).
+ * Otherwise a few kilobytes of requests would keep all other connections waiting. When a fifth arrives, reading stops
+ * until two of the four are answered. If the connection is read in slices (see ReadingMode), parsing stops too.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -47,9 +46,9 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that the parser has still to get. No request begins in these bytes, so
-   * the parser may get all of them at once. If the number is too low, only the slices are smaller. It must not be too
-   * high: the parser would then also get the requests behind the body, all at once.
+   * Number of bytes of the last request's body that the parser has yet to get. No request begins in these bytes, so the
+   * parser may get them all at once. If the number is too low, only the slices are smaller. If it were too high, the
+   * parser would also get requests behind the body at once.
    */
   #bodyBytes = 0;
   #isDetached = false;
@@ -129,20 +128,19 @@ export class Connection {
       this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
       this.#feed(slice);
       this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
-      // The headers of a request ended in this slice. `#bodyBytes` becomes the number of bytes of its body to come:
-      // - If the slice ended with the headers (`endsHead`): the whole body.
-      // - Otherwise the slice may have brought a part of the body, and it is not known how much. The whole slice is
-      //   subtracted, so `#bodyBytes` may be too low, which does no harm.
+      // The headers of a request ended in this slice. If nothing followed the headers in the slice (`endsHead`), the
+      // whole body is still to come. Otherwise the slice may have brought a part of the body, and the whole slice is
+      // subtracted. So `#bodyBytes` may be too low, which does no harm.
       if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
     }
   }
 
   /**
-   * Returns the next bytes to parse. If at most SLICE_BYTES have arrived, these are all of them. Otherwise:
+   * Returns the next bytes to parse: all that have arrived, if they are at most SLICE_BYTES. Otherwise:
    *
-   * - If the bytes begin inside a body: all arrived bytes of this body, because no request begins in them.
-   * - If they begin with the headers of a request: these headers alone, so that the length of the body is known before
-   *   the body is parsed. `endsHead` is then true. If the headers are longer than SLICE_BYTES, so many bytes of them.
+   * - Inside a body: all arrived bytes of this body, because no request begins in them.
+   * - At the headers of a request: only the headers, so that the length of the body is known before the body is parsed.
+   *   `endsHead` is then true. If the headers are longer than SLICE_BYTES: SLICE_BYTES of them.
    */
   #nextSlice(): { slice: Buffer; endsHead: boolean } {
     const rest = this.#rest;
@@ -156,9 +154,8 @@ export class Connection {
   }
 
   /**
-   * Stops reading, because MAX_DUE (4) requests of this connection are being handled, and one more has come. When two
-   * of the four are answered, reading goes on in a later turn of the event loop, so that other connections are served
-   * first.
+   * Stops reading, because one request more than MAX_DUE (4) has come. When two of the four are answered, reading goes
+   * on in a later turn of the event loop, so that other connections are served first.
    */
   #wait(): void {
     this.#mode.slice();

@@ -20,7 +20,8 @@ export function wrongVisitor({ role }: Caller): BusError {
 
 /**
  * Returns the checked fields of a form. A field that occurs several times becomes a list. Throws forbidden if the form
- * did not come from a page of this bus, and another BusError if a field does not match the schema of the form.
+ * is not from a page of this bus, or older than the last login. Throws another BusError if a field does not match the
+ * schema.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
   if (!isFromOwnPage(headers))

@@ -4,9 +4,9 @@ import type { Dialect } from '../routing/dialect.ts';
 import type { Answer } from '../routing/route.ts';
 
 /**
- * Returns a redirect to the same path and host by https. Its status is `reads` for GET and HEAD, and `others` for other
- * methods; with 307 and 308, the sender repeats the request with the same method and body. The port is left out,
- * because it is the port for http. Throws bad_header if the request has no Host header.
+ * Returns a redirect to the same host and path by https, without the port, which is for http. The status is `reads` for
+ * GET and HEAD, and `others` for other methods. (After 307 or 308, the sender repeats the method and body.) Throws
+ * bad_header if the request has no Host header.
  */
 export function redirectToHttps(
   { headers, method, url }: IncomingMessage,

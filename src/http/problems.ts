@@ -99,9 +99,9 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 }
 
 /**
- * True if the parser refuses the method of a request whose first line is otherwise well-formed. The first line is
- * checked because the parser also reports a wrong method for bytes that are no HTTP. If the line arrived in several
- * chunks, the result is false, because `rawPacket` has only the last chunk.
+ * True if a request line is well-formed except for its method. The line is checked because the parser reports a wrong
+ * method even for bytes that are no HTTP. False if the line came in several chunks, because `rawPacket` has only the
+ * last one.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
   // The parser has two error codes for an unknown method. HPE_INVALID_CONSTANT is for methods of RTSP such as DESCRIBE,

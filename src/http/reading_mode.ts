@@ -10,14 +10,13 @@ interface Sliceable {
 /**
  * Decides how the connections of a server are read: whole or in slices.
  *
- * Whole means that Node's HTTP parser reads the socket by itself. This saves 7 % of the CPU of a publish. But the
- * parser emits all requests of one read together, and a read can bring 64 KiB with 3,600 requests. Each takes 15 µs. So
- * a connection that sends requests without waiting for answers (pipelining) can keep the other connections waiting for
- * 54 ms.
+ * Whole: Node's HTTP parser reads the socket by itself, which saves 7 % of the CPU of a publish. But the parser emits
+ * all requests of one read together: up to 3,600 (64 KiB) if the sender does not wait for answers (pipelining). At 15
+ * µs each, other connections wait for 54 ms.
  *
- * In slices means that Connection gives the parser a few KB at a time. When a connection sends more than four requests
- * at once, all open connections are read in slices from then on, and so are connections opened in the next minute. So
- * the long wait can happen at most once a minute.
+ * In slices: Connection gives the parser a few KB at a time. When a connection sends more than four requests at once,
+ * all open connections are read in slices from then on, and so are connections opened in the next minute. So the long
+ * wait can happen at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();

@@ -112,8 +112,8 @@ export class Reservation {
   }
 
   /**
-   * Gives back the bytes that are reserved for a slow body and have not arrived. Otherwise 25 clients could announce 5
-   * MiB each, send 64 KiB a second, and hold all the memory for bodies. Bytes that arrive later are reserved again.
+   * Gives back bytes that are reserved for a slow body but have not arrived yet. Otherwise 25 clients could hold almost
+   * all memory for bodies: each announces 5 MiB, and sends 64 KiB a second.
    */
   giveAhead(): void {
     if (clock.monotonicMs() - this.#beganMs < SLOW_BODY_MS || this.heldBytes <= this.#arrivedBytes) return;

@@ -36,9 +36,9 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Node warns of a leak if a socket has more listeners than this. CallLimits adds a listener for each call, and removes
- * it when the response is closed. A connection can have four calls under way, and some that were just answered, so it
- * has fewer listeners unless there is a leak.
+ * Above this number of listeners on a socket, Node warns of a leak. CallLimits adds one for each call until the
+ * response is closed. A connection has at most four calls under way, and some that were just answered. So more
+ * listeners mean a leak.
  */
 const MAX_LISTENERS = 32;
 
@@ -48,9 +48,8 @@ export class HttpServer {
   /** Connections that have sent no request yet. `close` ends them itself, because Node does not count them as idle. */
   readonly #unused = new Set<Duplex>();
   /**
-   * Connections that Node has detached from its HTTP parser, because a CONNECT or Upgrade request has come. They stay
-   * here until the responses to earlier requests are sent. Node does not know them any more, so `close` ends them
-   * itself.
+   * Connections that Node has detached from its HTTP parser after a CONNECT or Upgrade request, until earlier responses
+   * are sent. Node no longer knows these connections, so `close` ends them itself.
    */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
@@ -97,8 +96,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node has an option
-    // to ignore this header, but with this option Node skips a malformed body, and all bytes after it, without an
+    // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node's option to
+    // ignore this header is no alternative: with it Node skips a malformed body, and all bytes after it, without an
     // answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
@@ -141,8 +140,8 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes the open ones:
    *
-   * - connections that have sent no request yet: at once. Routers open such connections in advance, and Node itself
-   *   would not close them, because it does not count them as idle;
+   * - connections that have sent no request yet: at once. Routers open connections in advance, and Node does not count
+   *   them as idle, so it would not close them;
    * - the others: after their response, or after `graceMs` at the latest.
    */
   async close(graceMs: number): Promise<void> {
@@ -164,9 +163,8 @@ export class HttpServer {
   }
 
   /**
-   * Calls `act` when the responses to all earlier requests on a detached connection are sent. Node's HTTP parser no
-   * longer reads such a connection, because a CONNECT or Upgrade request has come. Meanwhile an error or a timeout
-   * closes the connection.
+   * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests on the connection are
+   * sent. Until then, closes the connection at an error or a timeout, because Node no longer does that.
    */
   #wait(socket: Line, act: () => void): void {
     const cut = () => socket.destroy();

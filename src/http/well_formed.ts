@@ -24,11 +24,11 @@ const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 const MAX_HEADERS = 100;
 
 /**
- * Checks the headers of a request. `isPage` is true for a page of the console and for a public route. Throws:
- * - bad_header if a header is doubled or `Host` is missing;
- * - headers_too_large if there are too many;
- * - unsupported_transfer_coding for any coding but chunked;
- * - forbidden if a page of another site made a browser send the request. With `isPage`, following a link is allowed.
+ * Checks the headers of a request. `isPage` is true for a page of the console and for a public route. Throws a
+ * BusError:
+ * - if `Host` is missing, a header of SINGLE is doubled, or there are too many headers;
+ * - for any transfer coding but chunked;
+ * - if a page of another site made a browser send the request. With `isPage`, following a link is allowed.
  */
 export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;
@@ -50,9 +50,8 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
 }
 
 /**
- * True for a request that a browser sends when a person follows a link on another site. Such a request is harmless: the
- * session cookie is `SameSite=Strict`, so the browser does not send it from another site, and a page of the console
- * only shows the login.
+ * True if the person at a browser has followed a link. Even a link on another site is harmless: the browser does not
+ * send the session cookie (`SameSite=Strict`) from there, so a page of the console only shows the login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';

@@ -4,9 +4,9 @@ import { clock } from '../clock.ts';
 const BUDGET_MS = 2;
 
 /**
- * Spreads long work, such as parsing long bodies, over several turns of the event loop. A web process has one such
- * budget. Node delivers the data of all connections in one turn. So without a limit the last request would wait for the
- * work of all other requests, even if it is only to be refused.
+ * Spreads long work, such as parsing long bodies, over several turns of the event loop. Node delivers the data of all
+ * connections in one turn. Without a limit the last request would wait for the work of all others, even if it is only
+ * to be refused. A web process has one budget.
  */
 export class WorkBudget {
   /**
@@ -23,8 +23,8 @@ export class WorkBudget {
 
   /**
    * Call this before each step of long work. Returns undefined if the step may start at once, otherwise a promise to
-   * await first. `owner` identifies the client that the work is for, for example by its token. The owners take turns.
-   * Steps of the same owner start in the order in which `turn` was called for them.
+   * await first. `owner`, such as a client's token, says for whom the work is. Owners take turns. Steps of one owner
+   * start in the order of the calls.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
