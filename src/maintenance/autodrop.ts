@@ -47,12 +47,13 @@ type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job: frees memory when Redis stores more than the high mark (a limit of bytes), until Redis stores no
- * more than the low mark. It drops records of past deliveries first, then dead letters and batches, and delayed events
- * last. The policy `fair`, the default, takes dead letters and batches only from the clients that hold most
- * (fair_share.ts). The policy `oldest` takes the oldest ones, whichever client holds them. If data that cannot be
- * dropped exceeds the high mark, the job only drops records, and logs an error. If a Redis has several partitions, each
- * has a job that drops only data of its own partition, but takes into account the data of the other partitions.
+ * The `autodrop` job: when Redis stores more than the high mark (a limit of bytes), frees memory, if possible down to
+ * the low mark. Drops records of past deliveries first, then dead letters and batches, and delayed events last. If even
+ * that would not free enough (see shortage.ts), only drops records, and logs an error.
+ *
+ * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
+ * `oldest` takes the oldest of all clients. Each job drops only data of its own partition, but takes the other
+ * partitions in the same Redis into account.
  */
 export class Autodrop {
   readonly #partition: Partition;
@@ -122,9 +123,9 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more than planned, even if Redis
-   * still seems to store too much: Redis measures the buffers of its connections only once a second, and until then a
-   * large buffer looks like stored data. The caller measures again, and makes a new plan if necessary.
+   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still seems
+   * to store too much: for up to a second, a large buffer of a connection can look like stored data. The caller
+   * measures again, and makes a new plan if necessary.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -193,8 +194,7 @@ export class Autodrop {
 
 /**
  * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches and dead
- * letters. The memory is measured after each call, because the plan is an estimate, and half of it may already be
- * enough.
+ * letters. The plan is an estimate, so half may be enough. The memory is measured after each call.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
@@ -209,8 +209,8 @@ function nextOf(plan: readonly Cut[]): Cut[] {
 
 /**
  * Returns what is left of the plan after a script call. The plan consists of cuts: requests to drop data of one
- * subscriber or of all. A cut leaves the plan when all that it requests is dropped, or when it can drop nothing more
- * (`isSpent`), for example because workers are delivering all batches that are left.
+ * subscriber or of all. A cut ends when it is carried out, or when it can drop nothing more (`isSpent`), for example
+ * because workers are delivering the rest.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

@@ -36,9 +36,9 @@ type StepState = Reply<'count_bulk'>['state'];
 type Part = Bulk & { queue: number };
 
 /**
- * The job `bulk`: counts, retries or purges the dead letters of a bulk. A bulk is the retry or purge of all dead
- * letters that match a filter. The job makes one script call after the other. Each call handles some dead letters and
- * stores the progress of the bulk in the same step. So a bulk continues where it stopped, even if a process is killed.
+ * The job `bulk` works on a bulk: a retry or purge of all dead letters that match a filter. It counts them or, once the
+ * owner has confirmed the bulk, retries or purges them. Each script call also stores the progress. So a bulk continues
+ * where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -55,9 +55,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // In the state `next`, another subscriber's dead letters follow. In the state `lost`, the call has changed
-        // nothing, because another worker has made this step, or the bulk was cancelled or replaced by a new one. In
-        // both states, the stored progress is read again.
+        // `next`: another subscriber's dead letters follow. `lost`: the call has changed nothing, because another
+        // worker has made this step, or the bulk was cancelled or replaced. In both states, the stored progress is read
+        // again.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -80,9 +80,9 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns what this partition stores of a bulk (a retry or purge of many dead letters). The list `queues` has the
- * subscribers of the bulk, and `queue` is the index of the subscriber whose dead letters come next. Returns undefined
- * if the bulk is neither counting nor running, or was replaced by a newer one.
+ * Returns what this partition stores of a bulk (a retry or purge of many dead letters). `queues` has the subscribers of
+ * the bulk, and `queue` is the index of the one that is next. Returns undefined if the bulk is neither counting nor
+ * running, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

@@ -6,9 +6,9 @@ import type { Partitions } from '../store/partitions.ts';
 export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
- * The figures (number of queued events, health points and so on) of all subscribers in the partitions that can be
- * reached, and the time when they were read. `standings` is what the job `sample` stored when it last ran: figures and
- * rates of each subscriber, packed. `missing` has the partitions that cannot be reached.
+ * The figures (queued events, health points and so on) of all subscribers, read at `nowMs`. Subscribers in the
+ * `missing` partitions, which cannot be reached, are left out. `standings` is what the job `sample` stored last:
+ * figures and rates of each subscriber, packed.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -19,7 +19,7 @@ interface Census {
 
 /**
  * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition cannot be
- * reached, because it stores the standings (what the job `sample` last stored) and the history of the bus.
+ * reached, because only it has the standings (what the job `sample` stored last).
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);

@@ -42,9 +42,9 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many delayed events of each topic must be dropped to free `freeBytes`. Every client may keep the same
- * number of bytes (its fair share, see fair_share.ts). A client that holds more loses the rest; the other clients lose
- * nothing. All topics of a client lose the same percentage of their events.
+ * Returns how many delayed events of each topic to drop in order to free `freeBytes`. Each client may keep the same
+ * number of bytes (its fair share, see fair_share.ts). Only clients that hold more lose events, the same percentage of
+ * each of their topics.
  */
 export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);

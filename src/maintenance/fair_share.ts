@@ -17,9 +17,9 @@ export interface Cut {
 }
 
 /**
- * Returns the cuts (requests to drop data) that free `freeBytes`. Every client may keep the same number of bytes, its
- * fair share. A client that holds more loses the rest; the other clients lose nothing. What the joins of a client hold
- * is added to what the client itself holds. The cuts of the client that holds most come first.
+ * Returns the cuts (requests to drop data) that free `freeBytes`. Each client may keep the same number of bytes, its
+ * fair share. Only clients that hold more lose data. What the joins of a client hold counts as the client's. The cuts
+ * of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]

@@ -20,9 +20,9 @@ export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets the sweeps of this process run one at a time. A sweep pauses after each command for as long as the command
-   * took. If the sweeps of 16 partitions ran at the same time, commands of one would run in the pauses of another, and
-   * Redis would always be busy.
+   * Lets the sweeps (checks of all data) of this process run one at a time. A sweep pauses after each command for as
+   * long as the command took. Several sweeps at the same time would use each other's pauses, and Redis would always be
+   * busy.
    */
   sweeps: OneAtATime;
   /**

@@ -20,9 +20,8 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * Each partition has tickers, which queue periodic jobs at intervals. The partitions start their tickers one after the
- * other, spread over this time. Otherwise the jobs of all partitions would be queued together. The tickers of urgent
- * jobs start immediately.
+ * Time within which the partitions start their tickers, one partition after the other. A ticker queues a periodic job
+ * at intervals. So the jobs of all partitions are not queued together. The tickers of urgent jobs start at once.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /**
@@ -31,9 +30,9 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
  */
 const WORKERS = 2;
 /**
- * Number of workers for the queue `aux` (all jobs that deliver no batch) in each partition of a bus with several:
+ * Number of workers for the queue `aux` (all jobs that deliver no batch) in each partition, if the bus has several:
  *
- * - one is busy under load, because it sends events to other partitions (the job `outbox`);
+ * - one sends events to other partitions (the job `outbox`), and is busy under load;
  * - one may wait for a partition that does not answer;
  * - one is left for the other jobs.
  */
@@ -123,9 +122,8 @@ export class Maintenance {
 }
 
 /**
- * Returns one handler for all jobs in `aux`, which looks at the name of a job. If `others` has a handler of that name
- * (for jobs with arguments), that handler runs. If `jobs` has a periodic job of that name, the periodic job runs. A job
- * of an unknown name is deleted.
+ * Returns one handler for all jobs in `aux`. A job whose name is in `others` goes to the handler there. A job whose
+ * name is in `jobs` runs that periodic job. A job of an unknown name is deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {

@@ -8,15 +8,13 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of an outbox job moves entries that were set aside. An entry is work for another
- * partition. It is set aside if that partition does not apply it in time. After the maximum time the job goes back to
- * the queue, even if entries are left, so that the worker can run other jobs.
+ * Maximum time for which one run of an outbox job moves entries that were set aside: work for another partition that
+ * did not apply it in time. Then the job goes back to the queue, so that the worker can run other jobs.
  */
 const TURN_MS = 500;
 /**
- * Used when an outbox job fails by an error of the bus itself: the job runs again after ten seconds. The job is never
- * given up, because its entries must not be lost. The pause is long, because the error may last, and each attempt logs
- * the error.
+ * After an error of the bus itself, an outbox job runs again in ten seconds. It is never given up, because its entries
+ * must not be lost. The pause is long, because the error may last, and each attempt logs the error.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -33,9 +31,9 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries in the outbox of its partition, which are work for other partitions, to these
- * partitions. If another partition does not apply its entries in time, they are set aside in a list for that partition.
- * To move such a list, the job has an argument: the position of the other partition in `Partitions.all`.
+ * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. If a partition
+ * does not apply its entries in time, they are set aside in a list for that partition. The job of such a list has an
+ * argument: the partition's position in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

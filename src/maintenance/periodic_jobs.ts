@@ -48,10 +48,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler
     // cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs that killed workers held, so that other workers can run them. A starting process queues
-    // `scrub` in all partitions at once (`isUrgent`). It takes up to ten seconds until it has queued the other periodic
-    // jobs in all partitions. So all partitions get `scrub`, even if each process is killed a few seconds after its
-    // start.
+    // Gives back the jobs that killed workers held. A starting process queues `scrub` in all partitions at once
+    // (`isUrgent`), and the other periodic jobs within ten seconds. So `scrub` runs everywhere, even if each process is
+    // killed a few seconds after its start.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,
@@ -69,9 +68,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects this partition's copies of clients, so that they agree with the clients in the control partition. If a join
- * is not permitted by the corrected scopes of its client, the join ends and its dead letters are deleted, just like
- * when somebody removes a join.
+ * Corrects this partition's copies of clients by those in the control partition. If a client's corrected scopes do not
+ * permit one of its joins, the join ends and its dead letters are deleted, as when somebody removes it.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -39,8 +39,7 @@ export interface Rehearsal extends FoundBatches {
 
 /**
  * Reads what a takeover would find in this Redis. In a takeover, this bus continues with the data of a Ruby
- * Routemaster. Sends only commands that change nothing. Throws the errors of Partition (StorageUnavailable or
- * StorageFull).
+ * Routemaster. Changes nothing. Throws StorageUnavailable or StorageFull, as Partition does.
  */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;

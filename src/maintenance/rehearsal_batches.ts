@@ -5,8 +5,8 @@ import type { Commands, Partition } from '../store/partition.ts';
 const KEYS_PER_SCAN = 300;
 
 /**
- * The batches that the takeover of a Ruby Routemaster's Redis would convert. Of the `count` batches, `jobless` have no
- * job in the queue, `unindexed` are not in the set `batches:index`, and `unreadable` have a header that cannot be read.
+ * The batches that the takeover of a Ruby Routemaster's Redis would convert. Of `count` batches, `jobless` have no job,
+ * `unindexed` are not in the set `batches:index`, and `unreadable` have an unreadable header.
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
@@ -17,8 +17,8 @@ export interface FoundBatches {
 }
 
 /**
- * Reads the batches that the takeover would convert. `progressOf` gets the number of entries of `batches:index`, the
- * set of all batches. It returns a function that is called again and again with the number of batches read so far.
+ * Reads the batches that the takeover would convert. `progressOf` gets the size of `batches:index`, the set of all
+ * batches, and returns a function. That function repeatedly gets the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,

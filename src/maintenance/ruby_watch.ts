@@ -10,8 +10,8 @@ interface RubyWatchParts {
   leaseMs: number;
   /**
    * Runs a sweep, which repairs inconsistencies in Redis, such as lost delivery jobs. `rubyWorkers` is the number of
-   * living Ruby workers. If there are any, the sweep puts a lost job into a list that only this bus reads. Otherwise a
-   * Ruby worker would take the job, not find its batch, and delete the job.
+   * living Ruby workers. A Ruby worker would delete a repaired job, because it does not find the batch. So if there are
+   * any, the job goes into a list that only this bus reads.
    */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
@@ -19,8 +19,8 @@ interface RubyWatchParts {
 
 /**
  * Watches for processes of the Ruby Routemaster that still use their Redis after this bus took it over. If there is
- * such a process, RubyWatch logs an error and starts a sweep at once, which repairs what the process did. RubyWatch has
- * a timer of its own. It is not a job in the job queue `aux`, because a Ruby worker would take such a job.
+ * one, logs an error and starts a sweep at once, which repairs what the process did. This is not a job in the queue
+ * `aux`, because a Ruby worker would take such a job.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

@@ -59,9 +59,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first, because it must not be late: a history shows nothing for a step of time
-    // (ten seconds or five minutes) without a sample of the bus. If the sample of a topic or subscriber is late, the
-    // history only shows its figures one step later.
+    // The sample of the bus is stored first. If it is late, the history has a gap of one step (ten seconds or five
+    // minutes). If the sample of a topic or subscriber is late, the history only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
         const slice = its.slice(i, i + SAMPLES_PER_CALL);
@@ -100,9 +99,9 @@ class MissingPartitions {
 }
 
 /**
- * Returns the totals of each partition, if there are several. For a partition that cannot be reached, returns its
- * totals at the previous sample. Otherwise the totals of the bus would fall while a partition is missing, and the
- * history of the bus would show a jump when the partition is back.
+ * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps its totals of
+ * the previous sample. Otherwise the totals of the bus would fall meanwhile, and its history would show a jump when the
+ * partition is back.
  */
 function totalsByPartition(
   { all }: Partitions,

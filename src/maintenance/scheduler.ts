@@ -6,10 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * A function that publishes due entries of the agenda. The agenda has everything that waits for its time without being
- * a job: delayed events, events of triggers, and what joins publish when they have waited for events too long. The
- * function publishes entries of one of these three kinds. The scheduler calls it again while more entries are due, and
- * after a pause if it throws. Several processes may run it at the same time.
+ * Publishes due entries of one kind on the agenda. The agenda has what waits for its time without being a job: delayed
+ * events, events of triggers, and what joins publish when they have waited too long for events. The scheduler calls the
+ * function again while more is due, and after a pause if it throws. Several processes may run it at once.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -26,9 +25,8 @@ interface SchedulerParts {
 }
 
 /**
- * Starts what is due: lets workers take scheduled jobs, and publishes delayed events, events of triggers, and what
- * joins publish when they have waited for events too long. In between the scheduler sleeps until the next deadline, or
- * until a script announces an earlier one.
+ * Starts what is due: lets workers take scheduled jobs, and publishes entries of the agenda, such as delayed events.
+ * Sleeps until the next deadline, or until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -80,9 +78,9 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind of the agenda, such as delayed events, if there are any. Returns the
-   * ms until the first entry of this kind is due. Returns Infinity if there is none, and while entries of this kind are
-   * being published, because the scheduler is woken when that ends.
+   * Begins to publish the due entries of one kind, such as delayed events. Returns the ms until the first entry of this
+   * kind is due. Returns Infinity if there is none, or while entries are being published, because the scheduler is
+   * woken when that ends.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];
