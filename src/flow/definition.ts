@@ -23,9 +23,9 @@ interface ReadDefinition extends Omit<Definition, 'event'> {
 const BEFORE_ID = '{"id":"';
 
 /**
- * Returns a trigger's definition as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits. JSON
- * in a line has no line ends. `revision` is an id that no other definition has. The event's JSON is cut into `head` and
- * `tail`: a firing trigger puts the event's id before `head`, and the event's time between `head` and `tail`.
+ * Returns a trigger's definition as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits.
+ * `revision` is an id that no other definition has. The event's JSON is cut into `head` and `tail`: a firing trigger
+ * puts the event's id before `head`, and the event's time between `head` and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

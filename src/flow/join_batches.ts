@@ -77,8 +77,8 @@ export class JoinBatches {
 
   /**
    * Counts the events of a batch for its join. Each script call counts up to 50 events and removes them from the batch.
-   * The last call also deletes the job. Returns what becomes of the job. Throws RangeError if an event cannot be
-   * decoded, and StorageUnavailable if Redis cannot be reached.
+   * The last call also deletes the job. Throws RangeError if an event cannot be decoded, and StorageUnavailable if
+   * Redis cannot be reached.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;

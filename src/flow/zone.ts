@@ -32,9 +32,9 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `fromMs` ends. The offsets at `fromMs` and
-   * `toMs` must differ. Example: in Berlin from January to July, this is when summer time begins. If that offset ends
-   * several times, any one of them is returned.
+   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `fromMs` ends; any one if there are several.
+   * The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to July, the result is the
+   * beginning of summer time.
    */
   endOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(fromMs);
@@ -42,9 +42,9 @@ export class Zone {
   }
 
   /**
-   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `toMs` begins. The offsets at `fromMs` and
-   * `toMs` must differ. Example: in Berlin from January to July, this is when summer time begins. If that offset begins
-   * several times, any one of them is returned.
+   * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `toMs` begins; any one if there are several.
+   * The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to July, the result is the
+   * beginning of summer time.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);

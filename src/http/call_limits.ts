@@ -78,9 +78,9 @@ export class CallLimits {
   }
 
   /**
-   * Runs `work`, which handles a call of a client or makes one piece of a long answer. Returns its result. `reads` is
-   * true for a call that changes nothing. For each client, one call that reads and one call that changes something run
-   * at a time. Others wait.
+   * Runs `work`, which handles a call of a client or makes one piece of a long answer. `reads` is true for a call that
+   * changes nothing. For each client, one call that reads and one call that changes something run at a time. Others
+   * wait.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();

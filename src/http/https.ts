@@ -5,8 +5,7 @@ import type { Answer } from '../routing/route.ts';
 
 /**
  * Returns a redirect to the same host and path by https, without the port, which is for http. The status is `reads` for
- * GET and HEAD, and `others` for other methods. (After 307 or 308, the sender repeats the method and body.) Throws
- * bad_header if the request has no Host header.
+ * GET and HEAD, and `others` for other methods. Throws bad_header if the request has no Host header.
  */
 export function redirectToHttps(
   { headers, method, url }: IncomingMessage,

@@ -6,7 +6,7 @@ const BUDGET_MS = 2;
 /**
  * Spreads long work, such as parsing long bodies, over several turns of the event loop. Node delivers the data of all
  * connections in one turn. Without a limit the last request would wait for the work of all others, even if it is only
- * to be refused. A web process has one budget.
+ * to be refused.
  */
 export class WorkBudget {
   /**

@@ -125,7 +125,7 @@ export class Autodrop {
   /**
    * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still seems
    * to store too much: for up to a second, a large buffer of a connection can look like stored data. The caller
-   * measures again, and makes a new plan if necessary.
+   * measures again.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
