@@ -14,8 +14,8 @@ interface Holdings {
 }
 
 /**
- * The shortage of memory in one Redis. The data that can be dropped (batches, dead letters, delayed events) are
- * estimated for all partitions in that Redis, because what one partition must drop depends on what the others have.
+ * A shortage of memory in one Redis. What can be dropped is estimated for all its partitions, because how much one
+ * partition must drop depends on what the others have.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
@@ -31,10 +31,9 @@ export interface Shortage extends Holdings {
 }
 
 /**
- * Returns the memory of Redis if Redis stores more than `mark` bytes both now and a second later, and otherwise
- * undefined. The default of `mark` is the high mark, above which autodrop starts. Redis is measured twice, because the
- * buffers of its connections may look like stored data for a second (see SETTLED_MS). Throws the errors of Partition
- * (StorageUnavailable or StorageFull).
+ * Returns the memory of Redis if it stores more than `mark` bytes both now and a second later, and otherwise undefined.
+ * Measures twice, because the buffers of connections may look like stored data for a second. The default of `mark` is
+ * the high mark, above which autodrop starts. Throws StorageUnavailable or StorageFull.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -87,17 +86,16 @@ async function holdingsOf(partition: Partition): Promise<Holdings> {
 }
 
 /**
- * Returns the size to which autodrop should reduce the stored data. Autodrop starts when more than `highMark` is
- * stored. The marks lie below the memory limit: `lowMark` < `highMark` < `max`.
+ * Returns the size to which autodrop should reduce the stored data, or undefined if dropping would not help. `lowMark`
+ * is below `highMark`, where autodrop starts, and `highMark` below `max`, the memory limit.
  *
- * Some data cannot be dropped (`otherBytes`). Of these, `movingBytes` are events on their way to other partitions,
- * where they become batches, which can be dropped. The result is that of the first condition which is true:
+ * `otherBytes` cannot be dropped. Of these, `movingBytes` are events on their way to other partitions, where they
+ * become batches, which can be dropped. The first true condition decides:
  *
  * - `otherBytes` <= `lowMark`: `lowMark`;
  * - `otherBytes` < `highMark`: halfway from `otherBytes` to `highMark`;
- * - `otherBytes` - `movingBytes` < `highMark`: halfway from `highMark` to `max`, so that Redis has memory for the
- *   moving events;
- * - none: undefined, because autodrop cannot help.
+ * - `otherBytes` - `movingBytes` < `highMark`: halfway from `highMark` to `max`, to leave memory for the moving events;
+ * - none: undefined.
  */
 function targetOf(
   { used, max, lowMark, highMark }: Memory,
@@ -110,10 +108,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures. From this sample, the bytes of all batches
- * and dead letters are estimated. Measuring 500 takes Redis about 1 ms. Suppose 1 % of the batches have 90 % of the
- * bytes: with a sample of 500, the standard deviation of the estimate is a quarter of the true value, and with 100 it
- * is more than half.
+ * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms. If
+ * 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true value with
+ * a sample of 500, and more than half with 100.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

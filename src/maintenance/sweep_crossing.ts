@@ -11,12 +11,13 @@ interface CrossingParts {
 }
 
 /**
- * Repairs the data that must agree between partitions. A topic is stored in one partition, its home. The home must have
- * a mark for each other partition with subscribers of the topic, and no further marks. An outbox (work for other
- * partitions) that is not empty must have a job.
+ * Repairs the data that must agree between partitions:
  *
- * These repairs are not reported, because none of them shows a bug. A surplus mark may come from a change of
- * subscriptions that was cut off. The other faults arise only if a Redis loses writes.
+ * - A topic must have a mark for each other partition with subscribers of the topic, and no further marks.
+ * - An outbox (work for other partitions) that is not empty must have a job.
+ *
+ * These repairs are not reported, because none shows a bug. A change of subscriptions that was cut off may leave a
+ * surplus mark. The other faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -26,9 +27,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks of topics that live in this partition. For example, a mark says that partition 3 has subscribers
- * of the topic, so that publishing passes events on to partition 3. To check the mark, the subscribers in partition 3
- * are counted. If there are none, the mark is removed.
+ * Corrects the marks of topics that are stored in this partition. A mark says, for example, that partition 3 has
+ * subscribers of the topic, so that publishing passes events on. If partition 3 has none, the mark is removed.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -49,8 +49,8 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
 }
 
 /**
- * Sets missing marks that name this partition. Such a mark is stored in another partition, where a topic lives. It says
- * that this partition has subscribers of the topic, so that publishing passes events on to this partition.
+ * Sets missing marks that name this partition. Such a mark is stored with a topic in another partition. It makes
+ * publishing pass events on to this partition, where the topic has subscribers.
  */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);

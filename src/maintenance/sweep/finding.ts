@@ -1,6 +1,6 @@
 /**
- * The kinds of findings of a sweep (inconsistencies that it has repaired). The value of each kind says what the `name`
- * of such a finding is: `bid`, for example, is the id of a batch. INTERNALS.md describes how each kind is repaired.
+ * The kinds of findings (inconsistencies that a sweep found). The value says what the `name` of such a finding is:
+ * `bid`, for example, is a batch's id. INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
@@ -59,11 +59,8 @@ export function isFindingKind(kind: string): kind is FindingKind {
 export interface Finding {
   kind: FindingKind;
   /**
-   * The name of the data that was wrong. The kind decides what the name is:
-   * - a batch's id, a job's name, a worker's id, or the token of a subscriber or client;
-   * - a topic, or a delayed event: its topic and its id;
-   * - a trigger: its name and the token of its client;
-   * - a Redis key.
+   * The name of the wrong data, such as a batch's id, a job's name or a Redis key (see FINDING_KINDS). A delayed event
+   * has its topic and its id as the name, and a trigger its name and the token of its client.
    */
   name: string;
 }

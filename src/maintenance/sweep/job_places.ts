@@ -20,8 +20,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places of a queue (its lists and sorted sets of jobs). The places come in the order in which
- * jobs move through them, so that few moving jobs are missed. `waiting` has the subscribers with waiting jobs.
+ * Yields the jobs in all places (lists and sorted sets of jobs) of a queue, in the order in which jobs move through the
+ * places. So few moving jobs are missed. `waiting` has the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;

@@ -20,9 +20,9 @@ interface JobClues {
 }
 
 /**
- * Repairs the jobs of one queue. The index is the set of all jobs of the queue. Each of these must be in exactly one
- * place, which is a list or a sorted set of jobs. INTERNALS.md ("Jobs in no state") explains how a sweep checks this. A
- * job that is in a place, but not in the index, is called a stranger, and a script decides what to do with it.
+ * Repairs the jobs of one queue. A correct job is in the index (the set of all jobs of the queue), and in exactly one
+ * place (a list or sorted set of jobs). A stranger is a job in a place, but not in the index. INTERNALS.md ("Jobs in no
+ * state") explains the checks.
  */
 export class JobSweep {
   readonly #walk: Walk;
@@ -56,9 +56,8 @@ export class JobSweep {
   }
 
   /**
-   * Reads the index (the set of all jobs of the queue), and returns the jobs in it that this sweep checks. Maps each
-   * job to 0, because it has not been found in any place (list or sorted set of jobs) yet. Jobs whose batch is gone are
-   * repaired at once.
+   * Returns the jobs in the index (the set of all jobs of the queue) that this sweep checks. Maps each job to 0: the
+   * number of places where it was found so far. Repairs jobs whose batch is gone.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -76,9 +75,8 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. A correct job is in exactly
-   * one. If a job is found among the waiting jobs of a subscriber's lane, `#lanes` gets the subscriber's token. If
-   * `strangers` is given, adds to it jobs that are in a place, but not in `known`.
+   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. Notes the subscribers of
+   * waiting jobs in `#lanes`. If `strangers` is given, it gets the jobs in a place that `known` lacks.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -93,10 +91,10 @@ export class JobSweep {
   }
 
   /**
-   * Adds jobs to `strangers`: those of a place (a list or sorted set of jobs) that `known` lacks. Leaves out:
+   * Adds to `strangers` the jobs of a place (a list or sorted set of jobs) that `known` lacks. Leaves out:
    *
-   * - jobs that this sweep does not check: of a queue with very many jobs, a sweep checks only a part (`#isMine`);
-   * - jobs without a batch, if the script `acquire` will remove them from this place (`leftovers`);
+   * - jobs outside the part of the queue that this sweep checks (`#isMine`);
+   * - jobs without a batch that the script `acquire` will remove (`leftovers`);
    * - jobs beyond `maxJobs`.
    */
   async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
@@ -111,9 +109,9 @@ export class JobSweep {
   }
 
   /**
-   * Has a script repair `suspects`: jobs that seem to be in no place (list or sorted set of jobs), in several places,
-   * or in a place but not in the index. Reads the index again first, because it may have changed meanwhile. If
-   * `indexed` is 1, repairs only the suspects that are in the index now; if it is 0, only those that are not.
+   * Has a script repair `suspects`: jobs that seem to be in no place (list or sorted set of jobs), in several, or not
+   * in the index (the set of all jobs of the queue). Reads the index again first, because it may have changed. Repairs
+   * only suspects that are in the index now (`indexed` is 1), or only the others (0).
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

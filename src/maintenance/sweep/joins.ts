@@ -2,8 +2,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about joins: the sets and hashes that name joins, and the open keys of each join. A join
- * groups events by a key, such as an order number. A key is open while the join waits for further events with this key.
+ * Repairs what Redis stores about joins and their open keys. A join groups events by a key, such as an order number. A
+ * key is open while the join waits for further events with this key.
  */
 export async function sweepJoins(
   walk: Walk,

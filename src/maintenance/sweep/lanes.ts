@@ -2,9 +2,9 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs the lanes, leases and shares of workers. The lane of a subscriber has the workers that deliver to it. A share
- * limits how many workers deliver to slow subscribers, to failing ones, or for joins, at the same time. `holding` has
- * the ids of the workers that were seen with a job.
+ * Repairs what Redis stores about workers: lanes (each subscriber's deliveries in flight), leases (each worker's right
+ * to its job) and shares (the workers for all slow subscribers, all failing ones, or all joins). `holding` has the ids
+ * of the workers that were seen with a job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -31,10 +31,9 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
 }
 
 /**
- * Restarts the deliveries to subscribers whose jobs all wait. A job waits while its subscriber has enough deliveries in
- * flight. It becomes instant (ready for a worker) when another job of the subscriber ends. If all jobs wait, none ever
- * ends. So the script makes one of them instant, unless the subscriber is paused. It does the same if the jobs wait for
- * a trial job (the only job that is tried while a subscriber fails) that no longer exists.
+ * Restarts the deliveries to subscribers whose jobs all wait. A waiting job becomes instant (ready for a worker) when
+ * another job of its subscriber ends, but here none can end. So the script makes one job instant, unless the subscriber
+ * is paused. It does the same if the trial job (the only one that is tried while a subscriber fails) is gone.
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });

@@ -22,9 +22,8 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 }
 
 /**
- * Reads a field of the hash `counters`. Returns undefined if the counter is for the whole bus. Otherwise returns the
- * topic or subscriber that the counter is for, the field itself, and `total`: the field to which the count is added
- * when the topic or subscriber is removed.
+ * Returns the topic or subscriber that a counter is for, its field in the hash `counters`, and `total`: the field to
+ * which its count is added when the topic or subscriber is removed. Returns undefined for any other counter.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

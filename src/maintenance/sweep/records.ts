@@ -1,9 +1,8 @@
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Corrects the stored numbers of records of past deliveries: how many records each delivery log has, and how many all
- * logs have together. Checks the logs in `seen`, which are the logs whose keys exist, and the logs that
- * `deliveries:logs` lists.
+ * Corrects the stored numbers of records of past deliveries: that of each delivery log, and their total. Checks the
+ * logs whose keys exist (`seen`), and those that `deliveries:logs` lists.
  */
 export async function sweepRecords(walk: Walk, seen: Iterable<string>): Promise<void> {
   for (const names of slices(seen)) await walk.repair('sweep_deliveries', { names });

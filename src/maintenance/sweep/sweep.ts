@@ -27,16 +27,16 @@ interface SweepOptions {
    */
   maxJobs?: number;
   /**
-   * Number of living workers of the Ruby Routemaster. If there are any, the repair stores delivery jobs where only
-   * workers of this bus take them. A Ruby worker would not find the batch of such a job, and would delete the job.
+   * Number of living workers of the Ruby Routemaster. If there are any, repairs put delivery jobs where these workers
+   * do not take them. A Ruby worker would not find the job's batch, and would delete the job.
    */
   rubyWorkers?: number;
 }
 
 /**
- * Checks all data of a partition, repairs inconsistencies, and returns what it found. An inconsistency means that the
- * bus has a bug, or that somebody has changed its data in Redis. A sweep may run while the bus works, and at the same
- * time as other sweeps. Throws the errors of Partition (StorageUnavailable or StorageFull).
+ * Checks all data of a partition, repairs inconsistencies, and returns what it found. An inconsistency means a bug, or
+ * that somebody has changed the data in Redis. The bus and other sweeps may run meanwhile. Throws StorageUnavailable or
+ * StorageFull.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
@@ -49,9 +49,9 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // The gauges (stored numbers of batches and of events) are not checked if a Ruby Routemaster still uses this Redis. A
-  // Ruby process adds an event to the gauges when it stores the event in a batch of its own kind. Only later does this
-  // bus convert the batch and see its events. Until then the gauges would seem wrong.
+  // The gauges (stored numbers of batches and events) are not checked while a Ruby Routemaster uses this Redis. A Ruby
+  // process counts an event at once, but this bus sees the event only when it has converted the event's batch. Until
+  // then the gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);

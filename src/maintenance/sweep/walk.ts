@@ -39,8 +39,8 @@ type RepairScript =
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition, some hundred elements at a time. After each command or script call, Walk pauses for
- * as long as the call took, so that it hardly slows a busy bus. When `signal` is aborted, no more elements are read.
+ * Reads the data of one partition, some hundred elements at a time, until `signal` is aborted. Pauses for as long as
+ * its calls to Redis take, so that it hardly slows a busy bus.
  */
 export class Walk {
   readonly partition: Partition;
@@ -79,8 +79,8 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or a sorted set, or the fields of a hash. If the key is one of SINGLE_KEYS, and the
-   * scan of all keys has not found it, nothing is read. So a sweep of an idle partition sends half as many commands.
+   * Yields the members of a set or a sorted set, or the fields of a hash. Of SINGLE_KEYS, reads only the keys that the
+   * scan of all keys has found: this halves the commands for an idle partition.
    */
   async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
     const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
