@@ -60,9 +60,8 @@ function text(value: unknown): string {
 }
 
 /**
- * Reads all fields of a hash of counters, and their counts. The hash of a bus with many subscribers is large, and
- * reading it with one command would block Redis. So it is read in pieces. Throws StorageUnavailable if Redis cannot be
- * reached.
+ * Reads all fields of a hash of counters, and their counts. Reads in pieces, because a single command for a large hash
+ * would block Redis. Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
   // A map is used, because HSCAN may return a field twice. `callBuffer` is used, because fields are binary, and `hscan`
@@ -85,9 +84,8 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
 }
 
 /**
- * Reads all counters of the partitions that can be reached; `missing` has the other partitions. If two partitions have
- * a counter with the same name and tags, the result has two entries. Unreadable fields are skipped with a warning.
- * Throws StorageUnavailable if no partition can be reached.
+ * Reads all counters of the partitions that can be reached; `missing` has the others. A counter in two partitions comes
+ * twice. Skips unreadable fields with a warning. Throws StorageUnavailable if no partition can be reached.
  */
 export async function readCounts(
   partitions: Partitions,
@@ -98,8 +96,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // One counter can have several fields, whose counts are added up. A Ruby Routemaster may have counted in this hash
-  // before. It packed the same name or tag as MessagePack text or as bytes, depending on the encoding of the string.
+  // One counter can have several fields, whose counts are added up: a Ruby Routemaster packed a text as MessagePack
+  // text or as bytes, depending on the encoding of the text.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   for await (const chunk of chunksOf(await readPacked(partition, 'counters'), COUNTERS_PER_TURN))

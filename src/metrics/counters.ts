@@ -46,11 +46,11 @@ interface Outgoing {
 
 /**
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
- * goes to the hash in the partition of that topic or subscriber, and any other count to the control partition.
+ * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * A flush may fail although Redis has applied it, for example if the reply is lost. So a failed flush is sent again,
- * unchanged and with the same number, before any newer flush to the same partition. Redis ignores a flush whose number
- * it has already applied. So each count is added exactly once.
+ * A flush (the counts of one script call) may fail although Redis has applied it, for example if the reply is lost. So
+ * a failed flush is sent again with the same number, before newer ones. Redis ignores a number that it has already
+ * applied, so each count is added exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -85,8 +85,8 @@ export class Counters {
 
   #cellOf(name: CounterName, tags: Tags): Cell {
     // Counters with the same name have the same tags in the same order, so the values of the tags identify a counter.
-    // Looking up one value after the other takes 0.5 µs for a delivery. A single map whose keys are the joined values
-    // would take 1.2 µs, because each new text must be hashed.
+    // Looking up one value after the other takes 0.5 µs for a delivery. A map by the joined values would take 1.2 µs,
+    // because each new text must be hashed.
     let node = childOf(this.#root, name);
     for (const tag in tags) node = childOf(node, String(tags[tag]));
     if (!node.cell) {
@@ -163,9 +163,8 @@ export class Counters {
   }
 
   /**
-   * Divides the counts in memory into flushes (a flush has the counts of one script call). Adds each flush to the
-   * unsent ones of its partition. Returns the partitions that got flushes. If a partition still has an unsent flush,
-   * new counts for this partition stay in memory.
+   * Divides the counts in memory into flushes (a flush has the counts of one script call). Returns the partitions that
+   * got flushes. New counts for a partition with an unsent flush stay in memory.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];

@@ -17,9 +17,8 @@ const MAX_REPORTS_PER_CALL = 1000;
 type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Reads, for each counter, the total that a worker last sent to Datadog. Returns a function that finds this total. The
- * function takes the counter's field in the hash `counters`, and returns 0 if no total was sent. Throws
- * StorageUnavailable if Redis cannot be reached.
+ * Reads the totals that workers last sent to Datadog. Returns a function that takes a counter's field in the hash
+ * `counters`, and returns its total, or 0 if none was sent. Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -38,9 +37,9 @@ export async function noteReported(partition: Partition, reports: readonly Repor
 }
 
 /**
- * Sends figures to a DogStatsD agent over UDP. A gauge is sent as its value. A counter is sent as its growth since the
- * last report of any worker. The new totals are stored in Redis only after the growth was sent. So no growth is lost,
- * but the same growth is sent twice if the worker dies before the totals are stored.
+ * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since the last report
+ * of any worker. The totals are stored in Redis afterwards. So no growth is lost, but growth is sent twice if the
+ * worker dies in between.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };

@@ -35,12 +35,11 @@ const counter = family('counter', '_total');
 const gauge = family('gauge', '');
 
 /**
- * Maps each counter, except those in IN_HISTOGRAMS, to the metric that Prometheus shows for it.
+ * Maps each counter, except those in IN_HISTOGRAMS, to its metric in Prometheus.
  *
  * - Counters of durations count ms.
- * - The tag `queue` is a subscriber's token. The only exception is `jobs.scrubbed`: its tag `queue` is the name of a
- *   job queue, `main` or `aux`.
- * - Some counters continue totals that the Ruby Routemaster stored. So their names and tags must not change.
+ * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` it is a job queue, `main` or `aux`.
+ * - Names and tags must not change, because some counters continue totals of the Ruby Routemaster.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
@@ -88,9 +87,9 @@ const COUNTERS = {
 };
 
 /**
- * The counters from which histograms are made. The counters of `delivery.duration` have the tag `status`. Counters
- * whose names end in `bucket` have the tag `le`, the upper bound of a bucket in seconds. A value is counted only in the
- * smallest bucket that it fits into.
+ * The counters from which histograms are made. In those that end in `bucket`, the tag `le` is the upper bound of a
+ * bucket in seconds, and a value is counted only in the smallest bucket that fits. The counters of `delivery.duration`
+ * also have the tag `status`.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

@@ -46,9 +46,9 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the partitions that can be reached. Counts that processes have not sent to Redis yet are not
- * included. Counters that this release does not know are left out, because their tags may contain credentials. Throws
- * StorageUnavailable if no partition can be reached.
+ * Returns all figures of the partitions that can be reached. Counts that are not in Redis yet are missing. Counters
+ * that this release does not know are left out, because their tags may contain credentials. Throws StorageUnavailable
+ * if no partition can be reached.
  */
 export async function collectFigures({
   partitions,
@@ -58,9 +58,9 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // When a topic or subscriber is removed, its count is added to a total of its partition (`isTotalOfRemoved`). While a
-  // partition cannot be reached, its totals are missing. The sums over all partitions would then be too low, and
-  // Prometheus would conclude that these counters had begun again. So no partition's totals are returned then.
+  // Each partition has totals of removed topics and subscribers (`isTotalOfRemoved`). If a partition cannot be reached,
+  // the sums over all partitions fall, and Prometheus would conclude that the counters began again. So no such totals
+  // are returned then.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -78,9 +78,9 @@ export async function collectFigures({
 }
 
 /**
- * Handles an error in making public names, which replace the tokens of subscribers. If the reason is that the control
- * partition cannot be reached, returns undefined: figures about subscribers are then left out, because a token may be a
- * credential. Throws any other error.
+ * Handles an error in making public names, which replace the tokens of subscribers. Returns undefined if the control
+ * partition cannot be reached: figures about subscribers are then left out, because a token may be a credential. Throws
+ * any other error.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;

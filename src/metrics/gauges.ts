@@ -12,9 +12,9 @@ import { pauserOf } from '../store/pause.ts';
 const SUBSCRIBERS_PER_TURN = 100;
 
 /**
- * The gauges of the partitions that can be reached. `missing` has the partitions that cannot. `memory` is the memory of
- * the fullest Redis. `cpuSeconds` is the CPU time that all Redises together have used since they started. If a Redis
- * cannot be reached, `cpuSeconds` is undefined, because the sum would fall without that Redis.
+ * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
+ * `cpuSeconds` is the CPU time of all Redises together since they started. If a Redis cannot be reached, the sum would
+ * fall, so `cpuSeconds` is undefined.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
@@ -102,10 +102,9 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes of outbox entries wait. An outbox entry is work that one partition has for another. The item
- * `any` counts the entries in all outboxes, whichever partitions they are for. Each partition has an item too: `3`, for
- * example, counts the entries that were set aside because partition 3 did not apply them in time. If the bus has only
- * one partition, the result is empty.
+ * Returns how many bytes of outbox entries (work for other partitions) wait. The item `any` counts the entries in all
+ * outboxes. The item `3`, for example, counts the entries that were set aside because partition 3 did not apply them in
+ * time. The result is empty if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -210,11 +209,10 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // the number of existing lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // The index has all jobs of the queue. A job that is not instant, scheduled or pending is waiting for one of these:
+    // The index has all jobs of the queue. A job that is not instant, scheduled or pending waits for one of these:
     // - the end of another delivery to its subscriber;
     // - the end of the subscriber's pause;
-    // - a worker, because slow or new subscribers may together hold only a limited number of workers, and now hold that
-    //   many (there are such limits for failing subscribers and for joins too);
+    // - a worker, if all slow subscribers (or all failing ones, or all joins) hold as many workers as they may;
     // - the quarantine process, which delivers batches that may have killed a worker.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };

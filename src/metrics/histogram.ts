@@ -20,9 +20,9 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 }
 
 /**
- * Returns the cumulative buckets that Prometheus expects: each counts all values up to its bound. In `counted`, each
- * value is counted in one bucket only, the smallest that fits. `counted` may have bounds of another release that are
- * not in `bounds`. For example, values counted under the bound 3 are added to all buckets with a bound of 3 or more.
+ * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. `counted` has each value
+ * only in the smallest bucket that fits. Its bounds may be those of another release. For example, values under the
+ * bound 3 are added to all buckets with a bound of 3 or more.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

@@ -3,9 +3,8 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * The figures of one entry in the history of the bus, a topic or a subscriber, in the order in which they are stored.
- * `published`, `delivered`, `failed`, `latencyMs` and `latencies` are totals since the bus was installed. The other
- * figures are the values at the time of the entry.
+ * The figures in one entry of a history, in stored order. `published`, `delivered`, `failed`, `latencyMs` and
+ * `latencies` are totals since the bus was installed. The others are values at the time of the entry.
  */
 export const STORED = {
   bus: [
@@ -20,8 +19,8 @@ export type Figures<K extends SubjectKind> = Record<(typeof STORED)[K][number], 
 type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
- * The two resolutions of a history. `ms` is the time from one entry to the next, and `kept` is the maximum number of
- * entries. One more entry is kept than is shown, because the first value shown is the difference between two entries.
+ * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
+ * entries: one more than is shown, because the first value shown is the difference between two.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -181,12 +180,11 @@ interface Change {
 }
 
 /**
- * Returns how the figures of the bus, a topic or a subscriber changed from each sample of the bus to the next. Times
- * are given as slots: slot 7 begins 7 steps of time (see STEPS) after the Unix epoch. `sampled` has the slots of the
- * samples. The key of each change is the slot of the later sample.
+ * Returns how figures changed from each sample of the bus to the next. The key is the slot of the later sample. A slot
+ * is a time: slot 7 begins 7 steps (see STEPS) after the Unix epoch. `sampled` has the slots of all samples.
  *
- * A sample writes entries only for the busiest topics and subscribers. If there is no entry for a slot, the result says
- * that the figures have not changed. If they have changed, the change shows at the next entry.
+ * A sample writes entries only for the busiest topics and subscribers. Without an entry, the figures count as
+ * unchanged; a change then shows at the next entry.
  */
 function changesOf(sampled: readonly number[], entries: readonly Entry[]): Map<number, Change> {
   const changes = new Map<number, Change>();

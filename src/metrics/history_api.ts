@@ -76,11 +76,9 @@ export function historyApi(parts: HistoryParts): Route[] {
   const { history, publicNames, isTopic, isSubscriber, subscribers } = parts;
 
   /**
-   * Finds a subscriber by its token, or, for a viewer, by its public name. Throws if there is no such subscriber, or if
-   * a client asks for a subscriber of another client. The result has two fields:
-   *
-   * - `name`: the token of the subscriber;
-   * - `calls`: what searching all subscribers for a public name costs in the rate limit; 0 if nothing was searched.
+   * Finds a subscriber by its token, or, for a viewer, by its public name. Throws if there is none, or if a client asks
+   * for a subscriber of another client. `name` is the subscriber's token. `calls` is what the search for a public name
+   * costs in the rate limit (0 without a search).
    */
   const subscriberOf = async (caller: Caller, name: string) => {
     if (caller.role === 'client' && ownerOf(name) !== caller.token)

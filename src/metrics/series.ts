@@ -12,9 +12,8 @@ type Subject = { topic: string } | { subscriber: string };
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The values that the tags `status` and `reason` of a counter can have. When a topic or subscriber is removed,
- * `seriesOf` makes the names of all its counters from these values, so that the counters are removed too. A counter
- * with any other value stays until the next sweep.
+ * The values of the tags `status` and `reason`. When a topic or subscriber is removed, `seriesOf` makes the names of
+ * all its counters from these, to remove them too. A counter with another value stays until the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -44,8 +43,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a counter that collects the counts of removed topics or subscribers. When a topic or subscriber is removed,
- * its count is added to this counter, so that sums never fall. Each partition has such counters of its own.
+ * True for a counter to which the counts of removed topics or subscribers are added, so that sums never fall. Each
+ * partition has such counters.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -54,8 +53,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 
 /**
  * Returns the field of the hash `counters` to which a counter's count is added when its topic or subscriber is removed.
- * Example: if the topic `widgets` is removed, the count of its `events.published` is added to the `events.published` of
- * the topic `(removed)`. For a counter of the whole bus, the result is the field of the counter itself.
+ * For example, `events.published` of `widgets` is added to that of the topic `(removed)`. For a counter of the whole
+ * bus, returns its own field.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);
@@ -63,9 +62,8 @@ export function totalField(name: string, tags: Tags): Buffer {
 }
 
 /**
- * Returns all counters that a topic or a subscriber can have. `field` is the field of the counter in the hash
- * `counters`. `total` is the field to which its count is added when the topic or subscriber is removed. `topic` or
- * `subscriber` is the subject itself.
+ * Returns all counters that a topic or a subscriber can have. `field` is the counter's field in the hash `counters`.
+ * `total` is the field to which its count is added when the topic or subscriber is removed.
  */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
