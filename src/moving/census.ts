@@ -5,8 +5,8 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The result of counting the Redis keys of a bus. `keys` is how many keys of the bus the scan found in all. For each
- * key name in COUNTED, `counts` has the number of keys with this name, and the number of elements in all of them.
+ * The numbers of Redis keys of a bus. `keys` counts all keys that a scan found. `counts` has, for each key name in
+ * COUNTED, how many keys have this name, and how many elements they have.
  */
 export interface Census {
   keys: number;
@@ -16,10 +16,9 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * The data that a move counts in the source (the bus to be moved) and in the target, to check that both numbers are
- * equal. Each row has a description of the data for the operator, the name of the counted keys in the layout, and the
- * unit: the keys, their elements, or the events in them. Data that expires by itself is not counted: if it expired
- * during the move, the numbers would differ.
+ * What a move counts in the source (the bus to be moved) and in the target, to check that the numbers are equal. Each
+ * row has a text for the operator, the name of Redis keys, and the unit: these keys, their elements, or the events in
+ * them. Data that expires by itself is not counted, because it may expire during the move.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -87,8 +86,8 @@ function isCounted({ name, parts: [q] }: FoundKey): boolean {
 }
 
 /**
- * Returns the number that was counted for each row of COUNTED. The key of a number is the description in its row. The
- * first HEADER_LENGTH elements of a batch or dead letter are not events, so they are not counted as events.
+ * Returns the number that was counted for each row of COUNTED, by the text in the row. The first HEADER_LENGTH elements
+ * of a batch or dead letter are not events.
  */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(

@@ -25,9 +25,8 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The patterns of all Redis keys (LAYOUT), grouped by the text before the first colon. In a group, the patterns with
- * more text outside of braces come first and are tried first. Otherwise the pattern `topics:{token}` would match a key
- * of the pattern `topics:owned:{token}`.
+ * The patterns of all Redis keys (LAYOUT), grouped by the text before the first colon. Patterns with more fixed text
+ * come first, because the first match counts: `topics:{token}` would also match a key of `topics:owned:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),

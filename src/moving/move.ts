@@ -41,8 +41,8 @@ export type Comparison = { what: string; source: number; target: number }[];
 
 /**
  * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
- * `move`), so that no process starts on it any more. A move that was cut off continues where it stopped. Throws
- * BootError if a person must act, and StorageUnavailable or StorageFull if Redis fails.
+ * `move`), so that no process starts on it. A move that was cut off continues where it stopped. Throws BootError if a
+ * person must act, and StorageUnavailable or StorageFull if Redis fails.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
@@ -106,9 +106,8 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // If a run of this program is interrupted, the next run goes on copying at `cursor`. After the last keys `cursor`
-      // is 0, which also stands for the beginning. So if a run is interrupted after the last keys, the next run copies
-      // everything again. Copying again does no harm.
+      // If a move is interrupted, the next run goes on at `cursor`. After the last keys, `cursor` is 0, which also
+      // stands for the beginning. The next run then copies everything again, which does no harm.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);

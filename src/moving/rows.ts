@@ -6,10 +6,9 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a key, or of an element of a key. The owner decides in which new partition the key or element is stored.
- * A batch is stored with its subscriber, a worker with the batch that it delivers, and a trigger with its topic.
- * `control` stands for the control partition, and `all` for every partition. `nobody` means that the key or element is
- * not copied.
+ * The owner of a Redis key, or of an element of a key. The owner decides to which new partition the data is copied. The
+ * data of a batch goes with its subscriber, that of a worker with the batch that it delivers, and that of a trigger
+ * with its topic. `control` stands for the control partition, `all` for every partition, and `nobody` for none.
  */
 export type Owner =
   | { subscriber: string }
@@ -98,9 +97,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key has only a digest of the idempotency key and the client, so the partition of
-  // the topic is unknown. All partitions get a copy of it, and of the quota that limits how many idempotency keys a
-  // client may use.
+  // The Redis key of an idempotency key has only a digest, so the partition of its topic is unknown. All partitions get
+  // a copy. They also get the quota: how many idempotency keys a client may use.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

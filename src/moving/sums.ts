@@ -6,9 +6,9 @@ import { replies } from '../store/replies.ts';
 type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * A function that computes a Redis hash of totals for each new partition. The hash cannot be copied from `source`, the
- * old partition, because the data that it sums up are divided among the new partitions. `of` is the variable part of
- * the hash's key: the client's token in `delayed:held:{token}`, and empty for the other keys.
+ * Computes a Redis hash of totals for each new partition. The hash cannot be copied from `source`, the old partition,
+ * because the data that it sums up is divided among the new ones. `of` is the variable part of the hash's key: a
+ * client's token in `delayed:held:{token}`, and otherwise empty.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
@@ -17,11 +17,11 @@ const [EVENTS, BYTES] = [':events', ':bytes'];
 const LOGS_PER_SCAN = 1000;
 
 /**
- * Computes `delayed:held:{token}`, a hash about the delayed events of one client in one partition. Its fields are:
+ * Computes `delayed:held:{token}`, a hash about one client's delayed events in one partition. Its fields are:
  *
- * - the name of each topic: the bytes of the client's delayed events of this topic;
- * - `:bytes`: the sum of these bytes over all topics;
- * - `:events`: the number of the client's delayed events.
+ * - the name of each topic: the bytes of the events of this topic;
+ * - `:bytes`: the bytes of all these events;
+ * - `:events`: their number.
  */
 export const delayedSums: Sums = async (source, partitions, client) => {
   const summed: Summed = new Map();

@@ -7,9 +7,8 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 const NOWHERE: readonly Partition[] = [];
 
 /**
- * Finds the partitions to which the data of a bus with one partition (the source) are copied. The owner of a Redis key,
- * or of an element of the key, decides. For example, what a batch owns goes to the partition of the batch's subscriber,
- * and what a trigger owns goes to the partition of the trigger's topic.
+ * Finds the partitions to which the data of a bus with one partition (the source) is copied. The owner of the data
+ * decides. For example, what a batch owns goes to the partition of the batch's subscriber.
  */
 export class Whereabouts {
   readonly #source: Partition;
@@ -21,11 +20,11 @@ export class Whereabouts {
   }
 
   /**
-   * Returns, for each owner, the new partitions to which the data of the owner are copied:
+   * Returns, for each owner, the new partitions to which its data is copied:
    *
    * - a subscriber, topic, batch, worker or trigger: one partition;
    * - `all`: every partition, and `control`: the control partition;
-   * - `nobody`, or a worker that holds no job: none, so the data are not copied;
+   * - `nobody`, or a worker that holds no job: none;
    * - a batch or trigger that no longer exists: the control partition, where a sweep removes what remains of it.
    */
   async of(owners: readonly Owner[]): Promise<(readonly Partition[])[]> {

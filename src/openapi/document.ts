@@ -40,9 +40,8 @@ export interface DocumentOptions {
 }
 
 /**
- * Makes the OpenAPI 3.1 document of these routes. Each route is described in its own turn of the event loop, which
- * takes 4 ms at most. Describing all routes in one turn would delay other requests by 60 ms or more. Throws if TEXTS
- * has no entry for a route.
+ * Makes the OpenAPI 3.1 document of these routes. Each route takes its own turn of the event loop, of 4 ms at most. A
+ * single turn for all would delay other requests by 60 ms or more. Throws if TEXTS has no entry for a route.
  */
 export async function openApiDocument(
   routes: readonly Route[],

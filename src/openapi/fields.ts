@@ -9,9 +9,8 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, and of the objects inside it. If the schema describes a
- * list, the object is an item of the list. If the schema has alternatives, the object is the first alternative that is
- * an object.
+ * Returns the fields of the object that a schema describes, and of the objects inside it. For a list, the object is an
+ * item. For alternatives, it is the first one that is an object.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};

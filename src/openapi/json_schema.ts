@@ -41,8 +41,8 @@ export class Schemas {
   }
 
   /**
-   * Removes the parts that say nothing to a reader (such as the limits of JavaScript's integers) from a schema that zod
-   * has written, and returns the rest. A named schema is stored in `components`, and a reference takes its place.
+   * Returns a schema that zod has written, without parts that say nothing to a reader, such as the limits of
+   * JavaScript's integers. Moves a named schema to `components`, and puts a reference in its place.
    */
   #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
     const tidy: JsonSchema = {};

@@ -70,9 +70,9 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The same partitions as `partitions`, but on another connection, through which publications are stored. Set only
-   * with ROUTEMASTER_MIN_REPLICAS: a script call on this connection resolves only when that many replicas have
-   * confirmed its writes. If undefined, publications are stored through `partitions`.
+   * The same partitions on another connection, through which publications are stored. Its script calls resolve only
+   * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed their writes. Undefined if the setting is 0: publications are
+   * then stored through `partitions`.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -86,9 +86,9 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 
 /**
  * Makes everything that a web process serves:
- * - `routesIn`: returns the routes of the API. Its argument is the dialect in which the routes answer: that of the bus,
- *   or that of the Ruby Routemaster.
- * - `pages`: the routes of the console.
+ * - `routesIn`: returns the routes of the API, which answer in this dialect (that of the bus, or of the Ruby
+ *   Routemaster);
+ * - `pages`: the routes of the console;
  * - the objects with which the pipeline handles every request, such as `authentication`.
  */
 export function buildApi(given: ApiParts): Built {

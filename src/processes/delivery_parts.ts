@@ -17,9 +17,8 @@ import { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 
 /**
- * The objects that a thread needs for delivering batches. A quarantine (the process that delivers batches which may
- * have killed workers) uses the same objects. `takenOverAtMs` is the time at which the bus took over from a Ruby
- * Routemaster.
+ * The objects that a thread needs for delivering batches. A quarantine (a process for batches that may have killed
+ * workers) also uses them. `takenOverAtMs` is when the bus took over from a Ruby Routemaster.
  */
 export class DeliveryParts {
   readonly partitions: Partitions;

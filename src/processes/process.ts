@@ -28,8 +28,8 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 }
 
 /**
- * Prepares Redis for the bus. While Redis is unavailable or full, tries again after growing pauses. Resolves with the
- * compatibility mode: the configured one, or `routemaster` for a bus that has taken over from a Ruby Routemaster.
+ * Prepares Redis for the bus, and tries again while Redis is unavailable or full. Resolves with the compatibility mode:
+ * the configured one, or else `routemaster` if the bus has taken over from a Ruby Routemaster.
  */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
   const backoff = new Backoff();
@@ -57,8 +57,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 
 /**
  * Returns a second connection to Redis, and the partitions on it. Their scripts resolve only when
- * ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. Returns undefined if the setting is 0. A second
- * connection is needed, because WAIT, which waits for the replicas, delays all later commands on its connection.
+ * ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. Returns undefined if the setting is 0. The connection is
+ * separate, because waiting for replicas (WAIT) delays all later commands on a connection.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
