@@ -13,9 +13,8 @@ import type { PublishFigures } from './publisher.ts';
 /** Maximum bytes of the outbox entries in one script call. A single entry that is larger is sent alone. */
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
- * Maximum time for which an outbox job waits until another partition has applied entries, which normally takes
- * milliseconds. After this time the job goes on with the entries for other partitions. Without this limit, a Redis that
- * hangs would hold up the entries for all partitions until its connection is closed. For example, while three of eight
+ * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
+ * Then the job goes on with other partitions. Without this limit, a Redis that hangs delays all: while three of eight
  * Redises hung, events between two of the other five took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
@@ -45,9 +44,8 @@ interface Applied {
    */
   last: number;
   /**
-   * Resolves when needless marks are removed. A mark of a topic says that another partition has subscribers of the
-   * topic, so that publishing passes events on to that partition. If the partition finds no subscriber for such an
-   * event, the mark is needless.
+   * Resolves when needless marks are removed. A mark of a topic makes publishing pass events on to a partition. A mark
+   * is needless if that partition has no subscriber of the topic.
    */
   refreshed: Promise<void>;
 }
@@ -74,13 +72,13 @@ export class Applying {
   }
 
   /**
-   * Sends entries (such as events for subscribers in `to`) from the partition `home` to the partition `to`. Resolves
-   * with the number of the last entry that `to` has applied. Throws StorageUnavailable or StorageFull.
+   * Asks the partition `to` to apply entries from the outbox of `home`, such as events for subscribers in `to`.
+   * Resolves with the number of the last entry that `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: sends these entries in a script call of their own. Otherwise the call may also have entries of other
-   *   partitions. If one entry cannot be applied, the call fails for all.
-   * - `inTime`: waits for the answer of `to` no longer than PATIENCE_MS, and then throws StorageUnavailable. Until `to`
-   *   has answered, further calls with `inTime` throw at once.
+   * - `alone`: the script call gets no entries of other partitions. An entry that cannot be applied makes the whole
+   *   call fail.
+   * - `inTime`: waits for `to` up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further
+   *   calls with `inTime` throw at once.
    */
   async apply(
     home: Partition,
@@ -128,18 +126,18 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that nobody subscribes to in this partition. `refresh` makes those
-    // partitions send no more events of these topics. `refresh` hangs if one of those partitions hangs. So it is not
-    // awaited here: the results for the other partitions in `sources` must not wait.
+    // `unused` has topics of other partitions that nobody subscribes to in this one. `refresh` makes those partitions
+    // send no more events of these topics. It is not awaited here: it hangs if one of those partitions hangs, and the
+    // results for other partitions must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));
   }
 
   /**
-   * Logs that outdated marks could not be removed, unless Redis was away or full. A mark says that a partition has
-   * subscribers of a topic; it is outdated if the partition has none any more. The removal is tried again when the
-   * partition next applies an outbox entry with events of the topic.
+   * Logs that needless marks could not be removed, unless Redis was away or full. A mark says that a partition has
+   * subscribers of a topic; it is needless if there are none. The removal is tried again when the partition next
+   * applies events of the topic.
    */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;

@@ -12,15 +12,15 @@ type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly u
  */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. A copy is an event for one subscriber. One script call stores all copies. With
- * 200,000 copies it blocks Redis for 50 to 60 ms, and with a million it took 210 ms. The limit also bounds the memory
- * of a call, because Redis does not interrupt a script even if it runs out of memory.
+ * Maximum copies of one publication. A copy is an event for one subscriber. One script call stores all copies: 200,000
+ * block Redis for 50 to 60 ms, and a million for 210 ms. The limit also bounds the memory of a script, because Redis
+ * does not interrupt a script that runs out of memory.
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events of a publication that is stored although this process has not counted the subscribers of its topic.
- * The process then does not know how many copies the publication makes (see MAX_COPIES). But 10 events make only
- * 100,000 copies even for 10,000 subscribers (the default maximum).
+ * Maximum events of a publication that is stored although this process has not counted the subscribers of its topic,
+ * and so does not know the number of copies (see MAX_COPIES). 10 events make only 100,000 copies for 10,000 subscribers
+ * (the default maximum).
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -49,10 +49,9 @@ export class Copies {
   }
 
   /**
-   * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise that resolves if the
-   * publication may be sent, and rejects with body_too_large if it makes too many copies (events multiplied by the
-   * subscribers of the topic). A publication with an idempotency key that was used before may always be sent, because
-   * it is not stored again.
+   * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise, which rejects with
+   * body_too_large if the publication makes too many copies (events multiplied by subscribers). A publication whose
+   * idempotency key was used before is never rejected, because it is not stored again.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -78,9 +77,8 @@ export class Copies {
   }
 
   /**
-   * Throws body_too_large for a publication that would make too many copies (events multiplied by the subscribers of
-   * the topic). Does nothing if its idempotency key was used before: such a publication is not stored, so it makes no
-   * copies.
+   * Throws body_too_large for a publication with too many copies (events multiplied by subscribers). Does nothing if
+   * its idempotency key was used before: such a publication is not stored again.
    */
   async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
     const home = this.#partitions.ofTopic(topic);

@@ -33,9 +33,8 @@ export interface TimedEvent {
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two properties of the
- * text: it begins with `{`, unlike an event of an older release, and its second member is the topic
- * (`drop_records.lua`).
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two things: the text
+ * begins with `{`, unlike an event of an older release, and its second member is the topic.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);

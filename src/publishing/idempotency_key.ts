@@ -3,14 +3,14 @@ import { BusError } from '../errors.ts';
 const LONGEST_KEY = 255;
 // Matches a string of RFC 9651 (structured fields) that has only visible characters and the escapes \" and \\.
 const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
-// Matches an idempotency key without quotes, as many clients send it. The key may have all visible characters except
-// these: `"` and `\` (with them it is a broken quoted key), the comma (Node puts it between several headers of the same
-// name) and the semicolon (it begins parameters in RFC 9651).
+// Matches an idempotency key without quotes, as many clients send it. It has visible characters except `"` and `\`
+// (part of a broken quoted key), the comma (Node puts it between headers of the same name) and the semicolon (it begins
+// parameters in RFC 9651).
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**
- * Returns the idempotency key in an Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header), with or without
- * quotes. Returns undefined if there is no such header. Throws bad_header if the header has no valid key.
+ * Returns the key in an Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header). Quotes around the key are
+ * optional. Returns undefined if there is no header. Throws bad_header if the header has no valid key.
  */
 export function readIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;

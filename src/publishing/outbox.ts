@@ -9,9 +9,9 @@ import { Applying, type ApplyingParts, bytesOf, MAX_APPLIED_BYTES } from './appl
  */
 const MAX_ENTRIES = 500;
 /**
- * An outbox is a list of entries for other partitions, such as events for subscribers there. A busy outbox (see BUSY)
- * is read again at the next multiple of READ_EVERY_MS, so that each read finds many entries. All busy outboxes of a
- * process are read at the same moments, so that one script call can send entries of several outboxes.
+ * An outbox is a list of entries for other partitions. A busy outbox (see BUSY) is read only at multiples of this time,
+ * so that each read finds many entries. One script call can then send entries of several outboxes, because all busy
+ * ones of a process are read at the same moments.
  */
 const READ_EVERY_MS = 20;
 /**
@@ -22,9 +22,8 @@ const BUSY = 5;
 const RECENT_MS = 100;
 
 /**
- * The worker that runs the job of emptying an outbox (a list of entries for other partitions). `lease` is a number that
- * proves that the worker still holds this job. `leaseMs` is the time after which a worker without a sign of life loses
- * its job.
+ * The worker that runs the job of emptying an outbox (a list of entries for other partitions). `lease` proves that the
+ * worker still holds the job. A worker loses the job after `leaseMs` without a sign of life.
  */
 interface OutboxHolder {
   worker: string;
@@ -33,15 +32,16 @@ interface OutboxHolder {
 }
 
 /**
- * How emptying a list of entries has ended. `ended`: no entry was left, and the job for emptying the list is deleted.
- * `left`: entries may be left, because the caller asked to stop. `lost`: the worker no longer holds that job.
+ * How emptying a list of entries has ended:
+ * - `ended`: no entry was left, and the job for the list is deleted;
+ * - `left`: entries may be left, because the caller asked to stop;
+ * - `lost`: the worker no longer holds that job.
  */
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The entries that were read last from an outbox, for other partitions to apply. Each entry has a number; `last` is the
- * number of the last entry. `count` is how many entries there are, and `bytes` is their size together. The next call of
- * the script `read_outbox` removes these entries from the outbox.
+ * The entries that were read last from an outbox. The next call of the script `read_outbox` removes them. `last` is the
+ * number of the last entry, `count` is how many there are, and `bytes` is their total size.
  */
 interface Step {
   last: number;
@@ -55,11 +55,10 @@ interface Step {
 }
 
 /**
- * Empties outboxes. Each partition has an outbox: a list of entries that other partitions must apply, such as events of
- * its topics for the subscribers in another partition (lua/publishing/outboxes.lua). The partition with the outbox is
- * called home. If another partition does not apply its entries in time, home sets them aside in a list for that
- * partition alone. Any number of processes may send entries at the same time, because a partition applies each entry
- * once and in order, even if it gets the entry twice.
+ * Empties outboxes. An outbox is a partition's list of entries that other partitions must apply, such as events for
+ * subscribers there (lua/publishing/outboxes.lua). The partition with the outbox is called home. If a partition does
+ * not apply its entries in time, home sets them aside in a list for that partition alone. Several processes may send
+ * entries at the same time, because a partition applies each entry once and in order, even if it gets the entry twice.
  */
 export class Outbox {
   readonly #applying: Applying;
@@ -70,8 +69,8 @@ export class Outbox {
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
    * Approximate number of bytes that are moved at a time from entries set aside (those that a partition did not apply
-   * in time). If Redis has no memory for that, this number becomes 1, and entries are moved one by one. It grows again
-   * with each success.
+   * in time). If Redis has no memory for that, this number becomes 1: entries are moved one by one. It grows with each
+   * success.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -101,9 +100,8 @@ export class Outbox {
   }
 
   /**
-   * Empties the outbox of the partition `home`: asks the other partitions to apply its entries, until no entry is left.
-   * `holder` is the worker that holds the job of the outbox. The script call that finds the outbox empty also ends this
-   * job.
+   * Asks the other partitions to apply the entries in the outbox of `home`, until none is left. `holder` is the worker
+   * that holds the job of the outbox. The script call that finds the outbox empty also ends this job.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let step: Step | undefined; !signal.aborted; ) {
@@ -143,9 +141,9 @@ export class Outbox {
   }
 
   /**
-   * Asks partitions to apply their entries. The partitions in `behind` are left out: older entries are set aside for
-   * them, and must be applied first. Waits for the partition `awaited` as long as it takes, and for each other
-   * partition up to PATIENCE_MS. Resolves with the error of each partition that has failed.
+   * Asks partitions to apply their entries, except those in `behind`, which must first apply older entries that were
+   * set aside. Waits for the partition `awaited` as long as it takes, and for others up to PATIENCE_MS. Resolves with
+   * the error of each partition that has failed.
    */
   async #apply(
     home: Partition,
@@ -171,12 +169,9 @@ export class Outbox {
   }
 
   /**
-   * Empties the list of entries that were set aside for the partition `to`, because `to` did not apply them in time.
-   * Yields each time that `to` has applied some of them. `holder` is the worker that runs the job for this list.
-   * Returns, when the list is empty:
-   *
-   * - true if the job was deleted in the same step;
-   * - false if there is no `holder`, or if the holder has lost the job.
+   * Empties the list of entries that were set aside for `to`, because `to` did not apply them in time. Yields each time
+   * that `to` has applied some. `holder` is the worker that runs the job for this list. When the list is empty, returns
+   * true if the job was deleted in the same step. Returns false if there is no `holder`, or if it has lost the job.
    */
   async *#emptyAsideInSteps(
     home: Partition,

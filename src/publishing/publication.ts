@@ -22,21 +22,20 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 /**
  * The result of a publication. Only `accepted` means that this call has stored it.
  * - `repeated`: it was accepted before under the same idempotency key.
- * - `key_reused`: another publication was accepted under the same idempotency key.
+ * - `key_reused`: another publication was accepted under this idempotency key.
  * - `too_many_keys`: the client has used too many idempotency keys.
  * - `claimed_by_other`: the topic belongs to another client.
- * - `no_room`: the topic is new, and the bus has as many topics as it may have.
- * - `owns_too_many`: the topic is new, and the client owns as many topics as it may own.
- * - `outbox_full`: the topic has subscribers in another partition that does not answer, and too many events already
- *   wait for that partition.
+ * - `no_room`: the topic is new, and the bus may have no more topics.
+ * - `owns_too_many`: nobody owns the topic yet, and the client may own no more topics.
+ * - `outbox_full`: too many events already wait for another partition with subscribers of the topic.
  */
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication that contains timed events (with `at` or `delay`): an Outcome, or one of the following.
- * `index` is the position of the event at fault, from 0.
+ * The result of a publication that contains timed events (with `at` or `delay`): an Outcome, or one of these. `index`
+ * is the position of the event at fault, from 0.
  * - `too_far`: an event is due more than a year ahead.
- * - `already_delayed`: the topic has a delayed event with the same id already, or the publication has the id twice.
+ * - `already_delayed`: the topic has a delayed event with the same id, or the publication has the id twice.
  * - `too_many_delayed`, `too_much_delayed`: the client would have too many delayed events, or too many bytes of them.
  */
 export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 'index'>;

@@ -20,16 +20,15 @@ import { type RefusalLimits, refuseUnlessStored } from './refusals.ts';
 import type { StorageGuard } from './storage_guard.ts';
 
 /**
- * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. A higher
- * limit would not make Redis store them sooner, because one script call stores at most 2,000 events. The client's other
- * long publishes wait unparsed to save memory: 350 KB of tiny events take 12 MB when they are parsed, and a process
- * with 128 such publishes took 1.5 GB.
+ * Maximum long publishes (bodies over 65,536 characters) of a client that are parsed and stored at a time. More would
+ * not be stored sooner, because one script call stores at most 2,000 events. Others wait unparsed: 350 KB of tiny
+ * events take 12 MB when parsed, and a process with 128 such publishes took 1.5 GB.
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
  * Maximum short publishes (bodies up to 65,536 characters) of a client that are parsed and stored at a time. Without
- * this limit, a client with 100 connections had 400 publishes under way, four on each connection. A publish of another
- * client then waited until all 400 were parsed and answered.
+ * this limit, a client with 100 connections had 400 publishes under way, and a publish of another client waited until
+ * all 400 were answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 

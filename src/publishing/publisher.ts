@@ -60,13 +60,12 @@ export class Publisher {
   }
 
   /**
-   * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic.
-   * Resolves with another Outcome if the script did not store them, for example because the topic belongs to another
-   * client.
+   * Stores a publication. Resolves with `accepted` when Redis has the events for every subscriber of the topic, and
+   * with another Outcome if this call has stored nothing.
    *
    * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
-   * memory; nothing was stored then. Throws StorageUnavailable if Redis does not answer. In this case the events may be
-   * stored, but with an idempotency key it is safe to publish them again.
+   * memory; nothing is stored then. Throws StorageUnavailable if Redis does not answer. The events may be stored then,
+   * but with an idempotency key it is safe to publish them again.
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);

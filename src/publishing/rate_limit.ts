@@ -33,7 +33,7 @@ interface Bucket {
 
 /**
  * Limits the publishes of each client over all web processes, by token buckets in Redis. Once Redis has refused a
- * client, this process refuses the client before reading a body, until the client's buckets are no longer empty.
+ * client, this process refuses it before reading a body, until the client's buckets are no longer empty.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -74,9 +74,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for the bytes of a body and for one event. The charge comes before the body is parsed, so that
-   * bodies with wrong content are charged too. Resolves with headers for the answer. Throws rate_limited,
-   * StorageUnavailable or StorageFull.
+   * Charges a client for one event and for the bytes of a body, before parsing the body, so that wrong content is
+   * charged too. Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });

@@ -11,9 +11,9 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes when Redis has stored more than the high mark (a limit of bytes) for a second (`SETTLED_MS`). Redis
- * is asked for its memory only while requests arrive. A request waits for a new measurement only if the last one would
- * refuse it. If the bus uses several Redises, a full one refuses only publishes to its own partitions.
+ * Refuses publishes to partitions whose Redis has stored more than the high mark (a limit of bytes) for a second
+ * (`SETTLED_MS`). Redis is measured only while requests arrive. A request waits for a new measurement only if the last
+ * one would refuse it.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;

@@ -28,9 +28,8 @@ interface TestEventParts {
 }
 
 /**
- * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself. A client
- * can also use `/subscriber/test`. This path does not contain the client's token: routers log paths, and a token may be
- * a credential.
+ * The routes that send a test event to one subscriber. Root may name any subscriber, and a client only itself.
+ * `/subscriber/test` keeps the client's token, which may be a credential, out of the path, because routers log paths.
  */
 export function testEventApi({ partitions, guard, added }: TestEventParts): Route[] {
   const sending = {

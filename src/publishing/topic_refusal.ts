@@ -2,9 +2,8 @@ import { BusError } from '../errors.ts';
 import type { TimedOutcome } from './publication.ts';
 
 /**
- * Returns the error for a publication that was refused because of its topic: another client owns the topic, the bus or
- * the client may have no more topics, or too many events of the topic wait for another partition. Returns undefined for
- * any other outcome.
+ * Returns the error for a publication that was refused because of its topic, for example because another client owns
+ * the topic. Returns undefined for any other outcome.
  */
 export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): BusError | undefined {
   if (outcome === 'outbox_full')

@@ -41,8 +41,7 @@ interface AuditParts {
 
 /**
  * Records who has changed what. Each call of a route with an `action` becomes a line of the log, and an entry of a
- * stream. The stream keeps the newest `auditEntries` entries. Clients are recorded by their public names. Bodies are
- * not recorded.
+ * stream, which keeps the newest `auditEntries`. Records the public names of clients, and no bodies.
  */
 export class Audit {
   readonly #parts: AuditParts;
@@ -66,9 +65,9 @@ export class Audit {
   }
 
   /**
-   * Returns up to `limit` matching entries that are older than `before`, newest first. `next` is the `before` of the
-   * next page, or undefined on the last page. At most 5,000 entries are searched for a page (`looked` counts them). So
-   * a page may be short, or even empty, although more entries match.
+   * Returns up to `limit` matching entries that are older than `before`, newest first. At most 5,000 entries are
+   * searched (`looked` counts them), so a page may be short or empty although more entries match. `next` is the
+   * `before` of the next page, or undefined on the last one.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -152,9 +151,8 @@ export class AuditedCall {
   }
 
   /**
-   * Sets the target: what the call changes, such as a topic, or a client by its public name. This method must be called
-   * before the call changes anything, because the public name of a client can no longer be found after the client is
-   * removed.
+   * Sets the target: what the call changes, such as a topic, or a client by its public name. Must be called before the
+   * call changes anything, because a removed client has no public name any more.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;

@@ -8,8 +8,8 @@ import { type Delivery, deliveryOf } from './delivery.ts';
 const MAX_BATCHES_PER_CALL = 100;
 
 /**
- * The place of a batch in a listing, which is sorted by `placeMs` and then by id. `placeMs` is the time when the batch
- * ended or, if it has not ended, the time when it was opened: ms with three decimals, because Redis stores µs.
+ * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs` is when the batch ended or, if
+ * it has not ended, was opened: ms with three decimals, because Redis stores µs.
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -42,7 +42,7 @@ interface DeliveryPage {
 
 /**
  * Lists, finds and retries batches. A batch that has ended (accepted or dropped) is found by its record in the delivery
- * log. If a method gets `clients` (tokens of subscribers), it sees only the batches of these subscribers.
+ * log. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -63,9 +63,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // If a script call returned fewer batches than it was asked for, either no more batches follow, or the call has
-      // looked at its maximum of 2,000 batches. The page ends in both cases. Otherwise a page could take any number of
-      // script calls.
+      // A script call returns fewer batches than it was asked for if no more follow, or if it has looked at its maximum
+      // of 2,000. The page ends in both cases, because it could otherwise take any number of script calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -82,9 +81,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that has more batches says where it stopped (`nextMs`, `nextId`). Example: partition 0 stopped at
-    // 12:00, and partition 1 returned batches back to 11:00. Partition 0 may have batches of 11:30 that it did not
-    // return. So the page shows only the batches back to 12:00, and the next page begins there.
+    // A partition that has more batches says where it stopped (`nextMs`, `nextId`). The page ends at the newest such
+    // place. Example: partition 0 stopped at 12:00, and partition 1 at 11:00. Partition 0 may have more batches of
+    // 11:30, so the page shows only batches back to 12:00.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
