@@ -13,9 +13,9 @@ import { CallbackPolicy } from './subscribing/callback_policy.ts';
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * Returns the variables from which the configuration of `bin/takeover --check` is read. A configuration needs a root
- * key, although this command does not use one. So if no root key is set, a placeholder takes its place. NODE_ENV and
- * RACK_ENV are left out, because in production a root key as short as the placeholder is refused.
+ * Returns the variables from which the configuration of `bin/takeover --check` is read. It needs a root key, although
+ * this command uses none. So a placeholder stands for a missing key. NODE_ENV and RACK_ENV are left out, because in
+ * production a key as short as the placeholder is refused.
  */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

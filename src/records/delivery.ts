@@ -47,9 +47,8 @@ export type Delivery = z.infer<typeof DELIVERY>;
 type Entry = Reply<'list_deliveries'>['entries'][number];
 
 /**
- * A record in the delivery log (lua/records/delivery_log.lua), which describes a batch that has ended. All records
- * begin with the fields named here. Then follow the fields of an accepted batch (`Taken`) or of a dropped batch
- * (`Dropped`).
+ * A record in the delivery log (lua/records/delivery_log.lua). The fields of all records come first. Then follow those
+ * of an accepted batch (`Taken`) or of a dropped one (`Dropped`).
  */
 type Record = [
   endedAtUs: number,
@@ -89,10 +88,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // When the first attempt began:
-  // - if the first attempt has failed: `first`, because Redis lists failed attempts;
-  // - if the first attempt is still running: `began`, the time at which a worker got the job (`heldMs`);
-  // - otherwise unknown, for example if a Ruby Routemaster made the first attempt, and did not list the attempt.
+  // The time of a first attempt that is still running: when a worker got the job. If the first attempt has failed,
+  // `first` is its time. Both are undefined if, for example, a Ruby Routemaster made the attempt without listing it.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

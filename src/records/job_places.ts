@@ -40,9 +40,8 @@ interface JobSlice {
 }
 
 /**
- * A function that reads jobs from one of these: a list of jobs, the scheduled jobs, the jobs that workers hold, or the
- * waiting jobs of all subscribers. It returns up to `max` jobs that follow the position `after`. A call looks at a
- * limited number of workers or subscribers, however many jobs there are.
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers, after the position
+ * `after`. It stops after MAX_LOOKED_THROUGH workers or subscribers, so it may return fewer jobs although more follow.
  */
 export type JobPlace = (
   redis: Commands,
@@ -59,9 +58,8 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Instant jobs enter the list at the left and leave it at the right. Pages are read from the left. A job that
-  // enters meanwhile moves all others to the right, so a later page shows one of them again. If pages were read from
-  // the right, each job that leaves would make a page miss one.
+  // Jobs enter this list at the left and leave it at the right. Pages are read from the left, so a job that enters
+  // meanwhile makes a later page show one job again. From the right, each job that leaves would make a page miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -87,11 +85,9 @@ function scheduled(q: QueueName): JobPlace {
 }
 
 /**
- * Reads the waiting jobs of all subscribers, one subscriber after the other. A job waits, for example, while its
- * subscriber has as many deliveries in flight as it may have. A position has up to four items:
- *
- * - the SSCAN cursor in the set of subscribers, and the last subscriber that was read (see `step`);
- * - if only some jobs of that subscriber were read: the score of the last one, and the job itself (see `sorted`).
+ * Reads the waiting jobs of all subscribers, one subscriber after the other. A position is the SSCAN cursor in the set
+ * of subscribers, and the last subscriber that was read (see `step`). If only some jobs of that subscriber were read,
+ * the position of the last job follows (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -118,8 +114,8 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Returns a function that reads the jobs that workers hold, one worker after the other. A position (where the next call
- * continues) has two parts: the SSCAN cursor in the set of workers, and the last worker that was read (see `step`).
+ * Returns a function that reads the jobs that workers hold, one worker after the other. A position is the SSCAN cursor
+ * in the set of workers, and the last worker that was read (see `step`).
  */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
@@ -162,9 +158,8 @@ async function heldJobs(
 }
 
 /**
- * Reads some names of a set by one SSCAN, which begins at `cursor`, and sorts them. If a caller uses only some of these
- * names, it remembers `cursor` and the last name that it used. Later it sends the same SSCAN again, and skips the names
- * up to that one.
+ * Reads some names of a set by one SSCAN from `cursor`, and sorts them. A caller that uses only some of them remembers
+ * `cursor` and the last name that it used. Later it repeats the SSCAN and skips the names up to that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -178,8 +173,8 @@ interface Entry {
 }
 
 /**
- * Reads jobs from a sorted set. A position has two items: the score of the last job that was read, and the job itself,
- * because several jobs may have the same score. The job is in Base64, because it is bytes, and a position is text.
+ * Reads jobs from a sorted set. A position is the score of the last job that was read, and the job itself (its bytes as
+ * Base64), because several jobs may have the same score.
  */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
@@ -199,9 +194,8 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 }
 
 /**
- * Returns the rank at which reading continues: one more than the rank of the last job that was read. If the set no
- * longer has that job with this score (`isGone`), returns the rank of the first job with the same score or a higher
- * one.
+ * Returns the rank after that of the last job that was read. If that job is gone or has another score (`isGone`),
+ * returns the rank of the first job with the same score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

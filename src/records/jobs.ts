@@ -60,10 +60,10 @@ export class Jobs {
   }
 
   /**
-   * Returns up to `max` jobs of a listing. The page begins at `place`, and the next page at `next`, which is undefined
-   * on the last page. `looked` is the number of workers and subscribers whose jobs this call has looked for. Their
-   * number is limited, so a page may have fewer than `max` jobs and still not be the last. A job whose state changes
-   * during the listing may be shown twice, or not at all.
+   * Returns up to `max` jobs of a listing, from `place` on. `next` is where the next page begins, or undefined on the
+   * last page. `looked` is the number of workers and subscribers whose jobs were looked for. It is limited, so even a
+   * page before the last may have fewer than `max` jobs. A job whose state changes during the listing may be shown
+   * twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);

@@ -80,17 +80,15 @@ class Notes {
 
 /**
  * Shows a sample of the accepted events to people who watch them in the console. Each process holds the first events of
- * each second in memory. It then asks Redis which topics are watched, and stores the held events of these topics there.
- * A process that accepts no events does not ask.
+ * each second in memory. Then it stores those of watched topics in Redis.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted but not sent to Redis yet, by watched topic. They are sent a second after
-   * the first of them was accepted, and at most MAX_NOTED are held for each topic. The entry ALL_TOPICS has events of
-   * any topic, even if nobody watches. If somebody has just begun to watch a topic, its events are picked from
-   * ALL_TOPICS.
+   * The events that this process has accepted but not sent to Redis yet, by watched topic. The entry ALL_TOPICS has
+   * events of any topic, even if nobody watches. From this entry come the first events of a topic that somebody has
+   * just begun to watch.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -160,9 +158,8 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for people who watch a topic. `watch` is the topic, or `*` for all topics.
- * `notes` has an entry for the topic only if somebody already watched it when that second began. Otherwise its events
- * are picked from the entry for all topics.
+ * Returns the events of the last second for people who watch a topic, or all topics (`*`). `notes` has no entry for a
+ * topic that nobody watched when that second began. Its events are then picked from those of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];

@@ -5,8 +5,7 @@ const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
  * Yields the JSON of a batch with its events piece by piece, because the events can be hundreds of megabytes. If the
- * batch is accepted or dropped meanwhile, some events are missing. In that case `bytes` and `topics` are null, because
- * they would not cover all events.
+ * batch is accepted or dropped meanwhile, some events are missing, so `bytes` and `topics` are null.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -25,9 +24,8 @@ export async function* wholeJson(
 }
 
 /**
- * Counts the events of a batch by topic, and the bytes of a delivery that has these events. The method `of` returns
- * both results. Both are null unless exactly `expected` events were added: if the batch is deleted while it is read,
- * some events are missing.
+ * Counts the events of a batch by topic, and the bytes of a delivery that has these events. `of` returns null for both
+ * unless exactly `expected` events were added. Some are missing if the batch is deleted while it is read.
  */
 class EventSum {
   #events = 0;

@@ -16,9 +16,9 @@ interface Source<T> {
 }
 
 /**
- * A sorted list that is kept in this process, so that Redis need not be read at each call. The list is read again if it
- * is ten seconds old, if Redis has another number of entries, or if this process has changed it (`forget`). So a caller
- * gets an outdated list only if another process has added as many entries as it has removed.
+ * A sorted list that is kept in this process. It is read again after ten seconds, after `forget`, or if Redis has
+ * another number of entries. So a caller gets an outdated list only if another process has added as many entries as it
+ * has removed.
  */
 export class KeptList<T> {
   readonly #source: Source<T>;

@@ -8,9 +8,9 @@ const MAX_ENTRIES_PER_TURN = 200;
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
- * Returns an answer that lists all entries. `show` converts entries to the objects that callers see. If the entries are
- * one page of a listing, `page` has the `Link` header of the answer, and its cost as a number of calls in the caller's
- * rate limit. A long list is converted and sent in pieces, so that other requests can be handled in between.
+ * Returns an answer that lists all entries, converted by `show` to what callers see. A long list is converted and sent
+ * in pieces, so that other requests can be handled in between. If the entries are one page of a listing, `page` has its
+ * `Link` header, and its cost in the caller's rate limit.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

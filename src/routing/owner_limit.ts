@@ -1,6 +1,6 @@
 /**
- * Limits how many functions run at a time for one owner, such as a client. When that many are running, other functions
- * of this owner wait, and start in the order of the calls of `run`. Functions of other owners do not wait for them.
+ * Limits how many functions run at a time for one owner, such as a client. Further functions of the owner wait, and
+ * start in the order of the calls of `run`. Other owners do not wait for them.
  */
 export class OwnerLimit {
   readonly #max: number;

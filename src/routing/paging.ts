@@ -90,13 +90,12 @@ export interface Page<T> {
 }
 
 /**
- * Cuts listings into pages. Each entry has a place, such as its name, by which the listing is sorted. The parameter
- * `after` of a query is the place of the last entry on the previous page. A place may be a secret token. So `after` is
- * encrypted, for two reasons:
+ * Cuts listings into pages. A listing is sorted by the place of each entry, such as its name. The query parameter
+ * `after` is the place of the last entry on the previous page. It is encrypted for two reasons:
  *
- * - Proxies in front of the bus may log URLs.
- * - With a place of their own choice, callers could guess the tokens of others. For example, an entry on the page after
- *   `k`, but not on the page after `l`, has a token that begins with `k`.
+ * - A place may be a secret token, and proxies in front of the bus may log URLs.
+ * - With places of their own choice, callers could guess tokens. For example, a token on the page after `k`, but not on
+ *   the page after `l`, begins with `k`.
  */
 export class Pages {
   readonly #key: { load(): Promise<Buffer> };

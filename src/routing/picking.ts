@@ -1,9 +1,8 @@
 /**
- * Number of entries that count as one call in the caller's rate limit. An entry that is read to make a page counts even
- * if the page does not show it, because reading is what takes time: 7 ms for 10,000 names. `pickPage` counts the
- * entries that it is given, so a route must filter them by `matches`, and not before. If Redis has already filtered
- * them, the route must add the cost of those left out. test/routing/listing_costs.test.ts filters each listing until
- * nothing is left, and fails if that costs nothing.
+ * Number of entries that count as one call in the caller's rate limit. Every entry that is read counts, shown or not,
+ * because reading takes the time: 7 ms for 10,000 names. `pickPage` counts the entries that it gets. So a route must
+ * filter them by `matches`, and not before. If Redis has filtered them, the route must add the cost of those left out.
+ * test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 
@@ -22,8 +21,8 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns one page of `all`, a list that need not be sorted. `last` is the last rank on the page, or undefined if no
- * page follows. `calls` is what reading the list costs in the caller's rate limit: each entry counts, listed or not.
+ * Returns one page of `all`, a list in any order. `last` is the last rank on the page, or undefined if no page follows.
+ * `calls` is the cost of reading the whole list in the caller's rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

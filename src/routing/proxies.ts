@@ -4,8 +4,7 @@ import ipaddr from 'ipaddr.js';
 
 /**
  * The routers (proxies) in front of this process. Each router appends the address of its caller to `X-Forwarded-For`.
- * So with n routers, the last n entries can be trusted. Entries before them come from the caller and prove nothing.
- * Without routers no entry can be trusted.
+ * So with n routers, the last n entries can be trusted. The entries before them come from the caller and prove nothing.
  */
 export class Proxies {
   readonly #count: number;
@@ -50,9 +49,8 @@ function withoutMapping(address: string): string {
 }
 
 /**
- * Returns the text under which requests from an address are counted. An IPv4 address is counted as it is. Of an IPv6
- * address only the first half counts, because one user has at least 2^64 addresses with the same first half. Other text
- * is returned unchanged.
+ * Returns the text under which requests from an address are counted. Of an IPv6 address, this is only the first half,
+ * because one user has at least 2^64 addresses with the same first half. Other text is returned unchanged.
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;

@@ -114,14 +114,14 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** Describes the text of the body in the documentation. The text is not checked against it. */
   textSchema?: z.ZodType;
   /**
-   * True for a route that answers everybody in the same way. The route does not check credentials, so each request
-   * counts in the rate limit of its address, even if it has credentials. Links on other sites may lead to this route
-   * and to pages of the console. Other routes refuse requests that another site has caused.
+   * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
+   * limit of its address. A link on another site may lead to such a route or to a page of the console. Any other
+   * request that another site has caused is refused.
    */
   isPublic?: true;
   /**
-   * Present if the route is a page of the console, which a person calls with a session instead of credentials. If a
-   * call fails, this function makes the page that shows the error. `call.caller` is undefined if nobody is logged in.
+   * Makes the page that shows an error. Present if the route is a page of the console, which a person calls with a
+   * session instead of credentials. `call.caller` is undefined if nobody is logged in.
    */
   page?: (error: BusError, call: FailedCall) => Answer;
   /** The schema of a form's fields. `form_token` is not among them, because it is checked before. */
@@ -142,9 +142,9 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * Marks a call that is made so often (publishing) that checking its credentials twice would cost too much. They are
-   * checked again only if the body took long to arrive, and only against the cache of clients. For all other calls that
-   * change something, the credentials are checked again in Redis.
+   * True for publishing, which is too frequent to check credentials in Redis a second time. They are checked again only
+   * if the body took long to arrive, and only in the cache of clients. Every other call that changes something checks
+   * them again in Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -164,8 +164,8 @@ export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
 
 /**
  * Makes a route from a method and path such as `GET /topics`, and from its description (`row`). The compiler checks the
- * handler against the schemas of inputs and answers. The result is a `Route`, whose type does not depend on these
- * schemas, so that all routes fit into one table.
+ * handler against the schemas of inputs and answers. The type `Route` does not depend on them, so all routes fit into
+ * one table.
  */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,

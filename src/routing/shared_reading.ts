@@ -1,7 +1,7 @@
 /**
- * Shares one reading of data among several callers of `get`. A caller that comes while a reading is running gets the
- * result of the next reading, because the running one may have missed a change that was made before the call. So at
- * most one reading runs and one follows, however many callers there are.
+ * Shares one reading of data among several callers of `get`. A caller that comes during a reading gets the result of
+ * the next one, because the running one may have missed a change made before the call. So at most one reading runs and
+ * one follows.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;

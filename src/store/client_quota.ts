@@ -11,9 +11,8 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 
 /**
  * Returns how many keys (idempotency keys or nonces) one client may store at once: `max`, or fewer if Redis has little
- * memory. Example: the quota is 1,000, and keys live for an hour. A client may store 1,000 keys at once, and 1,000 more
- * while the quota refills, before the first keys expire. These 2,000 keys, of `keyBytes` each, may take MAX_PART of
- * Redis's memory. `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
+ * memory. The client can store as many again while its quota refills, before the first keys expire. So twice the quota,
+ * at `keyBytes` a key, must fit into MAX_PART of `redisMaxBytes` (the memory limit of Redis, or 0 for none).
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));

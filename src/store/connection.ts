@@ -16,8 +16,8 @@ const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
  * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum pause before connecting again, and the
- * maximum time that connecting or asking a sentinel may take. They are shorter than without replicas, because a new
- * master may be ready before the failed one is back, and a dead host never answers.
+ * maximum time to connect or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host
+ * never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
@@ -81,9 +81,8 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 }
 
 /**
- * Returns a function that decides whether ioredis connects again after an error of Redis. The function returns true if
- * the error says that this Redis, once the master, is now a replica. By then, the sentinels or the DNS name of the host
- * should lead to the new master. The command that got the error still fails.
+ * Returns a function that makes ioredis connect again if an error says that this Redis is now a replica. The sentinels
+ * or the DNS name should then lead to the new master. The command that got the error still fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;

@@ -12,17 +12,16 @@ export type ScriptReply = Buffer | number | null | ScriptReply[];
  * - `text`, `bytes`, `number`, `flag` (a boolean);
  * - `digits`: a number that Lua gets as text, because the script only compares or stores it;
  * - `ok|not_found`: one of the words between the bars;
- * - `text?`, `number?` and so on: the value may be missing (undefined here, nil in Lua). An argument that is
- *   an empty text counts as missing.
+ * - `text?`, `number?` and so on: the value may be missing (undefined here, nil in Lua). An argument that is an empty
+ *   text counts as missing.
  *
- * `[shape]` describes a list of values of that shape. `{ field: shape }` describes an object with such
- * fields, which is a table in Lua. Their names are camelCase here and snake_case in Lua. Two more shapes describe
- * arguments only:
+ * `[shape]` describes a list of values of that shape. `{ field: shape }` describes an object with such fields, which is
+ * a table in Lua. Field names are camelCase here and snake_case in Lua. Two shapes are for arguments only:
  *
- * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`. `list` is ARGV itself, so nothing is
- *   copied; `first` and `last` are the positions of the first and the last item in ARGV.
- * - `{ each: shape }`: a list of objects of this shape, which must be the last argument. Lua gets an iterator
- *   that can be used once. The iterator returns the same table for every object, with new values.
+ * - `slice`: a list of texts or bytes. Lua gets `{ list, first, last }`: ARGV itself, so that nothing is copied, and
+ *   the positions of the first and the last item in ARGV.
+ * - `{ each: shape }`: a list of objects, which must be the last argument. Lua gets an iterator that can be used once.
+ *   It returns the same table for every object, with new values.
  */
 export type Shape = string | readonly [Shape] | RecordShape | EachShape;
 export interface RecordShape {

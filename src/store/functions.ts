@@ -52,9 +52,9 @@ export class Functions {
   }
 
   /**
-   * Calls the function of a script and returns its reply. Redis may refuse functions, because its memory is full or its
-   * ACL forbids them. In that case `instead` is called, which runs the same script by EVALSHA, and its reply is
-   * returned. All calls within the next FALLBACK_MS use `instead` too. Any other error of Redis is thrown unchanged.
+   * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is full or its
+   * ACL forbids them, calls `instead`, which runs the same script by EVALSHA. All calls within the next FALLBACK_MS use
+   * `instead` too. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,

@@ -6,10 +6,9 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share limits the workers that all subscribers of one kind may hold together: all slow
- * subscribers, all failing ones, or all joins. Each share has a list of jobs that wait for a free worker of the share.
- * The script acquire and the listing of jobs read these lists in this order. Scripts get the names as the module
- * `store/shares`.
+ * The names of the shares. A share limits the workers that all slow subscribers, all failing ones, or all joins may
+ * hold together. Each share has a list of jobs that wait for its workers. The script acquire and the listing of jobs
+ * read these lists in this order. Scripts get the names as the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

@@ -105,11 +105,10 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares to Redis. The prefix of its partition precedes this text. On a cluster the key
- * leads the call to the master of the partition. The key never exists. This matters while a cluster moves the
- * partition's slot to another master, key by key: for a key that does not exist, the old master answers ASK, before the
- * script has done anything. If the key existed, the script would begin on the old master, and fail half-way at the
- * first key that has already been moved.
+ * The key that every script declares to Redis, after the prefix of its partition. On a cluster, the key leads the call
+ * to the master of the partition. The key must never exist. While a cluster moves the partition to another master, key
+ * by key, the old master answers ASK for a missing key, before the script begins. If the key existed, the script would
+ * begin on the old master, and fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 
@@ -123,9 +122,11 @@ export const CHANNELS = {
 } as const;
 
 /**
- * The kinds of announcements that scripts publish. `main` and `aux`: this queue has an instant job. `due`: a scheduled
- * job, or an agenda entry such as a delayed event, is due earlier than the scheduler expects. `suspect`: a job waits
- * for the quarantine, which is the process that delivers batches that may have killed workers.
+ * The kinds of announcements that scripts publish:
+ *
+ * - `main` and `aux`: this queue has an instant job.
+ * - `due`: a scheduled job or a delayed event, for example, is due earlier than the scheduler expects.
+ * - `suspect`: a job waits for the quarantine, the process that delivers batches that may have killed workers.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 

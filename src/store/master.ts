@@ -39,8 +39,8 @@ const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 const made = new WeakMap<Redis, { count: number }>();
 
 /**
- * The Redis that has a key, and all keys with the same hash tag. On a cluster this Redis is the present master of the
- * key's slot, one of the 16,384 parts into which a cluster divides its keys. Otherwise it is the only Redis.
+ * The Redis that has a key, and all keys with the same hash tag. On a cluster, it is the present master of the key's
+ * slot (one of the 16,384 parts into which a cluster divides its keys).
  */
 export class Master {
   readonly #connection: Connection;
@@ -86,10 +86,9 @@ export class Master {
   }
 
   /**
-   * Calls `act` with the connection to the master, and returns its result. Redis answers MOVED, without running the
-   * command, if the key's slot now has another master. Then `act` is called again with that master, at most MAX_TRIES
-   * times in all. Throws StorageFull if Redis is out of memory, StorageUnavailable if Redis cannot be reached or is not
-   * ready, and any other error unchanged.
+   * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
+   * master (MOVED), calls `act` again with that one, at most MAX_TRIES times in all. Throws StorageFull if Redis is out
+   * of memory, StorageUnavailable if Redis cannot be reached or is not ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {

@@ -5,9 +5,9 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * A Redis that stores more than its high mark (see `Memory`) counts as full only after this time. Before that, the bus
- * refuses no publish and drops no data. Redis measures the buffers of its connections only once a second, so until the
- * next measurement, a buffered reply of 255 MB looks like stored data.
+ * Time for which a Redis must store more than its high mark (see `Memory`) before the bus refuses publishes and drops
+ * data. Redis measures the buffers of its connections only once a second. Until the next measurement, a buffered reply
+ * of 255 MB looks like stored data.
  */
 export const SETTLED_MS = 1100;
 
@@ -40,9 +40,8 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
 }
 
 /**
- * Reads the memory of each Redis of the bus. A Redis that has several partitions is read once. Returns the memory of
- * the fullest Redis, and the partitions whose Redis cannot be reached. Throws StorageUnavailable if no Redis can be
- * reached.
+ * Reads the memory of each Redis of the bus. Returns the memory of the fullest one, and the partitions whose Redis
+ * cannot be reached. Throws StorageUnavailable if no Redis can be reached.
  */
 export async function readFullestMemory(
   partitions: Partitions,
@@ -85,9 +84,9 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of the memory of Redis are buffers, and so not stored data. INFO has the buffers for replicas
- * and the AOF twice: in fields of their own, and in `mem_not_counted_for_evict`. The second number may include more
- * buffers, so the larger of the two is used.
+ * Returns how many bytes of the memory of Redis are buffers, not stored data. INFO has the buffers for replicas and the
+ * AOF twice: in fields of their own, and in `mem_not_counted_for_evict`, which may include more. So the larger number
+ * is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -115,8 +114,8 @@ export function infoField(info: string, name: string): string | undefined {
 
 /**
  * Returns the high mark, above which data is dropped, and the low mark, at which dropping ends. As in the Ruby
- * Routemaster, `minFree` bytes are free at the high mark, and twice as many at the low mark. But if twice `minFree` is
- * at least half of `max`, then 10 % of `max` are free at the high mark and 20 % at the low mark.
+ * Routemaster, `minFree` bytes are free at the high mark. If that is a quarter of `max` or more, 10 % of `max` are free
+ * instead. At the low mark, twice as much is free.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -21,8 +21,8 @@ interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
   /**
-   * Returns the source of the script and its modules as one text, and the digest of the text. Making the text takes a
-   * third of a millisecond. It is needed only for EVALSHA and EVAL, by which scripts run if Redis refuses functions.
+   * Returns the script and its modules as one text, and the digest of the text, for EVALSHA and EVAL. This takes a
+   * third of a millisecond, and is needed only if Redis refuses functions.
    */
   standalone: () => { lua: string; sha: string };
 }
@@ -50,7 +50,7 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 /**
  * The data of the bus in Redis, or one of several parts of this data, with the scripts that work on it. Each partition
  * has Redis keys of all kinds, under a prefix of its own. All calls throw StorageFull if Redis is out of memory, and
- * StorageUnavailable if Redis cannot be reached or is not ready. So callers need not know the errors of Redis itself.
+ * StorageUnavailable if Redis cannot be reached or is not ready.
  */
 export class Partition {
   /** The text with which all keys and channels of the partition begin. */
@@ -104,8 +104,8 @@ export class Partition {
   }
 
   /**
-   * Loads the functions of this release into Redis. Each function is a script that Redis stores under a name. Removes
-   * the functions of other releases, if Redis permits that. Throws StorageUnavailable if Redis cannot be reached.
+   * Loads the functions of this release into Redis: scripts that Redis stores under names. Removes those of other
+   * releases, if Redis permits that.
    */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
@@ -114,9 +114,8 @@ export class Partition {
   }
 
   /**
-   * Calls the function `command`, which sends plain Redis commands, and returns its result. If the partition has moved
-   * to another master meanwhile, calls `command` again. Throws StorageFull, StorageUnavailable, or the error of
-   * `command`.
+   * Returns the result of `command`, which sends plain Redis commands. Calls `command` again if the partition has moved
+   * to another master.
    */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));

@@ -11,13 +11,13 @@ import type { Partition } from './partition.ts';
 export const COUNT_KEY = 'partitions';
 
 /**
- * Checks that the bus in this Redis has as many partitions as configured. At the first boot, the number is stored if
- * the bus has several partitions or is on a cluster. Throws StorageUnavailable or StorageFull if Redis fails. Throws
- * BootError if
+ * Checks that the bus in this Redis has as many partitions as configured. With several partitions, or on a cluster,
+ * keys have hash tags (parts in braces), and the first boot stores the number. Throws StorageUnavailable or StorageFull
+ * if Redis fails. Throws BootError if
  *
  * - the numbers differ, or a move into this bus is not finished;
- * - several partitions are configured, but this Redis has the data of a bus with one, or of a Ruby Routemaster;
- * - the configured prefix has braces, and the bus must put a hash tag (a part in braces) into its keys.
+ * - hash tags are needed, but this Redis has the data of a bus without them, or of a Ruby Routemaster;
+ * - hash tags are needed, but the configured prefix has braces.
  */
 export async function settlePartitionCount(
   { master }: Partition,

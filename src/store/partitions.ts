@@ -48,9 +48,8 @@ export class Partitions {
   }
 
   /**
-   * Calls `read` for all of these partitions at the same time. Resolves with the results, in the order of the
-   * partitions, and with the partitions that cannot be reached. Throws StorageUnavailable if none can be reached, and
-   * any other error of `read`.
+   * Calls `read` for these partitions at the same time. Resolves with the results, in order, and with the partitions
+   * that cannot be reached. Throws StorageUnavailable if none can be reached, and any other error of `read`.
    */
   async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
     const reached: Reached<T> = { found: [], missing: [] };
@@ -73,9 +72,8 @@ export class Partitions {
   }
 
   /**
-   * Returns the partition that stores a subscriber, with its batches, its dead letters and its drop notices. A join is a
-   * subscriber too. It is stored in the partition of its client, because scripts check a new join against the other
-   * joins of the client.
+   * Returns the partition that stores a subscriber with its batches, dead letters and drop notices. A join is stored
+   * with its client, because scripts check a new join against the client's other joins.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

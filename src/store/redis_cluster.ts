@@ -6,10 +6,9 @@ import type { Log } from '../log.ts';
 const REFRESH_MS = 100;
 
 /**
- * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots.
- * But commands are sent on these connections, not on the Cluster, for two reasons. Pipelines, transactions, WAIT and
- * commands without a key need the master of a certain partition. And Cluster would send a command again if its reply
- * was lost, although Redis may have applied it.
+ * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots,
+ * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied the command.
+ * Also, pipelines, transactions, WAIT and commands without a key need the master of a certain partition.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -98,9 +97,9 @@ export class RedisCluster {
   }
 
   /**
-   * Closes the connections to nodes that were masters and are replicas now. Such a node may have lost data when it
-   * becomes a master again. The process must then connect to the node again, so that `connections` (the number of
-   * connections made so far) grows. NonceKeys compares this number to notice that data may be lost.
+   * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
+   * may have lost data. The process then has to connect to it anew, so `connections` grows. From this, NonceKeys
+   * notices the possible loss.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

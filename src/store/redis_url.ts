@@ -29,9 +29,8 @@ const SEVERAL_HOSTS =
 const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
- * Reads the URL of Redis: `redis://`, `rediss://` (TLS), `unix:///path/of/the.sock`, `redis+sentinel://` or
- * `redis+cluster://`; the last two also with `rediss`. Throws BootError for any other URL. The error contains no part
- * of the URL that may be secret.
+ * Reads the URL of Redis: `redis://`, `unix:///path/of/the.sock`, `redis+sentinel://` or `redis+cluster://`, with
+ * `rediss` for TLS. Throws BootError for any other URL. The error contains no secret part of the URL.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);

@@ -23,11 +23,10 @@ export class Replicas {
   }
 
   /**
-   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have what it wrote.
-   * They then also have everything that Redis wrote earlier, for any connection. So if a publish only repeats an
-   * earlier one, and writes nothing, it still waits for the writes of the earlier one. Throws the error of `sent`.
-   * Throws StorageUnavailable if too few replicas confirm: then Redis has run the command, but replicas may not have
-   * what it wrote.
+   * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have what Redis has
+   * written so far, for any connection. So a publish that only repeats an earlier one, and writes nothing, waits for
+   * the writes of the earlier one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm,
+   * although Redis has run the command.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
     // WAIT is sent before the reply to the command arrives, so it costs no second round trip.

@@ -18,9 +18,8 @@ export async function replies(commands: Commands): Promise<unknown[]> {
 }
 
 /**
- * Makes an object from values of a Redis hash. `names` are the names of their fields, in the same order. Fields that
- * the hash does not have are left out. Their value is null in the reply of HMGET, and false in a reply that a script
- * has packed.
+ * Makes an object from values of a Redis hash. `names` are the names of their fields, in the same order. Missing fields
+ * are left out. Their value is null in a reply of HMGET, and false in one that a script has packed.
  */
 export function namedFields<Name extends string>(
   names: readonly Name[],

@@ -132,9 +132,9 @@ function includesOf(text: string): string[] {
 }
 
 /**
- * Adds a module and the modules that it includes to `into`; the included modules come first. Throws if the module does
- * not exist, or if it includes itself, directly or through others. `users` is the chain of files that leads to this
- * module: each includes the next, and the last includes the module.
+ * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or if it includes
+ * itself, directly or through others. `users` are the files that lead to this module: each includes the next, and the
+ * last includes the module.
  */
 function addModule(
   name: string,
@@ -195,10 +195,9 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. Its result is the table `keys`, whose functions make the Redis keys
- * of a partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key that a script call passes: the
- * prefix of the partition, followed by DECLARED_KEY. `keys_of` reads the prefix from it. On a cluster, KEYS[1] also
- * leads the call to the right master.
+ * Returns the source of the Lua function `keys_of`. It returns the table `keys`, whose functions make the Redis keys of
+ * a partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key that a script call passes: the prefix
+ * of the partition, followed by DECLARED_KEY.
  */
 function keyspaces(names: readonly string[]): string {
   return [
@@ -216,8 +215,8 @@ function keyspaces(names: readonly string[]): string {
 }
 
 /**
- * Returns a line of Lua that adds a function to the table `keys`. The function makes a Redis key from its variable
- * parts, such as `keys.batch(bid)`. `name` is the name of the function. Throws if the layout has no key of this name.
+ * Returns a line of Lua that adds a function to the table `keys`, such as `keys.batch(bid)`. The function makes a Redis
+ * key from its variable parts. Throws if src/store/keys.ts has no key of this name.
  */
 function keyFunction(name: string): string {
   const key =

@@ -2,10 +2,9 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of the partitions of a bus: `count` short texts, in the order of their slots. The tags are
- * chosen so that their slots are spread evenly over a cluster. If the tags were simply `0`, `1` and `2`, the first of
- * three masters would get two partitions and the second none. The same count must always give the same tags, because
- * Redis keys contain them.
+ * Returns the hash tags of `count` partitions: short texts, in the order of their slots. The slots are spread evenly
+ * over a cluster. With the tags `0`, `1` and `2`, the first of three masters would get two partitions and the second
+ * none. The same count must always give the same tags, because Redis keys contain them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;

@@ -5,9 +5,9 @@ import type { Listener } from './listener.ts';
 const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
- * Listens for the announcements that the scripts of one partition make. Announcements are lost while the connection is
- * down, so all listeners are called when the connection is back. In addition, each listener must look in Redis at an
- * interval, in case an announcement is lost.
+ * Listens for the announcements that the scripts of one partition make. All listeners are called when a lost connection
+ * is back, because announcements may have been missed. Even so, each listener must look in Redis at an interval, in
+ * case an announcement is lost.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();

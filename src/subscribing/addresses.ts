@@ -81,9 +81,9 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address, because a router of an ISATAP tunnel sends to that address.
-   * Other routers send to the whole IPv6 address, so the caller classifies that too. For an address that is not ISATAP,
-   * the result is `public`.
+   * Classifies the IPv4 address inside an ISATAP address, because a router of an ISATAP tunnel sends to it. Other
+   * routers send to the whole IPv6 address, so the caller classifies that too. Returns `public` if the address is not
+   * ISATAP.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());

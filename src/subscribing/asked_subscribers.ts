@@ -40,9 +40,9 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. For a client, this is its own token; bad_query is thrown if
- * the client gives `subscriber`. For root, it is the parameter `subscriber`, or undefined for all clients. `what` is
- * the word for what is listed, such as `batches`, for the error message.
+ * Returns the token of the client that the call is about. For root, it is the parameter `subscriber`, or undefined for
+ * all clients. For a client, it is its own. Throws bad_query if a client gives `subscriber`. `what` names the listed
+ * things in the error message, such as `batches`.
  */
 export function tokenAsked(
   caller: Exclude<Caller, { role: 'viewer' }>,
@@ -71,10 +71,10 @@ export async function subscribersOf(
 }
 
 /**
- * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined if all subscribers are meant,
- * and empty if a viewer gave a name that nobody has. `calls` is what the lookup costs in the caller's rate limit. It is
- * above 0 only if a viewer gave a public name, because that is searched among all subscribers. `what` names the listed
- * things in the error message. Throws bad_query if a parameter is not allowed.
+ * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined for all subscribers, and
+ * empty for a public name that nobody has. `calls` is the cost in the caller's rate limit. It is 0 except for a
+ * viewer's public name, which is searched among all subscribers. `what` names the listed things in the error message.
+ * Throws bad_query if a parameter is not allowed.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,
@@ -102,9 +102,8 @@ async function clientAsked(
 }
 
 /**
- * Returns the entries of a listing as the caller may see them. If `subscriber` is the token of a join, it is replaced
- * by the token of the client that owns the join, and `join` becomes the name of the join. If the caller may not see the
- * client's token, `subscriber` becomes a public name.
+ * Returns the entries of a listing as the caller may see them. For a join, `subscriber` becomes the token of the client
+ * that owns it, and `join` its name. If the caller may not see the client's token, `subscriber` becomes a public name.
  */
 export async function withOwners<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,

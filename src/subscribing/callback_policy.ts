@@ -41,9 +41,9 @@ export class CallbackRefused extends Error {
 }
 
 /**
- * Decides which callbacks the bus may call: https to public addresses, and https or plain http to addresses that the
- * operator allows. `refusal` checks the callback in a request to subscribe. `addresses` checks every connection,
- * because the addresses of a host name can change.
+ * Decides which callbacks the bus may call: https to public addresses, and https or http to addresses that the operator
+ * allows. `refusal` checks a callback when a client subscribes. `addresses` checks every connection, because the
+ * addresses of a host name can change.
  */
 export class CallbackPolicy {
   readonly #addresses: Addresses;
@@ -126,7 +126,7 @@ export class CallbackPolicy {
 
   /**
    * Returns why the bus may not connect to the first forbidden address, and what the subscriber should do. Returns
-   * undefined if no address is forbidden. The text does not contain the address, because the address may be internal.
+   * undefined if no address is forbidden. The text does not name the address, which may be internal.
    */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {

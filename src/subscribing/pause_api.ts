@@ -9,8 +9,8 @@ type CallOfOne = { caller: Owner; params: { token: string } };
 type OwnCall = { caller: ClientCaller };
 
 /**
- * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. The paths under
- * `/subscriber/` contain no token. They are for clients whose token is a credential, because routers log paths.
+ * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. Routers log
+ * paths, so the paths under `/subscriber/` contain no token. They are for clients whose token is a credential.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const { pause, resume } = handlers(subscriptions);

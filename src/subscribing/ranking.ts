@@ -14,9 +14,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The ways to sort subscribers. Each has the function that computes the value by which subscribers are sorted. The
- * subscriber with the smallest value needs attention most, and comes first. Subscribers with the same value are sorted
- * by token, so `name` gives all of them the same.
+ * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first.
+ * Subscribers with the same value are sorted by token, so `name` gives all of them the same.
  */
 const VALUES = {
   name: () => 0,
@@ -106,10 +105,9 @@ function soon(ms: number): number | undefined {
 }
 
 /**
- * Returns what a report shows as `lately`, from the last sample. `rate` is how many events are delivered a second, and
+ * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
  * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
- * empty. If the queue does not shrink, `dropped_at` forecasts when Redis will be so full that data is dropped. `as_of`
- * is the time of the sample.
+ * empty. Without such a forecast, `dropped_at` forecasts when Redis will be so full that data is dropped.
  */
 export function latelyOf(
   standing: Standing,

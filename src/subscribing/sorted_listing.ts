@@ -34,9 +34,8 @@ interface SortedCall {
 
 /**
  * Returns a function that lists subscribers in pages. Subscribers are sorted by token, or by figures that the job
- * `sample` stores for all of them at intervals. What the API shows of a subscriber (the report) is read at each call,
- * but only for the subscribers on the page. So a page costs little more on a bus with 10,000 subscribers than on a
- * small one.
+ * `sample` stores at intervals. What the API shows of a subscriber (the report) is read only for the subscribers on the
+ * page. So a page costs little more on a bus with 10,000 subscribers than on a small one.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;
@@ -87,9 +86,9 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 }
 
 /**
- * Returns a function that is true for the tokens of the subscribers that match `text`, which the caller searches for.
- * Root finds subscribers by any part of their token. A viewer finds clients only by their names, because a token may be
- * a credential. A client finds only itself, whatever the text is.
+ * Returns a function that tells whether a subscriber, given by token, matches the search `text`. Root searches in
+ * tokens. A viewer searches only in the names of clients, because a token may be a credential. A client finds only
+ * itself.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

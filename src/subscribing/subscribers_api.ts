@@ -120,10 +120,8 @@ function handlers(parts: SubscribersParts) {
   };
 
   /**
-   * Returns reports as the caller may see them:
-   *
-   * - Root and viewers see all fields except `uuid`, a secret by which the subscriber recognizes the bus.
-   * - A client sees its own report in full, and a short report of each other subscriber.
+   * Returns reports as the caller may see them. A client sees its own report in full, and short reports of others. Only
+   * the subscriber itself sees the `uuid`, a secret by which it recognizes the bus.
    */
   const subscribersFor = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
@@ -177,9 +175,8 @@ function handlers(parts: SubscribersParts) {
 }
 
 /**
- * Returns what other clients see of a subscriber's report: the fields that the Ruby Routemaster showed. `subscriber` is
- * a public name in place of the token, because a token may be a credential. The uuid is hidden, because it is always a
- * credential.
+ * Returns what other clients see of a subscriber's report: the fields that the Ruby Routemaster showed. A public name
+ * stands in place of the token, which may be a credential. The uuid is hidden, because it always is one.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

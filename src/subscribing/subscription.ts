@@ -98,9 +98,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns the topics that the subscriber leaves (`isLeft` is true for them) and that live in other partitions than
-   * the subscriber. First waits until the subscriber's queue has all events of these topics that were accepted so far,
-   * because leaving must not lose them.
+   * Returns the topics that the subscriber leaves (`isLeft`) and that live in other partitions. First waits until the
+   * subscriber's queue has all events of these topics that were accepted so far, because leaving must not lose them.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -124,9 +123,9 @@ export class Subscriptions {
   }
 
   /**
-   * Removes a subscriber with its queue and its dead letters. Returns the number of events that were dropped from the
-   * queue, or undefined if there is no such subscriber. Deliveries under way still arrive. If a removal was cut off, a
-   * second call completes it.
+   * Removes a subscriber with its queue and its dead letters. Returns the number of events dropped from the queue, or
+   * undefined if there is no such subscriber. Deliveries under way still arrive. If a removal is cut off, workers
+   * delete the remaining batches, and a second call purges the remaining dead letters.
    */
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);

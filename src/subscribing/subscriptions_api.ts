@@ -76,13 +76,9 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a request to subscribe if its client was removed meanwhile, or may no longer subscribe to these topics. So a
-   * removed client never leaves a subscriber behind:
-   *
-   * - If the client is removed before this function reads it from Redis, this function removes the subscriber.
-   * - If the client is removed later, the removal deletes first the client and then this new subscriber.
-   *
-   * In the same way, no subscription is left that the client's new scopes do not permit.
+   * Undoes a request to subscribe if its client was removed meanwhile, or if the client's new scopes do not permit
+   * these topics. So a removed client never leaves a subscriber behind. A client may still be removed after this
+   * function has read it. That removal deletes the new subscriber, because it deletes subscribers after the client.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);

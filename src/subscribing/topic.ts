@@ -12,12 +12,7 @@ import type { Flushing } from './topic_marks.ts';
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
 const TOPICS_PER_PIPELINE = 500;
 
-/**
- * A topic. `publisher` is the token of the client that owns it, or null if nobody has published to it. `events` is the
- * number of events ever published. `delayed` is the number of delayed events that wait for their time. `dropped` has
- * the number of delayed events that were dropped for lack of memory, and the due times of the first and the last of
- * them.
- */
+/** A topic. `publisher` is the token of the client that owns it. */
 export const TOPIC = z
   .object({
     name: z.string(),
@@ -112,11 +107,8 @@ export class Topics {
   }
 
   /**
-   * Returns two things about the subscribers of a topic:
-   *
-   * - `count`: their number;
-   * - `tokens`: those `candidates` (tokens) that are subscribers. Without `candidates`, the tokens of about 100
-   *   subscribers in each partition, because a topic may have thousands.
+   * Returns the number of subscribers of a topic, and the tokens of those `candidates` that are subscribers. Without
+   * `candidates`, returns the tokens of about 100 in each partition, because a topic may have thousands.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await Promise.all(

@@ -7,25 +7,24 @@ import type { Partitions } from '../store/partitions.ts';
  */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`: events, and
-   * ends of subscriptions. Throws StorageUnavailable or StorageFull if one of the two partitions cannot be reached or
-   * has no memory left.
+   * Resolves when the partition `to` has applied all entries (events, and ends of subscriptions) that now wait for it
+   * in the outbox of `home`. Throws StorageUnavailable or StorageFull if one of the two partitions fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
 /**
- * Matches a mark in the field `elsewhere` of a topic. A mark says that another partition has subscribers of the topic.
- * It has the index of that partition, the number of these subscribers, and the time (µs) when the mark was set.
+ * Matches a mark in the field `elsewhere` of a topic: the index of another partition that has subscribers of the topic,
+ * the number of these subscribers, and the time (µs) when the mark was set.
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
  * Sets and removes the marks of topics. A topic lives in one partition, its home. A mark in the home says, for example,
- * that partition 3 has subscribers of the topic, so that events are passed on to partition 3. Without the mark these
- * subscribers would get no events, so the mark is set before the first subscription. A needless mark only makes
- * publishing a little slower. Before a mark is removed, it is read, and then the subscribers in partition 3 are
- * counted. The mark is removed only if there are none, and if nobody has set the mark again since it was read.
+ * that partition 3 has subscribers of the topic, so that events are passed on to partition 3. A missing mark would lose
+ * events, so a mark is set before the first subscription. A needless mark only makes publishing a little slower. A mark
+ * is removed only if a count finds no subscribers in partition 3, and if nobody has set the mark again since it was
+ * read before the count.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -40,10 +39,9 @@ export class TopicMarks {
   }
 
   /**
-   * Marks topics that will have one more subscriber in a partition, and creates those that do not exist. The mark makes
-   * publishing pass events of the topic on to that partition. Call this before subscribing, and `refresh` afterwards.
-   * Returns false if there would be too many topics. If this call or the subscribing fails, the next sweep deletes the
-   * topics that were created.
+   * Marks topics that will have one more subscriber in `partition`, so that their events are passed on to it. Creates
+   * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns false if there would be
+   * too many topics. If this call or the subscribing fails, the next sweep deletes the created topics.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
@@ -60,9 +58,8 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the marks that record these numbers. The
-   * marks are stored in the partitions where the topics live. If a topic loses its last mark, and has neither a
-   * publisher nor a subscriber, it is deleted.
+   * Counts the subscribers that these topics have in `partition`, and corrects the marks that record these numbers. A
+   * topic is deleted if it loses its last mark and has neither a publisher nor a subscriber.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -74,9 +71,9 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // A mark says that a topic has subscribers in `partition`. Below, a mark is removed if there are none. But a
-  // subscriber may come just after the count, and set the mark again, with a new time. So the marks are read before the
-  // count, and `unmark_topics` removes a mark only if its time is still the same.
+  // Below, marks are removed from topics without subscribers in `partition`. But a subscriber may come just after the
+  // count, and set the mark again, with a new time. So the marks are read before the count, and `unmark_topics` removes
+  // a mark only if its time is still the same.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
   // Even a correct mark is set again, to change its time. Otherwise another process, which has counted just before the
@@ -103,9 +100,8 @@ interface Mark {
 }
 
 /**
- * Returns the marks that these topics have for the partition with the index `partition`, in the order of the topics. A
- * mark says that this partition has subscribers of the topic. It is stored in `home`, where the topics live. Undefined
- * stands for no mark.
+ * Returns the mark of each topic, or undefined if it has none. A mark says that the partition with the index
+ * `partition` has subscribers of the topic. It is stored in `home`, where the topics live.
  */
 async function readMarks(
   home: Partition,

@@ -71,9 +71,8 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
 
   /**
    * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough: a client
-   * whose scopes are narrowed still owns its topics, so that no other client can take over the topics with their
-   * subscribers. The scopes are read from Redis, because the cache of clients may be a second old, and a deletion
-   * cannot be undone.
+   * keeps its topics when its scopes are narrowed, so that no other client takes them over with their subscribers. The
+   * scopes are read from Redis, because the cache of clients may be a second old, and a deletion cannot be undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);

@@ -12,11 +12,13 @@ export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs:
 const deliveryLog = 'number';
 
 /**
- * A finished job. `bid` is the UID of the batch that the job has delivered, or undefined for any other job. `job` is
- * the packed job. It is usually missing if there is a `bid`, because the script makes it from the `bid`. It is needed
- * if a Ruby Routemaster packed the job, because the bytes may differ. `heal` is how many health points the subscriber
- * gains. `tookMs` is how long the delivery took. `record` is what the delivery log keeps of an accepted batch, or
- * undefined if the log is off.
+ * A finished job:
+ *
+ * - `bid`: the UID of the batch that the job has delivered, or undefined for any other job.
+ * - `job`: the packed job. It is usually missing if there is a `bid`, from which the script makes it. It is needed if a
+ *   Ruby Routemaster packed the job, because the bytes may differ.
+ * - `heal`: the health points that the subscriber gains.
+ * - `record`: what the delivery log keeps of an accepted batch, or undefined if the log is off.
  */
 const finished = {
   worker: 'text',
@@ -29,9 +31,9 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes, which limit how many workers the deliveries of one subscriber may hold. `laneLimit` is the
- * maximum number of deliveries in flight for a subscriber that has set no `max_in_flight`. `laneLimitMax` is the
- * maximum that no subscriber may exceed. If a delivery takes longer than `slowMs`, its subscriber counts as slow.
+ * Arguments about lanes. A lane limits how many workers the deliveries of one subscriber may hold: to `laneLimit` if
+ * the subscriber has set no `max_in_flight`, and never to more than `laneLimitMax`. A subscriber with a delivery longer
+ * than `slowMs` counts as slow.
  */
 export const lanes = {
   q,
@@ -47,16 +49,17 @@ const client = 'text?';
 
 /**
  * The arguments of one script call of a bulk (a retry or purge of many dead letters). A call looks at up to `max` dead
- * letters. There are two kinds of bulks:
- *
- * - for certain subscribers, one after the other: `token` is one of them, and `queue` its index in their list;
- * - for all subscribers: `token` is missing, and `queue` is 0.
+ * letters. A bulk for certain subscribers has a list of them: `token` is the one at the index `queue`. A bulk for all
+ * subscribers has no `token`, and `queue` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**
- * The result of one step of a bulk (a retry or purge of many dead letters). `lost`: this script call has changed
- * nothing, because another worker has made the step or the bulk was cancelled. `going`: further dead letters of the
- * same subscriber follow. `next`: the dead letters of another subscriber follow. `over`: the bulk has ended.
+ * The result of one step of a bulk (a retry or purge of many dead letters):
+ *
+ * - `lost`: nothing has changed, because another worker has made the step or the bulk was cancelled;
+ * - `going`: the same subscriber has more dead letters;
+ * - `next`: another subscriber follows;
+ * - `over`: nothing follows.
  */
 const bulkState = 'lost|going|next|over';
 

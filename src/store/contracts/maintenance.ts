@@ -9,9 +9,9 @@ const q = 'main|aux';
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
- * The slices of a subscriber's batch index (or dead-letter index) that a sweep has counted so far. Each slice begins
- * where the previous one ends, and ends at the score `to`. `members` is its number of batches, and `events` the number
- * of their events.
+ * The slices of a subscriber's queue (or dead letters) that a sweep has counted so far. A slice ends at the score `to`,
+ * where the next one begins. `members` is its number of batches, or -1 if one of them is open, so that the slice is
+ * counted again. `events` is the number of its events.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 

@@ -1,8 +1,8 @@
 import type { Contract } from '../contract.ts';
 
 /**
- * A counter, in the field `field` of the hash `counters`. If the counter is about a topic or a subscriber, `topic` or
- * `subscriber` names it. When that topic or subscriber is removed, the count is added to the counter in the field
+ * A counter, in the field `field` of the hash `counters`. `topic` or `subscriber` names what the counter is about,
+ * unless it is the whole bus. When that topic or subscriber is removed, the count is added to the counter in the field
  * `total`.
  */
 export const series = { field: 'bytes', total: 'bytes?', topic: 'text?', subscriber: 'text?' } as const;

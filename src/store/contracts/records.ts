@@ -7,9 +7,9 @@ import type { Contract } from '../contract.ts';
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches. `placeMs` and `id` are the values by which the listing is sorted. `record` is
- * what the delivery log keeps of a batch that has ended. The other fields describe a batch that still exists.
- * `firstAttempt` and `lastAttempts` are JSON texts.
+ * The entries of a listing of batches, which is sorted by `placeMs` and `id`. `record` is what the delivery log keeps
+ * of a batch that has ended. The fields after `record` describe a batch that still exists. `firstAttempt` and
+ * `lastAttempts` are JSON.
  */
 const entries = [
   {
