@@ -9,7 +9,7 @@ export const uids = (count: number): string[] => Array.from({ length: count }, u
 /** The prefix of the ids of spare workers, which help while all other workers hang. No other id has a dot. */
 const SPARE = 'spare.';
 
-/** Returns ids for this many spare workers. Figures tell spare workers from the others by these ids. */
+/** Returns ids for this many spare workers. By these ids, the metrics count spare workers apart from the others. */
 export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);
 
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);

@@ -29,11 +29,11 @@ local function limits_of(lane, start)
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
 end
 
--- Reads the list of a batch, about EVENTS_PER_READ events at a time, up to its end, or until the events are too many
--- for one delivery. Returns two values:
+-- Reads the list of a batch, about EVENTS_PER_READ events at a time. Stops at the end of the list, or when more was
+-- read than one delivery may have. `start` is what was read of the list before. Returns two values:
 --   items     the items that were read
---   too_many  true if they have too many events or bytes. If false, the bytes can still be too many: those of the last
---             read are not counted here, because the caller counts all bytes
+--   too_many  true if they have too many events or bytes. If it is false, the caller must still count the bytes,
+--             because those of the last read are not counted here
 local function read_items(call, bid, start, limits)
   local batch = call.keys.batch(bid)
   if #start < choosing.START then return start, #start - batches.HEADER > limits.events end

@@ -19,8 +19,10 @@ local finishing = {}
 -- Makes the table that collects the changes for the finished jobs. Some of its fields:
 --   lists        the keys of the batches' Redis lists
 --   attempts     the keys of the histories of failed attempts
---   taken        for each subscriber: its finished batches, and their sums (`add_taken`)
---   undelivered  the log's records of batches whose subscriber had left before a worker acquired them, or false
+--   taken        for each subscriber: its finished batches, and the sums of their events and health points
+--                (`add_taken`)
+--   undelivered  records for the delivery log, of batches whose subscriber had left before a worker acquired them;
+--                false if there are none
 --   closed       the time (ms, as text) at which each batch was closed. A batch that was never open, because its first
 --                events filled it, is missing
 local function collection(args, closed)

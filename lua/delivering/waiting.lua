@@ -21,10 +21,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber ready for a worker, those that have waited longest. Workers take all
--- other ready jobs first, so that subscribers take turns. If the subscriber is `ordered`, only the job of its oldest
--- batch becomes ready, whatever `max` is. Does nothing while the subscriber is paused, or has a trial job, which is
--- tried before all others.
+-- Makes at most `max` waiting jobs of a subscriber ready for a worker, those that have waited longest. They are put
+-- behind the jobs that are ready already, so that subscribers take turns. If the subscriber is `ordered`, only the job
+-- of its oldest batch becomes ready, whatever `max` is. Does nothing while the subscriber is paused. Does nothing
+-- either while it has a trial job, because its other jobs wait for the outcome of that one.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

@@ -84,9 +84,9 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the clients with due events (delayed events whose time has come), sorted by their first event. Also returns
--- whether more topics may have due events. Removes a topic without a publisher from `delayed:topics`, and leaves it to
--- the sweep, a maintenance job.
+-- Returns the publishers of topics with due events (delayed events whose time has come). The publisher of the event
+-- that was due earliest comes first. Also returns whether topics that were not read here may have due events. Removes a
+-- topic without a publisher from `delayed:topics`, and leaves it to the sweep, a maintenance job.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

@@ -129,9 +129,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic was checked when the script call began, but can still be refused. A join can have two topics, and each
-  -- was checked alone. If both were deleted, publishing makes the client their owner again, but the limits on topics
-  -- may leave room for only one. The second one is then refused.
+  -- The topic passed its check when the script call began, but can still be refused. A join can have two topics. If
+  -- both were deleted, publishing creates both anew. But each was checked as if it were the only new topic, and the
+  -- limits on topics may leave room for one. The second topic is then refused.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -74,9 +74,9 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Writes the changes to the sorted set of open join keys (the values that group the events of a join). The set is
--- sorted by the time since when each is open. Closed join keys are removed. A complete join key with further events
--- gets a new time (`take_complete`).
+-- Writes the changes to the sorted set of open join keys (the values that group the events of a join). The scores are
+-- the times at which the keys were opened. Closed keys are removed. A complete key of which events are left for its
+-- next round stays open, with a new time (`take_complete`).
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do

@@ -8,7 +8,7 @@ import { page } from './page.ts';
 import { ANY_QUERY, nextPage, pathWith, table } from './parts.ts';
 import { isOwn, PATH, removal } from './topic_page.ts';
 
-/** A page that lists topics, with a form for each topic that the visitor may remove. */
+/** A page that lists topics. Beside each topic that the visitor may remove, it has a form to remove the topic. */
 export function topicsPages({ api }: { api: ApiCalls }): Route[] {
   return [
     page(PATH, ALL, {

@@ -96,8 +96,8 @@ export class Bulks {
   }
 
   /**
-   * Begins to retry or purge the dead letters that a bulk has counted. Returns false if the bulk is not in the state
-   * `counted`, or if the owner has begun another bulk since: an owner has only one at a time.
+   * Begins the work of a bulk (a retry or purge of many dead letters), after it has counted them. Returns false if the
+   * bulk is not in the state `counted`, or if the owner has begun another bulk since: an owner has only one at a time.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     if ((await this.find(owner))?.state !== 'counted') return false;

@@ -46,9 +46,10 @@ export class Connection {
   /** Bytes that have arrived and are not parsed yet. */
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that the parser has yet to get. No request begins in these bytes, so the
-   * parser may get them all at once. If the number is too low, only the slices are smaller. If it were too high, the
-   * parser would also get requests behind the body at once.
+   * Number of bytes of the last request's body that the parser has yet to get. The parser gets bytes in slices, so that
+   * it does not find many requests in one of them. No request begins in these bytes, so they may be one slice. If the
+   * number is too low, slices are smaller than they could be. If it were too high, a slice could also have requests
+   * that follow the body.
    */
   #bodyBytes = 0;
   #isDetached = false;

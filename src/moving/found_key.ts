@@ -33,7 +33,10 @@ const BY_HEAD = Map.groupBy(
   ({ head }) => head,
 );
 
-/** Finds the name of a key in the layout. Returns undefined if the key does not belong to the bus with this prefix. */
+/**
+ * Finds out which of the bus's keys (`LAYOUT` in src/store/keys.ts) a Redis key is. Returns undefined if the key does
+ * not belong to the bus with this prefix.
+ */
 export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);

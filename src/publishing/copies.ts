@@ -18,9 +18,9 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Maximum events of a publication that is stored although this process has not counted the subscribers of its topic,
- * and so does not know the number of copies (see MAX_COPIES). 10 events make only 100,000 copies for 10,000 subscribers
- * (the default maximum).
+ * While this process has not counted the subscribers of a topic, it does not know how many copies a publication makes
+ * (see MAX_COPIES). So it stores at once only publications of up to this number of events. For 10,000 subscribers (the
+ * default maximum), 10 events make only 100,000 copies.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;

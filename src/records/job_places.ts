@@ -35,7 +35,7 @@ export type Position = readonly string[];
 interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers (for held jobs) or of subscribers (for waiting jobs) whose jobs were looked for. */
+  /** Number of workers (for held jobs) or of subscribers (for waiting jobs) that were asked for their jobs. */
   looked?: number;
 }
 
