@@ -96,7 +96,7 @@ export class ThreadWorkers {
 
   /**
    * Makes idle workers ask for as many jobs. They are regular workers or, during a standstill (all regular workers are
-   * busy, and none ends its job), spare workers. If fewer such workers are idle, other threads are woken too.
+   * busy, and none ends its job), spare workers. If no such worker is idle, other threads are woken.
    */
   wake(jobs: number): void {
     const { regular, spare } = this.#idle;

@@ -16,7 +16,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
    * at ticks (`tickMs`) and after errors. If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
-  /** Called when this object has fewer idle workers than jobs are probably ready: `jobs` more. */
+  /** Called when `jobs` jobs are ready for which this object has no idle worker. */
   wakeOthers?: (jobs: number) => void;
 }
 
@@ -83,10 +83,10 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** Makes idle workers ask for as many jobs. If this object has fewer idle workers, other threads are woken too. */
+  /** Makes idle workers ask for as many jobs. If all workers of this object are busy, other threads are woken. */
   wake(jobs = 1): void {
     this.#readyJobs = Math.max(this.#readyJobs, jobs);
-    this.#wakeOthers();
+    if (this.#idle.size === 0) this.#parts.wakeOthers?.(jobs);
     this.#bell.ring();
   }
 
@@ -132,7 +132,7 @@ export class Workers {
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
       this.#readyJobs = Math.max(this.#readyJobs, acquired.left);
-      this.#wakeOthers();
+      this.#wakeOthers(acquired.left);
     } catch (error) {
       this.#askAll();
       for (const { reject } of acks) reject(error);
@@ -176,8 +176,14 @@ export class Workers {
     });
   }
 
-  #wakeOthers(): void {
-    const jobs = this.#readyJobs - this.#idle.size;
+  /**
+   * Wakes other threads for jobs that are `left` after a script call. The number of jobs for which a call of `wake` came
+   * meanwhile is not passed on while a worker is idle. It may be out of date, and two threads would then wake each other
+   * again and again.
+   */
+  #wakeOthers(left: number): void {
+    const idle = this.#idle.size;
+    const jobs = idle === 0 ? this.#readyJobs : left - idle;
     if (jobs > 0) this.#parts.wakeOthers?.(jobs);
   }
 

@@ -109,6 +109,16 @@ describe('workers', () => {
     await noneQueued();
   });
 
+  test('do not pass on the number of jobs that they were told of, as it may be out of date', async () => {
+    const { surplus, workers } = await open(done, { count: 3, hears: false });
+    await until(async () => (await redis.store.redis.hlen('workers')) === 3);
+    const before = await scriptCalls(redis.store);
+    workers.wake(100);
+    workers.wake(100);
+    await until(async () => (await scriptCalls(redis.store)) > before);
+    assert.deepEqual(surplus, []);
+  });
+
   test('begin a job within milliseconds of its announcement', async () => {
     const { grants } = await open(done);
     for (const seed of ['a', 'b', 'c']) {
