@@ -21,11 +21,14 @@ const FORWARD_TIMEOUT_MS = 30_000;
 export async function listen(call: Call): Promise<void> {
   const bus = call.connect();
   const { token } = call.target();
-  if (await subscriptionOf(bus, token)) {
-    const advice = 'make a client for this with rtm token add, and give its token';
+  const subscription = await subscriptionOf(bus, token);
+  if (subscription) {
+    const advice =
+      'make a client for this with rtm token add, and give its token; ' +
+      'if a listener that was killed left the subscription, rtm sub del ends it';
     throw new Failure(
       'already_subscribed',
-      `the client has a subscription, which listening would end; ${advice}`,
+      `the client has a subscription at ${subscription.callback}, which listening would end; ${advice}`,
     );
   }
   const uuid = randomUUID();

@@ -96,7 +96,10 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   t.after(() => listening.kill('SIGKILL'));
   await until(() => stderr.includes('listening to heard at http://127.0.0.1:'));
   const refused = await terminal.rtm(`listen heard --port 0 ${search.options}`);
-  assert.match(refused.stderr, /^already_subscribed: /);
+  assert.match(
+    refused.stderr,
+    /^already_subscribed: .* at http:\/\/127\.0\.0\.1:\d+\/, .* rtm token add, .* rtm sub del ends it\n$/,
+  );
   assert.match((await terminal.rtm(`listen heard --port 0 ${asRoot()}`)).stderr, /^forbidden: /);
 
   await terminal.rtm(`pub created heard https://shop.example.com/1 ${shop.options}`);
