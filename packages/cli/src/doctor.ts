@@ -5,6 +5,7 @@ import { callbackFindings, type Role } from './doctor_callbacks.ts';
 import { certificateFinding, type Finding } from './doctor_connections.ts';
 import { readFigures, sumOf } from './figures.ts';
 import { textOf } from './tables.ts';
+import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
 /**
@@ -75,11 +76,6 @@ async function reach(url: string): Promise<Reached> {
     const detail = `${url} does not answer: ${message}`;
     return { finding: { check, isWell: false, detail, advice: adviceFor(code) } };
   }
-}
-
-function causeOf(error: unknown): { code: string; message: string } {
-  const cause = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-  return { code: cause.code ?? cause.name, message: cause.message || String(cause.code) };
 }
 
 function adviceFor(code: string): string {

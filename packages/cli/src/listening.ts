@@ -6,6 +6,7 @@ import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/re
 import { type Call, Failure, numberOption, textOption } from './command.ts';
 import { subscriptionOf } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
+import { causeOf } from './unanswered.ts';
 
 /**
  * The default port on which `rtm listen` receives deliveries. `bin/receive` uses the same port. A bus that `bin/start`
@@ -82,6 +83,8 @@ async function forward(url: string, events: readonly ReceivedEvent[]): Promise<v
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(events),
     signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
+  }).catch((error) => {
+    throw new Error(`${url} does not answer: ${causeOf(error).message}`);
   });
   await response.body?.cancel();
   if (!response.ok) throw new Error(`${url} answered ${response.status}`);
