@@ -4,10 +4,9 @@ const SILENT_MS = 1000;
 
 /**
  * Says on stderr if the bus cannot be reached after a second, because calls are then repeated silently for up to
- * `timeoutMs`. Says nothing if stderr is not a terminal: scripts get the error at the end.
+ * `timeoutMs`. Says it without a terminal too, since the log of a CI job would otherwise show nothing meanwhile.
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
-  if (!stderr.isTTY) return;
   setTimeout(async () => {
     const problem = await reach(url, SILENT_MS);
     if (problem !== undefined)

@@ -65,12 +65,12 @@ async function* reportsOf(
   interrupted: AbortSignal,
   complain?: (error: Error) => void,
 ): AsyncGenerator<BusReport> {
-  const bus = call.connect();
+  const bus = call.connect({ timeoutMs: METRICS_TIMEOUT_MS });
   const readings: Reading[] = [];
   let dueAtMs = performance.now();
   while (!interrupted.aborted) {
     try {
-      const text = await bus.metrics({ signal: interrupted, timeoutMs: METRICS_TIMEOUT_MS });
+      const text = await bus.metrics({ signal: interrupted });
       const now = { atMs: performance.now(), figures: readFigures(text) };
       const isOld = (reading?: Reading) =>
         reading !== undefined && now.atMs - reading.atMs >= RATES_OVER_MS - JITTER_MS;
