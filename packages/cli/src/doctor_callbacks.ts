@@ -88,13 +88,24 @@ async function adviceWhenFailing(
   if (events.queued === 0) {
     if (dead_letters.batches === 0) return undefined;
     const of = role === 'client' ? '' : ` --subscriber ${subscriber}`;
-    return `Batches became dead letters: see rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
+    const why = await newestDeath(bus, subscriber, role);
+    return `Batches became dead letters${why} See rtm dead list${of}, mend the cause, then rtm dead retry --all${of}.`;
   }
   const failure = await lastFailure(bus, subscriber, role);
   if (failure === '') return undefined;
   return unreached === undefined
     ? `Deliveries fail, though something listens: it must answer 2xx in time.${failure ?? ''} Its log says more.`
     : `Deliveries fail: start the receiver, or subscribe with another callback.${failure ?? ''}`;
+}
+
+/** Returns the end of a sentence: why the newest dead letter died. A sentence about its last attempt follows. */
+async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Promise<string> {
+  for await (const { join, reason } of bus.deadLetters(role === 'watcher' ? { subscriber } : {})) {
+    // Letters of the client's joins have no callback.
+    if (join === undefined)
+      return `, the newest by ${reason}.${(await lastFailure(bus, subscriber, role)) ?? ''}`;
+  }
+  return '.';
 }
 
 /**
