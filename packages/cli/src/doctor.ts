@@ -4,6 +4,7 @@ import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings, type Role } from './doctor_callbacks.ts';
 import { certificateFinding, type Finding } from './doctor_connections.ts';
 import { readFigures, sumOf } from './figures.ts';
+import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
 import { causeOf } from './unanswered.ts';
 
@@ -35,7 +36,7 @@ function linesOf({ check, isWell, detail, advice }: Finding): string[] {
 }
 
 async function* findingsOf(call: Call): AsyncGenerator<Finding> {
-  const { url } = call.target();
+  const { url, token } = call.target();
   if (url.startsWith('https:')) yield await certificateFinding(url);
   const reached = await reach(url);
   yield reached.finding;
@@ -46,7 +47,9 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield credentials;
   if (role === undefined) return;
   yield await workersFinding(bus);
-  yield* callbackFindings(bus, await collect(bus.subscriptions({ limit: 1000 })), role);
+  const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
+  if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
+  yield* callbackFindings(bus, subscriptions, role);
 }
 
 interface Reached {
@@ -139,6 +142,20 @@ async function roleOf(bus: Routemaster): Promise<Role> {
     () => 'watcher',
     () => 'client',
   );
+}
+
+/**
+ * Yields a finding if the client gets no events from some topic. It is a good one, because a client may only publish,
+ * or may subscribe before anybody publishes.
+ */
+async function* topicsFindings(
+  bus: Routemaster,
+  subscriptions: readonly Subscription[],
+  token: string,
+): AsyncGenerator<Finding> {
+  const topics = subscriptions.find(({ subscriber }) => subscriber === token)?.topics ?? [];
+  const detail = topics.length === 0 ? 'subscribed to no topic' : await withoutPublisher(bus, topics);
+  if (detail !== undefined) yield { check: 'topics', isWell: true, detail };
 }
 
 async function workersFinding(bus: Routemaster): Promise<Finding> {

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, Failure, numberOption, textOption } from './command.ts';
-import { subscriptionOf } from './subscriptions.ts';
+import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
 import { causeOf } from './unanswered.ts';
 
@@ -45,8 +45,11 @@ export async function listen(call: Call): Promise<void> {
     const { port } = server.address() as AddressInfo;
     const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
+    // This is asked before the client subscribes, because a failure must not leave a subscription behind.
+    const hint = await withoutPublisher(bus, call.args);
     await bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
+    if (hint !== undefined) call.note(hint);
     if (!interrupted.aborted) await once(interrupted, 'abort');
     await bus.leave();
   } finally {

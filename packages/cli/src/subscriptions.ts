@@ -2,7 +2,7 @@ import type { Calls, Routemaster } from '@routemaster/client';
 import { type Call, collect, numberOption } from './command.ts';
 import { rubyYaml } from './yaml.ts';
 
-type Subscription = Calls['GET /subscriptions']['answer'][number];
+export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
  * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` (the user name in the credentials of deliveries) is
@@ -28,6 +28,22 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
   // Root, viewers, and clients in compatibility mode also get the subscriptions of other clients.
   for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
   return undefined;
+}
+
+/**
+ * Returns a sentence about those of the topics that have no publisher yet, such as one whose name is mistyped. Returns
+ * undefined if all have one.
+ */
+export async function withoutPublisher(
+  bus: Routemaster,
+  topics: readonly string[],
+): Promise<string | undefined> {
+  const missing = new Set(topics);
+  for await (const { name, publisher } of bus.topics({ limit: 1000 })) {
+    if (publisher !== null) missing.delete(name);
+  }
+  if (missing.size === 0) return undefined;
+  return `nobody has published to ${[...missing].join(', ')} yet; rtm topic list shows all topics`;
 }
 
 export async function deleteSubscription(call: Call): Promise<void> {

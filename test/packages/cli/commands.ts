@@ -113,7 +113,7 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 
-test('listen names the target that does not answer, and why', async (t) => {
+test('listen says that a topic has no publisher, and names a target that does not answer, and why', async (t) => {
   const [shop, search] = [await client('shop'), await client('search')];
   const target = `http://127.0.0.1:${await freePort()}/events`;
   const args = `listen unforwarded --port 0 --forward-to ${target} ${search.options}`;
@@ -121,7 +121,8 @@ test('listen names the target that does not answer, and why', async (t) => {
   t.after(() => listening.kill('SIGKILL'));
   let stderr = '';
   listening.stderr.on('data', (text) => (stderr += text));
-  await until(() => stderr.includes('listening to unforwarded'));
+  await until(() => stderr.includes('nobody has published to unforwarded yet; rtm topic list'));
+  assert.match(stderr, /^listening to unforwarded at /);
   await terminal.rtm(`pub created unforwarded https://shop.example.com/1 ${shop.options}`);
   const why = `not taken, so the bus sends it again: ${target} does not answer: connect ECONNREFUSED 127.0.0.1:`;
   await until(() => stderr.includes(why));

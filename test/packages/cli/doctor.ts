@@ -143,6 +143,26 @@ test('doctor finds a callback that nobody serves, unless the bus delivered to it
   await subscriber.call('DELETE', '/subscriber');
 });
 
+test('doctor says to which topics nobody has published, and if there are no topics', async (t) => {
+  const { receiver, topic, publisher, subscriber } = await bus.scene(t);
+  const { token, secret } = subscriber;
+  const examined = () => terminal.rtm(`doctor -b ${bus.url} -t ${token}:${secret}`);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/1' });
+  const subscribe = (topics: string[]) =>
+    subscriber.call('POST', '/subscription', { topics, callback: receiver.callback });
+  for (const [topics, said] of [
+    [['prodcuts', topic], 'nobody has published to prodcuts yet; rtm topic list shows all topics'],
+    [[], 'subscribed to no topic'],
+  ] as const) {
+    await subscribe([...topics]);
+    const { stdout, status } = await examined();
+    assert.match(stdout, new RegExp(`^ok +topics +${said}$`, 'm'));
+    assert.equal(status, 0);
+  }
+  await subscriber.call('DELETE', '/subscriber');
+  assert.match((await examined()).stdout, /^ok +topics +subscribed to no topic$/m);
+});
+
 test('doctor finds wrong credentials, and nobody at all', async () => {
   const wrong = await terminal.rtm(`doctor -b ${bus.url} -t nobody`);
   assert.match(
