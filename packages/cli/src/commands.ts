@@ -43,7 +43,11 @@ export const COMMON_OPTIONS: Readonly<Record<string, Option>> = {
 };
 
 const OF_SUBSCRIBER: Option = { type: 'string', value: 'TOKEN', help: 'those of this subscriber (root)' };
-const LIMIT: Option = { type: 'string', value: 'TOPICS', help: 'topics, such as orders,shop_*' };
+const LIMIT: Option = {
+  type: 'string',
+  value: 'TOPICS',
+  help: 'topics, such as orders,shop_*; - means none',
+};
 const ALL: Option = { type: 'boolean', help: 'all of the client, or of --subscriber' };
 
 /** All commands. The help, the README and the shell completion are made from this table. */

@@ -20,8 +20,12 @@ export async function limitToken(call: Call): Promise<void> {
   call.print(await call.connect().limitClient(token, limits), []);
 }
 
-/** Returns the topics in an option, which are separated by commas. Returns undefined if the option is left out. */
+/**
+ * Returns the topics in an option, which are separated by commas; `-` means none, as in the console. Returns undefined
+ * if the option is left out.
+ */
 function topicsIn(option: unknown): string[] | undefined {
+  if (option === '-') return [];
   return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
 }
 

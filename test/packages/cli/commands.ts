@@ -218,6 +218,8 @@ test('token limit replaces the topics that a client may use', async () => {
   const limit = `token limit ${token} ${asRoot()}`;
   assert.deepEqual(await terminal.rtm(`${limit} --publish orders,shop_* --subscribe=`), silent);
   assert.deepEqual(await limited(), { publish: ['orders', 'shop_*'], subscribe: [] });
+  assert.deepEqual(await terminal.rtm(`${limit} --publish - --subscribe orders`), silent);
+  assert.deepEqual(await limited(), { publish: [], subscribe: ['orders'] });
   // A web process may know the former limits for a second.
   const publish = `pub created beyond_limits https://shop.example.com/1 ${options}`;
   await until(async () => /^forbidden: /.test((await terminal.rtm(publish)).stderr));
