@@ -133,7 +133,9 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'top',
     args: [''],
-    options: { once: { type: 'boolean', help: 'show it once; rates need ten seconds' } },
+    options: {
+      once: { type: 'boolean', help: 'show it once, without rates of failed deliveries and of subscribers' },
+    },
     help: 'show the whole bus until Ctrl-C: rates, queues, the oldest events, subscribers that fail',
     run: top,
   },

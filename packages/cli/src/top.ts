@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RoutemasterError } from '@routemaster/client';
+import { type Routemaster, RoutemasterError } from '@routemaster/client';
 import { type BusReport, type Reading, reportOf } from './bus_report.ts';
 import type { Call } from './command.ts';
 import { readFigures } from './figures.ts';
@@ -32,8 +32,10 @@ export async function top(call: Call): Promise<void> {
   const isScreen = streams.stdout.isTTY === true && !options.json && !options.once;
   const isOnce = options.once === true || (!isScreen && !options.json);
   const interrupted = call.interruption();
+  const bus = call.connect({ timeoutMs: METRICS_TIMEOUT_MS });
   if (!isScreen) {
-    for await (const report of reportsOf(call, interrupted)) {
+    for await (const reading of reportsOf(bus, interrupted)) {
+      const report = isOnce ? await withRatesOf(bus, reading) : reading;
       call.print(report, linesOf(report, call));
       if (isOnce) return;
     }
@@ -45,7 +47,7 @@ export async function top(call: Call): Promise<void> {
     streams.stdout.write(`${HOME}${text.slice(0, widthOf(streams.stdout))}${CLEAR_LINE}`);
   };
   try {
-    for await (const report of reportsOf(call, interrupted, complain)) {
+    for await (const report of reportsOf(bus, interrupted, complain)) {
       const { rows } = streams.stdout;
       const lines = linesOf(report, call).slice(0, rows ? rows - 1 : undefined);
       const shown = lines.map((line) => `${line}${CLEAR_LINE}\n`);
@@ -56,16 +58,32 @@ export async function top(call: Call): Promise<void> {
   }
 }
 
+/** Number of values, ten seconds apart, among which is the newest rate. Those that the bus has not sampled are null. */
+const NEWEST_VALUES = 3;
+
+/**
+ * Returns a report with the rates that the bus knows itself: those of its history, which has no number of failed
+ * deliveries. A bus of an earlier release has no history.
+ */
+async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
+  const { metrics } = await bus.history().catch((error) => {
+    if (error instanceof RoutemasterError) return { metrics: undefined };
+    throw error;
+  });
+  const newest = (metric: string) =>
+    metrics?.[metric]?.values.slice(-NEWEST_VALUES).findLast((value) => value !== null) ?? null;
+  return { ...report, published_rate: newest('published'), delivered_rate: newest('delivered') };
+}
+
 /**
  * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request for the metrics fails
  * after the first report, passes the error to `complain` (if it is given) and goes on. Otherwise throws the error.
  */
 async function* reportsOf(
-  call: Call,
+  bus: Routemaster,
   interrupted: AbortSignal,
   complain?: (error: Error) => void,
 ): AsyncGenerator<BusReport> {
-  const bus = call.connect({ timeoutMs: METRICS_TIMEOUT_MS });
   const readings: Reading[] = [];
   let dueAtMs = performance.now();
   while (!interrupted.aborted) {

@@ -164,7 +164,25 @@ test('top --once and --json are for scripts; without a terminal it shows the bus
   const { stdout } = await terminal.rtm(`top --once --json ${asRoot()}`);
   const report = JSON.parse(stdout);
   const line = report.subscribers.find(({ subscriber }: { subscriber: string }) => subscriber === failing);
-  assert.deepEqual([line.queued, line.health < 100, report.delivered_rate], [1, true, null]);
+  assert.deepEqual([line.queued, line.health < 100, line.delivered_rate], [1, true, null]);
+});
+
+test('top --once shows the rates that the bus itself has, if it has a history', async (t) => {
+  const values = { published: [9, 2.5, null], delivered: [9, null, 70] };
+  const metrics = Object.entries(values).map(([name, values]) => [name, { unit: 'events/s', values }]);
+  let hasHistory = true;
+  const server = createServer(({ url }, response) => {
+    if (url === '/metrics') return void response.end('# figures\n');
+    response.writeHead(hasHistory ? 200 : 404, { 'content-type': 'application/json' });
+    response.end(hasHistory ? JSON.stringify({ metrics: Object.fromEntries(metrics) }) : '{}');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close().closeAllConnections());
+  const { port } = server.address() as AddressInfo;
+  const shown = async () => (await terminal.rtm(`top --once -b http://127.0.0.1:${port} -t a:b`)).stdout;
+  assert.match(await shown(), /^published 2\.5\/s +delivered 70\/s +failed deliveries -\/s$/m);
+  hasHistory = false;
+  assert.match(await shown(), /^published -\/s +delivered -\/s +failed deliveries -\/s$/m);
 });
 
 test('top shows no rates until it has watched for ten seconds, and then the right ones', async (t) => {
