@@ -55,14 +55,20 @@ export async function showDeadLetter(call: Call): Promise<void> {
 
 export async function retryDeadLetters(call: Call): Promise<void> {
   const [id] = idOrAll(call);
-  if (id !== undefined) return void (await call.connect().retryDeadLetter(id));
+  if (id !== undefined) {
+    await call.connect().retryDeadLetter(id);
+    return call.print(undefined, ['retried 1']);
+  }
   const answer = await call.connect().retryDeadLetters({ subscriber: textOption(call, 'subscriber') });
   call.print(answer, [`retried ${answer.retried}`]);
 }
 
 export async function purgeDeadLetters(call: Call): Promise<void> {
   const [id] = idOrAll(call);
-  if (id !== undefined) return void (await call.connect().purgeDeadLetter(id));
+  if (id !== undefined) {
+    await call.connect().purgeDeadLetter(id);
+    return call.print(undefined, ['purged 1']);
+  }
   const answer = await call.connect().purgeDeadLetters({ subscriber: textOption(call, 'subscriber') });
   call.print(answer, [`purged ${answer.purged}`]);
 }

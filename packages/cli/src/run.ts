@@ -97,9 +97,9 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   };
 }
 
-/** Returns the code and the message of an error as one text. */
+/** Returns the code and the message of an error as one text. Messages of Node's file system begin with the code. */
 function message(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code = error.name } = error as { code?: string };
-  return `${code}: ${error.message}`;
+  return error.message.startsWith(`${code}: `) ? error.message : `${code}: ${error.message}`;
 }

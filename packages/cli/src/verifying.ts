@@ -16,7 +16,16 @@ export async function verify(call: Call): Promise<void> {
   const refusal = await refusalOf(secret, headers, body);
   if (refusal === undefined) return call.print({ genuine: true }, ['the delivery is genuine']);
   const isOld = (await refusalOf(secret, headers, body, Number.POSITIVE_INFINITY)) === undefined;
-  throw new Failure('not_genuine', isOld ? `the signature fits, but ${refusal}` : refusal);
+  throw new Failure(
+    'not_genuine',
+    isOld ? `the signature fits, but ${refusal}` : refusal + doubtAbout(secret),
+  );
+}
+
+/** Says what may be wrong with a secret. The bare Base64 of a secret works too, so it is not refused before. */
+function doubtAbout(secret: string): string {
+  if (/^wh(sec|pk)_/.test(secret)) return '';
+  return '; a signing secret begins with whsec_ or whpk_, and this one does not';
 }
 
 async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, toleranceSeconds?: number) {

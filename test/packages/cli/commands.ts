@@ -278,9 +278,14 @@ test('dead lists, shows, retries and purges', async (t) => {
 
   assert.match((await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout, /"https:\/\/shop.example.com\/1"/);
   receiver.usual = answer.status(204);
-  assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), silent);
+  assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), { ...silent, stdout: 'retried 1\n' });
   await until(() => receiver.events.length === 1);
   assert.equal((await terminal.rtm(`dead purge ${asRoot()}`)).status, 1);
+  receiver.usual = answer.status(500);
+  await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/2' });
+  await until(async () => JSON.parse((await list()).stdout).length === 1);
+  const [second] = JSON.parse((await list()).stdout);
+  assert.equal((await terminal.rtm(`dead purge ${second.id} ${asRoot()}`)).stdout, 'purged 1\n');
   const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
   assert.deepEqual(purged, { ...silent, stdout: 'purged 0\n' });
 });
@@ -305,4 +310,11 @@ test('verify says whether a delivery is genuine, and what is wrong', async () =>
   const other = await verify(Buffer.from('another'), 'new');
   assert.match(other.stderr, /^not_genuine: no signature of the delivery fits/);
   assert.equal(other.status, 2);
+  const prefixless = await terminal.rtm('verify --secret foo --headers new --body body');
+  assert.match(
+    prefixless.stderr,
+    /fits the signing secret; a signing secret begins with whsec_ or whpk_, and this one does not\n$/,
+  );
+  const missing = await terminal.rtm('verify --secret foo --headers missing --body body');
+  assert.match(missing.stderr, /^ENOENT: no such file or directory, open .*missing'\n$/);
 });
