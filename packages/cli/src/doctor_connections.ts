@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { causeOf, NO_TLS } from './unanswered.ts';
 
 export interface Finding {
   check: string;
@@ -26,11 +27,11 @@ export async function certificateFinding(url: string): Promise<Finding> {
   const version = socket.getProtocol();
   socket.destroy();
   if (problem !== undefined) {
-    const isPlain = problem.includes('wrong version number');
-    const advice = isPlain
-      ? 'Plain http is served there: try http:// if the bus is on this machine.'
-      : 'Check host and port: https must be served there.';
-    const detail = `no TLS connection: ${isPlain ? 'what answers there does not speak TLS' : problem}`;
+    const advice =
+      problem === NO_TLS
+        ? 'Try http:// if the bus is on this machine.'
+        : 'Check host and port: https must be served there.';
+    const detail = `no TLS connection: ${problem}`;
     return { check, isWell: false, detail, advice };
   }
   if (!authorized) {
@@ -79,7 +80,7 @@ async function connected(socket: Socket, event: string, timeoutMs = TIMEOUT_MS):
     await once(socket, event, { signal: AbortSignal.timeout(timeoutMs) });
     return undefined;
   } catch (error) {
-    const { name, message, code } = error as NodeJS.ErrnoException;
-    return name === 'AbortError' ? `no connection within ${timeoutMs / 1000} s` : message || String(code);
+    const isLate = (error as Error).name === 'AbortError';
+    return isLate ? `no connection within ${timeoutMs / 1000} s` : causeOf(error).message;
   }
 }

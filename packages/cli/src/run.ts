@@ -5,6 +5,7 @@ import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
 import { sayIfUnreached } from './patience.ts';
 import { targetOf } from './target.ts';
+import { causeOf } from './unanswered.ts';
 import { unknownCommand } from './unknown_command.ts';
 
 const USAGE = 1;
@@ -101,5 +102,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
 function message(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code = error.name } = error as { code?: string };
-  return error.message.startsWith(`${code}: `) ? error.message : `${code}: ${error.message}`;
+  const cause = error.cause instanceof Error ? error.cause.message : '';
+  const text = cause === '' ? error.message : error.message.replace(cause, () => causeOf(error).message);
+  return text.startsWith(`${code}: `) ? text : `${code}: ${text}`;
 }

@@ -1,6 +1,20 @@
-/** Says why `fetch` got no answer. `error` is what it threw, which by itself only says that it failed. */
+export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
+
+/**
+ * Says why there was no answer. `error` is what `fetch`, a socket or the client library threw; the reason is in its
+ * cause, if it has one.
+ */
 export function causeOf(error: unknown): { code: string; message: string } {
   const cause = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+  const { code = cause.name, message } = cause;
+  // The message is OpenSSL's: addresses, files of its source, and a line break.
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code, message: NO_TLS };
+  // `fetch` gives this error no code.
+  if (message === 'bad port')
+    return {
+      code: 'BAD_PORT',
+      message: 'this port is reserved for another protocol, and HTTP is not sent to it',
+    };
   // An error about several addresses of one name has a code but no message.
-  return { code: cause.code ?? cause.name, message: cause.message || String(cause.code) };
+  return { code, message: message || code };
 }

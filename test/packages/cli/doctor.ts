@@ -234,5 +234,22 @@ test('doctor finds a certificate that is not trusted, and plain http where https
   assert.match(stdout, /^BAD +tls +the certificate is not trusted: .*\n +Install its authority/);
   assert.equal(status, 2);
   const plain = await serving(t, ok);
-  assert.match((await terminal.rtm(`doctor -b https://127.0.0.1:${plain} -t x`)).stdout, /^BAD +tls +no TLS/);
+  const why = 'what answers there does not speak TLS, but perhaps plain http';
+  const atPlain = `-b https://127.0.0.1:${plain} -t x`;
+  assert.match(
+    (await terminal.rtm(`doctor ${atPlain}`)).stdout,
+    new RegExp(`^BAD +tls +no TLS connection: ${why}\n +Try http://.*\nBAD +connection .* answer: ${why}\n`),
+  );
+  assert.equal((await terminal.rtm(`topic list ${atPlain}`)).stderr, `no_connection: no answer: ${why}\n`);
+});
+
+test('doctor and the other commands say that a port is not for HTTP', async () => {
+  const why = 'this port is reserved for another protocol, and HTTP is not sent to it';
+  const { stdout } = await terminal.rtm('doctor -b localhost:1 -t x');
+  assert.equal(
+    stdout,
+    `BAD  connection   http://localhost:1 does not answer: ${why}\n${' '.repeat(18)}Check the port of --bus.\n`,
+  );
+  const { stderr } = await terminal.rtm('topic list -b localhost:1 -t x');
+  assert.equal(stderr, `no_connection: no answer: ${why}\n`);
 });
