@@ -1,5 +1,5 @@
 import { chmodSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { BootError } from '../../src/errors.ts';
 
 const DIRECTORY_MODE = 0o700;
@@ -30,7 +30,7 @@ export function prepareDataDirectory(directory: string): void {
 /** Makes a directory, and those above it, unless it exists. Throws BootError if that is not possible. */
 export function makeDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true });
+    makeLevels(directory);
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const why =
@@ -40,6 +40,19 @@ export function makeDirectory(directory: string): void {
     throw new BootError(`${why}, or set ROUTEMASTER_DATA_DIR to another directory`, { cause });
   }
 }
+
+/** Below /proc, mkdirSync with `recursive` never returns (Node 24.21). */
+function makeLevels(directory: string): void {
+  if (isDirectory(directory)) return;
+  makeLevels(dirname(directory));
+  try {
+    mkdirSync(directory);
+  } catch (error) {
+    if (!isDirectory(directory)) throw error; // otherwise another start has made it
+  }
+}
+
+const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
 function close(directory: string, names: string[]): void {
   chmodSync(directory, DIRECTORY_MODE);

@@ -279,6 +279,7 @@ test('a wrong start is told in one sentence that says what to do', async () => {
     [['--demo'], {}, advice],
     [[], { ROUTEMASTER_DATA_DIR: file }, advice],
     [[], { ROUTEMASTER_DATA_DIR: join(file, 'data') }, advice],
+    [[], { ROUTEMASTER_DATA_DIR: '/proc/x' }, /or set ROUTEMASTER_DATA_DIR to another directory$/],
     [['--cluster'], { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' }, /but ROUTEMASTER_REDIS_URL is set$/],
   ] as const) {
     const bus = start([...args], env);
