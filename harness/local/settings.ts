@@ -117,7 +117,9 @@ function callbacks(demoPort?: number): NodeJS.ProcessEnv {
 
 function keptKey(file: string): string {
   if (!existsSync(file)) writeFileSync(file, `${randomBytes(24).toString('base64url')}\n`);
-  return readFileSync(file, 'utf8').trim();
+  const key = readFileSync(file, 'utf8').trim();
+  if (key === '') throw new BootError(`${file} is empty; delete it to get a new key`);
+  return key;
 }
 
 async function givenPort(text: string): Promise<number> {

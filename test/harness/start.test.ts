@@ -274,11 +274,15 @@ test('a wrong start is told in one sentence that says what to do', async () => {
   const file = join(dir, 'file');
   writeFileSync(file, '');
   writeFileSync(join(dir, 'demo'), '');
+  const emptied = join(dir, 'emptied');
+  mkdirSync(emptied);
+  writeFileSync(join(emptied, 'root_key'), '\n');
   const advice = /move the file away, or set ROUTEMASTER_DATA_DIR to another directory$/;
   for (const [args, env, message] of [
     [['--demo'], {}, advice],
     [[], { ROUTEMASTER_DATA_DIR: file }, advice],
     [[], { ROUTEMASTER_DATA_DIR: join(file, 'data') }, advice],
+    [[], { ROUTEMASTER_DATA_DIR: emptied }, /emptied\/root_key is empty; delete it to get a new key$/],
     [[], { ROUTEMASTER_DATA_DIR: '/proc/x' }, /or set ROUTEMASTER_DATA_DIR to another directory$/],
     [['--cluster'], { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' }, /but ROUTEMASTER_REDIS_URL is set$/],
   ] as const) {
