@@ -9,6 +9,9 @@ import { RECEIVER_PORT } from './sample_receiver.ts';
 
 const LOOPBACK = '127.0.0.1';
 const HTTPS_PORT = 443;
+const WEB_PORT = 3000;
+/** Ports after a taken one that are tried before any other, so that the next start finds the same port. */
+const NEAR_PORTS = 10;
 
 export interface Settings {
   demo: boolean;
@@ -67,11 +70,11 @@ export function readSettings(directory: string, args: string[]): Settings {
 
 /**
  * Returns the port that PORT names, and throws BootError if that is no port or is taken. Without PORT, returns 3000, or
- * any free port if 3000 is taken.
+ * a free port near it if 3000 is taken.
  */
 export async function choosePort(): Promise<number> {
   const { PORT } = process.env;
-  return PORT ? givenPort(PORT) : portNear(3000);
+  return PORT ? givenPort(PORT) : portNear(WEB_PORT);
 }
 
 /** Returns the URL at which a client on this machine reaches the bus. */
@@ -135,9 +138,15 @@ async function givenPort(text: string): Promise<number> {
   return port;
 }
 
-async function portNear(port: number): Promise<number> {
+/** Returns the port if it is free; otherwise the first free one of the ten after it, or any free one. */
+export async function portNear(port: number): Promise<number> {
   if (await isFreePort(port)) return port;
-  const other = await freePort();
+  const other = (await freeAfter(port)) ?? (await freePort());
   console.error(`start: port ${port} is taken; using ${other} (set PORT to choose)`);
   return other;
+}
+
+async function freeAfter(port: number): Promise<number | undefined> {
+  for (let next = port + 1; next <= port + NEAR_PORTS; next++) if (await isFreePort(next)) return next;
+  return undefined;
 }

@@ -10,6 +10,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { BusClient, type Credentials } from '../../harness/http/bus_client.ts';
 import { allowedCallbacks } from '../../harness/local/allowed_callbacks.ts';
 import { type Delivery, RECEIVER_PORT, Receiver } from '../../harness/local/sample_receiver.ts';
+import { portNear } from '../../harness/local/settings.ts';
 import { Command, root } from '../../harness/processes/command.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { killIfRunning, processesWith } from '../../harness/processes/processes.ts';
@@ -314,5 +315,14 @@ test('a PORT that is taken is reported', async () => {
   const bus = start([], { PORT: String(port) });
   assert.equal(await bus.exitCode, 78);
   assert.match(bus.output, new RegExp(`port ${port} is taken`));
+  holder.close();
+});
+
+test('without PORT, a taken port leads to one of the ten after it', async () => {
+  const holder = createServer().listen(0, '127.0.0.1');
+  await until(() => holder.listening);
+  const { port } = holder.address() as { port: number };
+  const near = await portNear(port);
+  assert.ok(near > port && near <= port + 10, `${near} is near ${port}`);
   holder.close();
 });
