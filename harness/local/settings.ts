@@ -31,12 +31,6 @@ export interface Settings {
   redisUrl: string | undefined;
 }
 
-/** Reads `.env`; the environment has precedence. */
-export function readEnvFile(root: string): void {
-  const envFile = join(root, '.env');
-  if (existsSync(envFile)) process.loadEnvFile(envFile);
-}
-
 /** Returns the directory in which bin/start keeps the root key and everything else. */
 export function dataDirectory(root: string): string {
   const { variable, unset } = OF_BIN_START.dataDir;

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { BootError } from '../../src/errors.ts';
 import { prepareDataDirectory } from './data_directory.ts';
+import { readEnvFile } from './env_file.ts';
 import { Launcher } from './launcher.ts';
-import { dataDirectory, readEnvFile, readSettings } from './settings.ts';
+import { dataDirectory, readSettings } from './settings.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 try {
