@@ -9,7 +9,7 @@ import { OwnCluster } from './own_cluster.ts';
 import { type OwnRedis, startOwnRedis } from './own_redis.ts';
 import { parseProcfile } from './procfile.ts';
 import { ProcfileProcess } from './procfile_process.ts';
-import { childEnvironment, choosePort, type Settings, urlOf } from './settings.ts';
+import { childEnvironment, choosePort, isReachedByOthers, type Settings, urlOf } from './settings.ts';
 import { makeTourClient } from './tour_client.ts';
 import { welcome } from './welcome.ts';
 
@@ -94,7 +94,9 @@ export class Launcher {
     if (this.#stoppingSinceMs !== undefined) return;
     const tourClient = await makeTourClient(dataDir, busUrl, rootKey);
     const callbacks = await allowedCallbacks(env);
-    this.#output.plain(welcome({ busUrl, rootKeyFrom, redis: this.#describeRedis(), tourClient, callbacks }));
+    const openHost = isReachedByOthers(this.#settings) ? this.#settings.host : undefined;
+    const redis = this.#describeRedis();
+    this.#output.plain(welcome({ busUrl, openHost, rootKeyFrom, redis, tourClient, callbacks }));
     await this.#demo?.begin(busUrl, rootKey, this.#redis?.url);
     if (this.#demo && !this.#cluster) {
       const where = this.#redis ? `in ${dataDir}` : 'on the bus';

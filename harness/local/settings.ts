@@ -77,6 +77,11 @@ export function urlOf({ host }: Settings, port: number): string {
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
 }
 
+/** Returns true if the bus listens where other machines can reach it. */
+export function isReachedByOthers({ host }: Settings): boolean {
+  return !/^(127(\.\d+){3}|::1|localhost)$/.test(host);
+}
+
 /** Returns the environment of web and worker: that of bin/start, with defaults for trying the bus out. */
 export function childEnvironment(
   settings: Settings,

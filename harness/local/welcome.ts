@@ -3,6 +3,8 @@ import { RECEIVER_PORT } from './sample_receiver.ts';
 
 interface Started {
   busUrl: string;
+  /** The value of HOST if other machines can reach the bus. */
+  openHost: string | undefined;
   /** The place of the root key: a file, or a variable. */
   rootKeyFrom: string;
   redis: string;
@@ -13,9 +15,14 @@ interface Started {
 
 /** Returns what bin/start prints when the bus runs: where everything is, and commands to try it. */
 export function welcome(started: Started): string {
-  const { busUrl, rootKeyFrom, redis, callbacks } = started;
+  const { busUrl, openHost, rootKeyFrom, redis, callbacks } = started;
+  const network =
+    openHost === undefined
+      ? ''
+      : `
+  network    open: with HOST=${openHost} other machines can reach it, over plain http, where keys and secrets can be read`;
   return `
-Routemaster listens on ${busUrl}   (Ctrl-C stops it)
+Routemaster listens on ${busUrl}   (Ctrl-C stops it)${network}
   console    ${busUrl}/console   (user root, with the root key as password)
   API        ${busUrl}/docs
   root key   in ${rootKeyFrom}

@@ -222,6 +222,7 @@ test('with the defaults, only this machine reaches it, one runs at a time, and a
   const bus = start([], { PORT: port });
   await bus.prints(/topics\/widgets/);
   assert.equal(await reach('127.0.0.1', port), true);
+  assert.doesNotMatch(bus.output, /other machines/);
   if (OTHER_LOOPBACK) assert.equal(await reach(OTHER_LOOPBACK, port), false);
   const client = new BusClient(`http://127.0.0.1:${port}`, tour());
   const subscribe = (callback: string) =>
@@ -246,6 +247,10 @@ test('it listens where HOST says, closes data that others could read, and nothin
   await chmod(dir, 0o755);
   const bus = start([], { HOST: '0.0.0.0' });
   const [, port] = await bus.prints(/listens on http:\/\/127\.0\.0\.1:(\d+)/);
+  assert.match(
+    bus.output,
+    /network {4}open: with HOST=0\.0\.0\.0 other machines can reach it, over plain http/,
+  );
   for (const address of ['127.0.0.1', OTHER_LOOPBACK ?? '127.0.0.1']) assert.ok(await reach(address, port));
   const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((each) => join(dir, each));
   const open = [dir, ...paths].filter((path) => (statSync(path).mode & 0o077) !== 0);
