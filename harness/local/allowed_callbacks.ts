@@ -1,7 +1,7 @@
 import { readConfig } from '../../src/config.ts';
 import { CallbackPolicy } from '../../src/subscribing/callback_policy.ts';
 import { isFreePort } from '../processes/ports.ts';
-import { RECEIVER_PORT } from './sample_receiver.ts';
+import { HTTPS_PORT, RECEIVER_PORT } from './sample_receiver.ts';
 
 /** Ports below this one need the rights of root. */
 const FIRST_USER_PORT = 1024;
@@ -21,11 +21,10 @@ export async function allowedCallbacks(env: NodeJS.ProcessEnv): Promise<AllowedC
   const isAllowed = (policy: CallbackPolicy, port: number) =>
     policy.refusal(`http://127.0.0.1:${port}/`).then((refusal) => refusal === undefined);
   const allowsThisMachine = await isAllowed(new CallbackPolicy(callbackAllow), RECEIVER_PORT);
-  const port = (await isAllowed(new CallbackPolicy(['127.0.0.1'], { callbackPorts }), RECEIVER_PORT))
-    ? RECEIVER_PORT
-    : await freePortOf(callbackPorts);
+  const ports = new CallbackPolicy(['127.0.0.1'], { callbackPorts });
+  const port = (await isAllowed(ports, RECEIVER_PORT)) ? RECEIVER_PORT : await freePortOf(callbackPorts);
   return {
-    description: described(callbackAllow, callbackPorts),
+    description: described(callbackAllow, callbackPorts, await isAllowed(ports, HTTPS_PORT)),
     receiverPort: allowsThisMachine ? port : undefined,
     missing: [
       ...(allowsThisMachine ? [] : ['127.0.0.1 to ROUTEMASTER_CALLBACK_ALLOW']),
@@ -34,9 +33,10 @@ export async function allowedCallbacks(env: NodeJS.ProcessEnv): Promise<AllowedC
   };
 }
 
-function described(allow: readonly string[], ports: readonly string[]): string {
+function described(allow: readonly string[], ports: readonly string[], hasHttpsPort: boolean): string {
   const where = ports.length === 0 ? 'any port' : `port ${ports.join(', ')}`;
-  return `may lead to ${where} of ${allow.join(', ')}, and by https of public addresses`;
+  const publicly = hasHttpsPort ? 'by https' : `by https to ${where}`;
+  return `may lead to ${where} of ${allow.join(', ')}, and ${publicly} of public addresses`;
 }
 
 /** Resolves with the first port of these on which a receiver can listen. An entry is a port, or a range of ports. */

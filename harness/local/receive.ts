@@ -1,5 +1,5 @@
 import { deliveryLines } from './delivery_lines.ts';
-import { RECEIVER_PORT, Receiver } from './sample_receiver.ts';
+import { HTTPS_PORT, RECEIVER_PORT, Receiver } from './sample_receiver.ts';
 
 const port = Number(process.argv[2] ?? RECEIVER_PORT);
 try {
@@ -11,7 +11,7 @@ try {
   const { code, message } = error as NodeJS.ErrnoException;
   const taken =
     `port ${port} is taken, perhaps by another bin/receive, or by rtm listen: stop that, or give another port. ` +
-    `The bus must allow callbacks there: start it with ROUTEMASTER_CALLBACK_PORTS=PORT`;
+    `The bus must allow callbacks there: start it with ROUTEMASTER_CALLBACK_PORTS=${HTTPS_PORT},${RECEIVER_PORT},PORT`;
   console.error(`receive: ${code === 'EADDRINUSE' ? taken : message}`);
   process.exitCode = 1;
 }

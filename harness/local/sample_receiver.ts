@@ -6,6 +6,8 @@ import type { DeliveredEvent } from '../http/receiver.ts';
 
 /** Port on which bin/receive listens by default, and to which bin/start allows callbacks. */
 export const RECEIVER_PORT = 9292;
+/** The other port to which bin/start allows callbacks. */
+export const HTTPS_PORT = 443;
 
 export interface Delivery {
   /** The batch's id, the same on every attempt. */

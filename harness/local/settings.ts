@@ -5,10 +5,9 @@ import { OF_BIN_START } from '../../src/config/settings.ts';
 import { BootError } from '../../src/errors.ts';
 import { freePort, isFreePort } from '../processes/ports.ts';
 import { makeDirectory } from './data_directory.ts';
-import { RECEIVER_PORT } from './sample_receiver.ts';
+import { HTTPS_PORT, RECEIVER_PORT } from './sample_receiver.ts';
 
 const LOOPBACK = '127.0.0.1';
-const HTTPS_PORT = 443;
 const WEB_PORT = 3000;
 /** Ports after a taken one that are tried before any other, so that the next start finds the same port. */
 const NEAR_PORTS = 10;

@@ -33,7 +33,7 @@ test('bin/receive prints the batches that are delivered to it, and refuses other
   assert.equal(await second.exitCode, 1);
   assert.match(
     second.output,
-    /port \d+ is taken, .*stop that, or give another port\. .*ROUTEMASTER_CALLBACK_PORTS=PORT/,
+    /port \d+ is taken, .*stop that, or give another port\. .*ROUTEMASTER_CALLBACK_PORTS=443,9292,PORT/,
   );
   receive.signal('SIGINT');
   assert.equal(await receive.exitCode, 0);

@@ -212,6 +212,12 @@ test('what it prints of callbacks is true for every setting of them', async () =
     const found = await allowed(allow, ports);
     assert.deepEqual([found.receiverPort, found.missing], [receiverPort, missing], `${allow} ${ports}`);
   }
+  for (const [ports, description] of [
+    ['9293', /^may lead to port 9293 of 127\.0\.0\.1, and by https to port 9293 of public addresses$/],
+    ['400-500', /^may lead to port 400-500 of 127\.0\.0\.1, and by https of public addresses$/],
+    ['', /^may lead to any port of 127\.0\.0\.1, and by https of public addresses$/],
+  ] as const)
+    assert.match((await allowed('127.0.0.1', ports)).description, description);
   const other = await freePort();
   assert.equal((await allowed('127.0.0.1', `${port},${other}`)).receiverPort, other);
   taken.close();
