@@ -1,11 +1,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BusClient, type Credentials } from '../http/bus_client.ts';
+import { BusAnswerError, BusClient, type Credentials } from '../http/bus_client.ts';
 import { deliveryLines } from './delivery_lines.ts';
-import { JOIN, PATIENTS, TRIGGER } from './demo_cast.ts';
+import { JOIN, PATIENTS, TOPICS, TRIGGER } from './demo_cast.ts';
 import { dropOldest } from './demo_drop.ts';
 import { demoEvent, demoEvents } from './demo_events.ts';
+import { freeTopics } from './demo_repair.ts';
 import { keptClient } from './kept_client.ts';
 import { Receiver } from './sample_receiver.ts';
 
@@ -55,8 +56,7 @@ export class Demo {
   }
 
   /**
-   * Creates the two clients unless those of an earlier start still exist, subscribes one of them, and lets
-   * the other publish.
+   * Creates the clients unless those of an earlier start still exist, subscribes them, and lets the publisher publish.
    */
   async begin(busUrl: string, rootKey: string, ownRedisUrl?: string): Promise<void> {
     if (!this.#receiver) throw new Error('receive() comes before begin()');
@@ -75,11 +75,13 @@ export class Demo {
       ),
     };
     writeFileSync(this.#file, JSON.stringify(kept), { mode: 0o600 });
+    const freed = await freeTopics(root, [kept.publisher.token, kept.subscriber.token]);
+    if (freed.length > 0) this.#print(`deleted ${freed.join(', ')}, to which an earlier demo published`);
     const publisher = new BusClient(busUrl, kept.publisher);
     const first = demoEvent(0);
     this.#subscriber = new BusClient(busUrl, kept.subscriber);
     await this.#subscriber.call('POST', '/subscription', {
-      topics: ['demo_orders', 'demo_customers', 'demo_reports', JOIN.body.then.topic],
+      topics: TOPICS,
       callback: this.#receiver.callback,
       uuid: 'demo',
       timeout: 1_500,
@@ -120,15 +122,19 @@ export class Demo {
       const client = new BusClient(busUrl, credentials[name] as Credentials);
       const callback = `http://127.0.0.1:${this.#receiver?.port}${path}`;
       // A new subscription ends a pause. Until the next pause a delivery could tell the drop notice.
-      if (isPaused && (await this.#isPaused(client))) continue;
+      if (isPaused && (await this.#waits(client))) continue;
       await client.call('POST', '/subscription', { ...subscription, callback, uuid: 'demo' });
       if (isPaused) await client.call('POST', '/subscriber/pause');
     }
   }
 
-  async #isPaused(client: BusClient): Promise<boolean> {
-    const [report] = (await client.call('GET', '/subscriptions')) as { paused_at: number | null }[];
-    return typeof report?.paused_at === 'number';
+  /** Returns true if the client is paused and subscribed. */
+  async #waits(client: BusClient): Promise<boolean> {
+    const [report] = (await client.call('GET', '/subscriptions')) as {
+      paused_at: number | null;
+      topics: string[];
+    }[];
+    return typeof report?.paused_at === 'number' && report.topics.length > 0;
   }
 
   /** Has the paused subscriber lose a batch, unless it has before, so that there is a drop notice. */
@@ -168,13 +174,20 @@ export class Demo {
     for (let n = 1; !signal.aborted; n += 1) {
       await sleep(publishEveryMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
-      // The demo goes on with the next event. A real publisher would try again.
-      await publish(publisher, demoEvent(n)).catch((error: Error) =>
-        this.#print(`not published, and the demo does not try again: ${error.message}`),
-      );
+      try {
+        await publish(publisher, demoEvent(n));
+      } catch (error) {
+        const { message } = error as Error;
+        if (isRefused(error)) return this.#print(`publishes no more, until the next start: ${message}`);
+        // The demo goes on with the next event. A real publisher would try again.
+        this.#print(`not published, and the demo does not try again: ${message}`);
+      }
     }
   }
 }
+
+/** The publisher was removed, or a topic is another client's: the next event would be refused too. */
+const isRefused = (error: unknown) => error instanceof BusAnswerError && [401, 403].includes(error.status);
 
 async function publish(
   publisher: BusClient,

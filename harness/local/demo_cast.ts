@@ -58,3 +58,11 @@ export const TRIGGER = {
     schedule: { cron: '* * * * *' },
   },
 };
+
+/** All topics of the demo. */
+export const TOPICS: readonly string[] = [
+  'demo_orders',
+  'demo_customers',
+  TRIGGER.body.topic,
+  JOIN.body.then.topic,
+];

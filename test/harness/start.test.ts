@@ -98,6 +98,37 @@ test('bin/start --demo prints delivered batches and has a drop notice, twice in 
   await interrupted(plain);
 });
 
+test('the demo says once that its publisher was removed, and its next start makes another', async () => {
+  interface Clients {
+    publisher: Credentials;
+    patients: Record<'demo_paused', Credentials>;
+  }
+  const clients = () => JSON.parse(kept('demo/demo.json')) as Clients;
+  const first = start(['--demo']);
+  const [, url = ''] = await first.prints(/listens on (\S+)/);
+  await first.prints(/stay in /);
+  const { token } = clients().publisher;
+  const root = new BusClient(url, { token: kept('root_key'), secret: 'x' });
+  await root.call('DELETE', `/api_tokens/${token}`);
+  await first.prints(/demo {3}\| publishes no more, until the next start: .* 401 /);
+  await interrupted(first);
+  assert.equal(first.output.split(' → 401 ').length, 2);
+
+  const second = start(['--demo']);
+  const [, secondUrl = ''] = await second.prints(/listens on (\S+)/);
+  await second.prints(
+    /demo {3}\| deleted demo_customers, demo_orders, demo_reports, to which an earlier demo published/,
+  );
+  await second.prints(/stay in /);
+  await second.prints(/demo {3}\| batch /);
+  assert.notEqual(clients().publisher.token, token);
+  const paused = new BusClient(secondUrl, clients().patients.demo_paused);
+  const [report] = (await paused.call('GET', '/subscriptions')) as { topics: string[]; paused_at: unknown }[];
+  assert.deepEqual(report?.topics, ['demo_customers']);
+  assert.ok(report?.paused_at);
+  await interrupted(second);
+});
+
 test('bin/start says what it waits for if the Redis of ROUTEMASTER_REDIS_URL cannot be reached', async () => {
   const bus = start([], { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
   await bus.prints(/Waiting for the bus, .* ROUTEMASTER_REDIS_URL names reachable\?/);
