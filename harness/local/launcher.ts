@@ -99,7 +99,9 @@ export class Launcher {
     this.#output.plain(welcome({ busUrl, openHost, rootKeyFrom, redis, tourClient, callbacks }));
     await this.#demo?.begin(busUrl, rootKey, this.#redis?.url);
     if (this.#demo && !this.#cluster) {
-      const where = this.#redis ? `in ${dataDir}` : 'on the bus';
+      const where = this.#redis
+        ? `in ${dataDir}`
+        : `in Redis, with the prefix ${this.#settings.redisPrefix},`;
       this.#output.line('demo', `these clients and topics stay ${where} for the next demo`);
     }
     this.#cluster?.watch();
@@ -148,7 +150,11 @@ export class Launcher {
 
   #describeRedis(): string {
     if (this.#cluster) return this.#cluster.description;
-    if (!this.#redis) return 'the one that ROUTEMASTER_REDIS_URL names';
+    if (!this.#redis) {
+      const { redisPrefix } = this.#settings;
+      const prefix = redisPrefix === '' ? '' : `, with the prefix ${redisPrefix}`;
+      return `the one that ROUTEMASTER_REDIS_URL names${prefix}`;
+    }
     const left = this.#redis.adopted ? ', left running by an earlier start' : '';
     return `private, data in ${this.#settings.dataDir}${left}`;
   }

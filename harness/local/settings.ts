@@ -11,15 +11,17 @@ const LOOPBACK = '127.0.0.1';
 const WEB_PORT = 3000;
 /** Ports after a taken one that are tried before any other, so that the next start finds the same port. */
 const NEAR_PORTS = 10;
+const DEMO_PREFIX = 'demo:';
 
 export interface Settings {
   demo: boolean;
   /** True if the bus runs on a private cluster. */
   cluster: boolean;
   /**
-   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo on a private
-   * Redis has one of its own, so that its clients and topics are not on the bus that a start without it runs. So has a
-   * cluster, which forgets its clients when it stops; its directory is emptied at each start.
+   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo has one of its
+   * own, so that its clients and topics are not on the bus that a start without it runs, unless the environment names
+   * that bus by URL and prefix. So has a cluster, which forgets its clients when it stops; its directory is emptied at
+   * each start.
    */
   dataDir: string;
   /** Address on which web listens: by default only on this machine. */
@@ -28,6 +30,8 @@ export interface Settings {
   rootKeyFrom: string;
   /** The Redis to use; undefined for a private one. */
   redisUrl: string | undefined;
+  /** The prefix of all keys. With that of the demo its bus is apart from the one that has none in `redisUrl`. */
+  redisPrefix: string;
 }
 
 /** Returns the directory in which bin/start keeps the root key and everything else. */
@@ -47,7 +51,10 @@ export function readSettings(directory: string, args: string[]): Settings {
   if (cluster && env.ROUTEMASTER_REDIS_URL)
     throw new BootError('--cluster starts a cluster of its own, but ROUTEMASTER_REDIS_URL is set');
   const demo = args.includes('--demo');
-  const dataDir = join(directory, cluster ? 'cluster' : demo && !env.ROUTEMASTER_REDIS_URL ? 'demo' : '');
+  const redisUrl = env.ROUTEMASTER_REDIS_URL || undefined;
+  const ownPrefix = env.ROUTEMASTER_REDIS_PREFIX || '';
+  const isApart = demo && (redisUrl === undefined || ownPrefix === '');
+  const dataDir = join(directory, cluster ? 'cluster' : isApart ? 'demo' : '');
   if (cluster) rmSync(dataDir, { recursive: true, force: true });
   makeDirectory(dataDir);
   return {
@@ -57,7 +64,8 @@ export function readSettings(directory: string, args: string[]): Settings {
     host: env.HOST || LOOPBACK,
     rootKey: env.ROUTEMASTER_ROOT_KEY || keptKey(keyFile),
     rootKeyFrom: env.ROUTEMASTER_ROOT_KEY ? 'ROUTEMASTER_ROOT_KEY' : keyFile,
-    redisUrl: env.ROUTEMASTER_REDIS_URL || undefined,
+    redisUrl,
+    redisPrefix: isApart && redisUrl !== undefined ? DEMO_PREFIX : ownPrefix,
   };
 }
 
@@ -97,6 +105,7 @@ export function childEnvironment(
     PORT: String(port),
     ROUTEMASTER_ROOT_KEY: settings.rootKey,
     ROUTEMASTER_REDIS_URL: redisUrl,
+    ROUTEMASTER_REDIS_PREFIX: settings.redisPrefix,
     ...(settings.cluster && { ROUTEMASTER_PARTITIONS: '16', ROUTEMASTER_MIN_REPLICAS: '1' }),
   };
 }

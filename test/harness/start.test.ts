@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -14,6 +14,8 @@ import { portNear } from '../../harness/local/settings.ts';
 import { Command, root } from '../../harness/processes/command.ts';
 import { freePort } from '../../harness/processes/ports.ts';
 import { killIfRunning, processesWith } from '../../harness/processes/processes.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
+import { callRedis } from '../../harness/redis/redis_call.ts';
 import { until } from '../../harness/until.ts';
 
 let dir: string;
@@ -127,6 +129,28 @@ test('the demo says once that its publisher was removed, and its next start make
   assert.deepEqual(report?.topics, ['demo_customers']);
   assert.ok(report?.paused_at);
   await interrupted(second);
+});
+
+test('the demo on the Redis of ROUTEMASTER_REDIS_URL is apart from the bus there, unless the prefix is set', async (t) => {
+  const redis = await PrivateRedis.start();
+  t.after(() => redis.stop());
+  for (const [prefix, used, file] of [
+    ['', 'demo:', 'demo/demo.json'],
+    ['mine:', 'mine:', 'demo.json'],
+  ] as const) {
+    await callRedis(redis.url, 'FLUSHALL');
+    const bus = start(['--demo'], { ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_REDIS_PREFIX: prefix });
+    await bus.prints(/demo {3}\| these clients and topics stay in Redis, with the prefix (demo|mine):, for /);
+    await interrupted(bus);
+    const keys = (await callRedis(redis.url, 'KEYS', '*')) as string[];
+    assert.ok(keys.length > 0);
+    assert.deepEqual(
+      keys.filter((key) => !key.startsWith(used)),
+      [],
+    );
+    assert.match(bus.output, new RegExp(`ROUTEMASTER_REDIS_URL names, with the prefix ${used}\n`));
+    assert.ok(existsSync(join(dir, file)));
+  }
 });
 
 test('bin/start says what it waits for if the Redis of ROUTEMASTER_REDIS_URL cannot be reached', async () => {
