@@ -38,6 +38,11 @@ export function count(value: number, singular: string, plural = `${singular}s`):
   return `${number(value)} ${value === 1 ? singular : plural}`;
 }
 
+/** Writes how long ago something was, such as "4 min ago", or "now" if that is no time ago or still ahead. */
+export function past(ms: number): string {
+  return Math.round(ms) < 1 ? 'now' : `${duration(ms)} ago`;
+}
+
 /**
  * Returns a text such as "4 min ago". Its tooltip has the exact time, which console.js rewrites in the reader's time
  * zone.
@@ -45,7 +50,6 @@ export function count(value: number, singular: string, plural = `${singular}s`):
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(atMs).toISOString();
-  const text =
-    atMs > nowMs + 999 ? `in ${duration(atMs - nowMs)}` : `${duration(Math.max(0, nowMs - atMs))} ago`;
+  const text = atMs > nowMs + 999 ? `in ${duration(atMs - nowMs)}` : past(nowMs - atMs);
   return html`<time datetime="${iso}" title="${iso}">${text}</time>`;
 }

@@ -7,7 +7,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, type ProcessCounts } from '../store/presence.ts';
 import type { ApiCalls } from './api_calls.ts';
-import { bytes, count, duration, number } from './format.ts';
+import { bytes, count, duration, number, past } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, boxes, pathWith } from './parts.ts';
@@ -170,7 +170,7 @@ function figuresOf({ figures, ageMs, memory, processes }: Shown): Html {
   return html`${boxes(shown)}
 ${memory.max > 0 && html`<p class="hint">${marksOf(memory)}</p>`}
 ${!processes && html`<p class="hint">${UNCOUNTED}</p>`}
-<p class="hint">${figures && html`As of ${duration(Math.max(0, ageMs))} ago; sampled every ten seconds.`}</p>`;
+<p class="hint">${figures && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;
 }
 
 /** Why the processes are not counted, and what to do. */

@@ -16,5 +16,7 @@ test('numbers, sizes and times have units that people read', () => {
   const nowMs = Date.UTC(2026, 10, 1);
   assert.match(ago(nowMs - 240_000, nowMs).text, /<time datetime="2026-10-31T23:56:00.000Z".*>4 min ago</);
   assert.match(ago(nowMs + 60_000, nowMs).text, />in 1 min</);
+  for (const aheadMs of [0, 1, 999]) assert.match(ago(nowMs + aheadMs, nowMs).text, />now</);
+  assert.match(ago(nowMs - 1, nowMs).text, />1 ms ago</);
   assert.match(ago(null, nowMs).text, /never/);
 });
