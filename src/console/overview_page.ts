@@ -120,26 +120,27 @@ export function complaintsOf({ figures, ageMs, memory, missing }: State): Compla
     });
   if (!figures) return found;
   const { failing, paused, oldestSeconds, deadLetters } = figures;
-  const subscribers = html`<a href="/console/subscribers">Subscribers</a>`;
+  const subscribers = (query: Record<string, string>, name: string) =>
+    html`<a href="${pathWith('/console/subscribers', query)}">${name}</a>`;
   if (failing > 0)
     found.push({
       text: `${count(failing, 'subscriber')} failed lately.`,
-      advice: html`Repair their callbacks. Their pages have the last answers: ${subscribers}.`,
+      advice: html`Repair ${failing === 1 ? 'its callback. Its page has' : 'their callbacks. Their pages have'} the last answers: ${subscribers({ state: 'failing' }, 'Failing subscribers')}.`,
     });
   if (paused > 0)
     found.push({
       text: `${count(paused, 'subscriber')} ${paused === 1 ? 'is' : 'are'} paused.`,
-      advice: html`Their events are kept until somebody resumes them: ${subscribers}.`,
+      advice: html`${paused === 1 ? 'Its events are kept until somebody resumes it' : 'Their events are kept until somebody resumes them'}: ${subscribers({ state: 'paused' }, 'Paused subscribers')}.`,
     });
   if (oldestSeconds > LONG_SECONDS)
     found.push({
       text: `The oldest event waits for ${duration(oldestSeconds * 1000)}.`,
-      advice: html`Its subscriber fails, is paused or is too slow: ${subscribers}.`,
+      advice: html`Its subscriber fails, is paused or is too slow: ${subscribers({ sort: 'oldest' }, 'Subscribers by age')}.`,
     });
   if (deadLetters > 0)
     found.push({
       text: `${count(deadLetters, 'dead letter')} ${deadLetters === 1 ? 'waits' : 'wait'}.`,
-      advice: html`Retry them when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
+      advice: html`Retry ${deadLetters === 1 ? 'it' : 'them'} when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
     });
   return found;
 }

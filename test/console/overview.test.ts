@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { complaintsOf, type State } from '../../src/console/overview_page.ts';
+import { html } from '../../src/html.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
 const MINUTE_MS = 60_000;
@@ -35,4 +36,21 @@ test('operating.md says what to do about each complaint of the overview', () => 
     );
   }
   assert.equal(told.length, said.length);
+});
+
+test('leads to the subscribers that a complaint is about, one or several', () => {
+  const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
+  const advised = (failing: number, paused: number, deadLetters: number) =>
+    complaintsOf({ figures: { ...FIGURES, failing, paused, deadLetters }, ageMs: 0, memory, missing: [] })
+      .map(({ advice }) => html`${advice}`.text)
+      .join('\n');
+  const one = advised(1, 1, 1);
+  assert.match(one, /Repair its callback\. Its page has .*href="\/console\/subscribers\?state=failing"/);
+  assert.match(one, /Its events are kept .* resumes it: .*href="\/console\/subscribers\?state=paused"/);
+  assert.match(one, /href="\/console\/subscribers\?sort=oldest"/);
+  assert.match(one, /Retry it when/);
+  const several = advised(2, 2, 2);
+  assert.match(several, /Repair their callbacks\. Their pages have /);
+  assert.match(several, /Their events are kept .* resumes them: /);
+  assert.match(several, /Retry them when/);
 });
