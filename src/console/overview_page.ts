@@ -1,12 +1,12 @@
 import { type Content, type Html, html } from '../html.ts';
-import { type Figures, type History, STEPS } from '../metrics/history.ts';
+import type { History } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
-import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, type ProcessCounts } from '../store/presence.ts';
 import type { ApiCalls } from './api_calls.ts';
+import { type Complaint, complaintsOf, type State } from './complaints.ts';
 import { bytes, count, duration, number, past } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
@@ -17,26 +17,6 @@ export interface OverviewParts {
   partitions: Partitions;
   limits: MemoryLimits;
   history: Pick<History, 'latest'>;
-}
-
-/**
- * Number of successive samples that must be missing before the overview says that no worker runs. Workers store a
- * sample of the figures every ten seconds.
- */
-const MISSED_SAMPLES = 3;
-/** The overview complains if an event has waited for its subscriber for more seconds than this. */
-const LONG_SECONDS = 60;
-
-/**
- * The state of the bus, from which the overview derives its complaints. `figures` are from the newest sample of the
- * counters, and `ageMs` is its age. `memory` is the present memory of the fullest Redis. `missing` are the partitions
- * that cannot be reached.
- */
-export interface State {
-  figures: Figures<'bus'> | undefined;
-  ageMs: number;
-  memory: Memory;
-  missing: readonly Partition[];
 }
 
 export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls }): Route[] {
@@ -89,67 +69,6 @@ async function readState({ partitions, limits, history }: OverviewParts): Promis
   ]);
   const ageMs = latest ? Number(time[0]) * 1000 - latest.atMs : 0;
   return { figures: latest?.figures, ageMs, memory, missing, processes };
-}
-
-interface Complaint {
-  text: string;
-  /** What the reader should do: a page to look at, or an action to take. */
-  advice: Content;
-}
-
-/** Returns what is wrong with the bus, the worst first. */
-export function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
-  const found: Complaint[] = [];
-  if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
-    found.push({
-      text: figures ? `No worker has spoken for ${duration(ageMs)}.` : 'No worker has spoken yet.',
-      advice:
-        'Nothing is delivered. Start a worker, or look into its log. A new one speaks within ten seconds.',
-    });
-  if (missing.length > 0)
-    found.push({
-      text: `${numbered('Partition', missing)} cannot be reached.`,
-      advice:
-        'Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. Look after its Redis.',
-    });
-  if (memory.max > 0 && memory.used > memory.highMark)
-    found.push({
-      text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
-      advice:
-        'Publishes are refused, and the oldest batches are dropped. Give Redis more, or empty what is stuck.',
-    });
-  if (!figures) return found;
-  const { failing, paused, oldestSeconds, deadLetters } = figures;
-  const subscribers = (query: Record<string, string>, name: string) =>
-    html`<a href="${pathWith('/console/subscribers', query)}">${name}</a>`;
-  if (failing > 0)
-    found.push({
-      text: `${count(failing, 'subscriber')} failed lately.`,
-      advice: html`Repair ${failing === 1 ? 'its callback. Its page has' : 'their callbacks. Their pages have'} the last answers: ${subscribers({ state: 'failing' }, 'Failing subscribers')}.`,
-    });
-  if (paused > 0)
-    found.push({
-      text: `${count(paused, 'subscriber')} ${paused === 1 ? 'is' : 'are'} paused.`,
-      advice: html`${paused === 1 ? 'Its events are kept until somebody resumes it' : 'Their events are kept until somebody resumes them'}: ${subscribers({ state: 'paused' }, 'Paused subscribers')}.`,
-    });
-  if (oldestSeconds > LONG_SECONDS)
-    found.push({
-      text: `The oldest event waits for ${duration(oldestSeconds * 1000)}.`,
-      advice: html`Its subscriber fails, is paused or is too slow: ${subscribers({ sort: 'oldest' }, 'Subscribers by age')}.`,
-    });
-  if (deadLetters > 0)
-    found.push({
-      text: `${count(deadLetters, 'dead letter')} ${deadLetters === 1 ? 'waits' : 'wait'}.`,
-      advice: html`Retry ${deadLetters === 1 ? 'it' : 'them'} when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
-    });
-  return found;
-}
-
-/** Returns a text such as `Partitions 3, 7 and 12`. */
-function numbered(what: string, partitions: readonly Partition[]): string {
-  const names = partitions.map(({ index }) => String(index));
-  const last = names.pop();
-  return names.length === 0 ? `${what} ${last}` : `${what}s ${names.join(', ')} and ${last}`;
 }
 
 function sentence({ figures }: State, complaints: readonly Complaint[]): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { complaintsOf, type State } from '../../src/console/overview_page.ts';
+import { complaintsOf, type State } from '../../src/console/complaints.ts';
 import { html } from '../../src/html.ts';
 import type { Partition } from '../../src/store/partition.ts';
 
