@@ -15,15 +15,23 @@ const LONG_SECONDS = 60;
 
 /**
  * The state of the bus, from which the overview derives its complaints. `figures` are from the newest sample of the
- * counters, and `ageMs` is its age. `memory` is the present memory of the fullest Redis. `missing` are the partitions
- * that cannot be reached.
+ * counters, and `ageMs` is its age, undefined without a sample. `memory` is the present memory of the fullest Redis.
+ * `missing` are the partitions that cannot be reached. If a client looks, `client` is its token, and `figures` are its
+ * own.
  */
 export interface State {
-  figures: Figures<'bus'> | undefined;
-  ageMs: number;
+  figures: OwnFigures | undefined;
+  ageMs: number | undefined;
   memory: Memory;
   missing: readonly Partition[];
+  client?: string | undefined;
 }
+
+/** The figures that a client is shown: those of its subscriber, and `deadLetters` with those of its joins. */
+type OwnFigures = Pick<
+  Figures<'bus'>,
+  'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
+>;
 
 export interface Complaint {
   text: string;
@@ -31,49 +39,52 @@ export interface Complaint {
   advice: Content;
 }
 
-/** Returns what is wrong with the bus, the worst first. */
-export function complaintsOf({ figures, ageMs, memory, missing }: State): Complaint[] {
+/** Returns what is wrong with the bus, the worst first. A client is told nothing of other clients. */
+export function complaintsOf({ figures, ageMs, memory, missing, client }: State): Complaint[] {
   const found: Complaint[] = [];
-  if (!figures || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
+  const advise = (advice: string) =>
+    client === undefined ? advice : 'The operator of the bus can mend this.';
+  if (ageMs === undefined || ageMs > MISSED_SAMPLES * STEPS.fine.ms)
     found.push({
-      text: figures ? `No worker has spoken for ${duration(ageMs)}.` : 'No worker has spoken yet.',
-      advice:
-        'Nothing is delivered. Start a worker, or look into its log. A new one speaks within ten seconds.',
+      text:
+        ageMs === undefined ? 'No worker has spoken yet.' : `No worker has spoken for ${duration(ageMs)}.`,
+      advice: `Nothing is delivered. ${advise('Start a worker, or look into its log. A new one speaks within ten seconds.')}`,
     });
   if (missing.length > 0)
     found.push({
       text: `${numbered('Partition', missing)} cannot be reached.`,
-      advice:
-        'Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. Look after its Redis.',
+      advice: `Publishes to topics there are answered 503, deliveries there wait, and the figures lack what is there. ${advise('Look after its Redis.')}`,
     });
   if (memory.max > 0 && memory.used > memory.highMark)
     found.push({
       text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
-      advice:
-        'Publishes are refused, and the oldest batches are dropped. Give Redis more, or empty what is stuck.',
+      advice: `Publishes are refused, and the oldest batches are dropped. ${advise('Give Redis more, or empty what is stuck.')}`,
     });
   if (!figures) return found;
   const { failing, paused, oldestSeconds, deadLetters } = figures;
   const subscribers = (query: Record<string, string>, name: string) =>
-    html`<a href="${pathWith('/console/subscribers', query)}">${name}</a>`;
+    client === undefined
+      ? html`<a href="${pathWith('/console/subscribers', query)}">${name}</a>`
+      : html`<a href="/console/subscribers/${encodeURIComponent(client)}">Your subscriber</a>`;
+  const counted = (value: number) => (client === undefined ? count(value, 'subscriber') : 'Your subscriber');
   if (failing > 0)
     found.push({
-      text: `${count(failing, 'subscriber')} failed lately.`,
+      text: `${counted(failing)} failed lately.`,
       advice: html`Repair ${failing === 1 ? 'its callback. Its page has' : 'their callbacks. Their pages have'} the last answers: ${subscribers({ state: 'failing' }, 'Failing subscribers')}.`,
     });
   if (paused > 0)
     found.push({
-      text: `${count(paused, 'subscriber')} ${paused === 1 ? 'is' : 'are'} paused.`,
+      text: `${counted(paused)} ${paused === 1 ? 'is' : 'are'} paused.`,
       advice: html`${paused === 1 ? 'Its events are kept until somebody resumes it' : 'Their events are kept until somebody resumes them'}: ${subscribers({ state: 'paused' }, 'Paused subscribers')}.`,
     });
   if (oldestSeconds > LONG_SECONDS)
     found.push({
-      text: `The oldest event waits for ${duration(oldestSeconds * 1000)}.`,
+      text: `${client === undefined ? 'The' : 'Your'} oldest event waits for ${duration(oldestSeconds * 1000)}.`,
       advice: html`Its subscriber fails, is paused or is too slow: ${subscribers({ sort: 'oldest' }, 'Subscribers by age')}.`,
     });
   if (deadLetters > 0)
     found.push({
-      text: `${count(deadLetters, 'dead letter')} ${deadLetters === 1 ? 'waits' : 'wait'}.`,
+      text: `${count(deadLetters, 'dead letter')}${client === undefined ? '' : ' of yours'} ${deadLetters === 1 ? 'waits' : 'wait'}.`,
       advice: html`Retry ${deadLetters === 1 ? 'it' : 'them'} when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.`,
     });
   return found;

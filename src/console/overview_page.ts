@@ -1,3 +1,5 @@
+import { StorageUnavailable } from '../errors.ts';
+import type { JoinReport } from '../flow/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { History } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
@@ -5,13 +7,15 @@ import { ALL, type Route } from '../routing/route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, type ProcessCounts } from '../store/presence.ts';
-import type { ApiCalls } from './api_calls.ts';
+import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type Complaint, complaintsOf, type State } from './complaints.ts';
 import { bytes, count, duration, number, past } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, boxes, pathWith } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
+import { stateOf } from './subscribers_pages.ts';
 
 export interface OverviewParts {
   partitions: Partitions;
@@ -25,15 +29,19 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
       query: ANY_QUERY,
       async show(call) {
         const { range } = call.query;
-        const [state, history] = await Promise.all([
+        const client = clientOf(call);
+        const [state, own, history] = await Promise.all([
           isAsked('now', call.query) && readState(parts),
+          isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
           isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
         ]);
         return {
           title: 'Overview',
           current: '/console',
           body: [
-            state && live('overview', pathWith('/console', { part: 'now' }), stateShown(state)),
+            state &&
+              live('overview', pathWith('/console', { part: 'now' }), stateShown({ ...state, ...own })),
+            history && client !== undefined && html`<h2>The whole bus</h2>`,
             history && plots(history.body, '/console'),
           ],
         };
@@ -67,8 +75,40 @@ async function readState({ partitions, limits, history }: OverviewParts): Promis
     partitions.control.command((redis) => redis.time()),
     countProcesses(partitions.control),
   ]);
-  const ageMs = latest ? Number(time[0]) * 1000 - latest.atMs : 0;
+  const ageMs = latest && Number(time[0]) * 1000 - latest.atMs;
   return { figures: latest?.figures, ageMs, memory, missing, processes };
+}
+
+function clientOf({ caller }: PageCall): string | undefined {
+  return caller?.role === 'client' ? caller.token : undefined;
+}
+
+/** Resolves with the figures of the client that looks, and without figures if its partition cannot be reached. */
+async function readOwn(
+  api: ApiCalls,
+  call: PageCall,
+  client: string,
+): Promise<Pick<State, 'client' | 'figures'>> {
+  try {
+    const [subscribers, joins] = await Promise.all([
+      api.call<SubscriberReport[]>('GET /subscribers', call),
+      api.call<number[]>('GET /joins', call, { keep: (join: JoinReport) => join.dead_letters.batches }),
+    ]);
+    const [report] = subscribers.body;
+    const { queued, oldest } = report?.events ?? { queued: 0, oldest: null };
+    const state = report && stateOf(report);
+    const figures = {
+      ...{ subscribers: subscribers.body.length, queued },
+      oldestSeconds: oldest === null ? 0 : Math.max(0, Date.now() - oldest) / 1000,
+      failing: Number(state === 'failing'),
+      paused: Number(state === 'paused'),
+      deadLetters: joins.body.reduce((sum, each) => sum + each, report?.dead_letters.batches ?? 0),
+    };
+    return { client, figures };
+  } catch (error) {
+    if (error instanceof StorageUnavailable) return { client, figures: undefined };
+    throw error;
+  }
 }
 
 function sentence({ figures }: State, complaints: readonly Complaint[]): string {
@@ -78,19 +118,21 @@ function sentence({ figures }: State, complaints: readonly Complaint[]): string 
   return `${complaints.length} things need a look.`;
 }
 
-function figuresOf({ figures, ageMs, memory, processes }: Shown): Html {
+function figuresOf({ figures, ageMs, memory, processes, client }: Shown): Html {
+  const [own, ofBus] = client === undefined ? ['', ''] : [' for you', ' of the bus'];
+  const subscribers: [string, Content] = ['Subscribers', figures ? number(figures.subscribers) : '–'];
   const shown: [string, Content][] = [
-    ['Queued', figures ? count(figures.queued, 'event') : '–'],
-    ['Oldest', figures && figures.oldestSeconds > 0 ? duration(figures.oldestSeconds * 1000) : '–'],
-    ['Subscribers', figures ? number(figures.subscribers) : '–'],
-    ['Dead letters', figures ? number(figures.deadLetters) : '–'],
-    ['Memory', memoryShown(memory)],
-    ['Processes', processes ? processesShown(processes) : 'unknown'],
+    [`Queued${own}`, figures ? count(figures.queued, 'event') : '–'],
+    [`Oldest${own}`, figures && figures.oldestSeconds > 0 ? duration(figures.oldestSeconds * 1000) : '–'],
+    ...(client === undefined ? [subscribers] : []),
+    [`Dead letters${own}`, figures ? number(figures.deadLetters) : '–'],
+    [`Memory${ofBus}`, memoryShown(memory)],
+    [`Processes${ofBus}`, processes ? processesShown(processes) : 'unknown'],
   ];
   return html`${boxes(shown)}
 ${memory.max > 0 && html`<p class="hint">${marksOf(memory)}</p>`}
-${!processes && html`<p class="hint">${UNCOUNTED}</p>`}
-<p class="hint">${figures && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;
+${!processes && client === undefined && html`<p class="hint">${UNCOUNTED}</p>`}
+<p class="hint">${ageMs !== undefined && client === undefined && html`As of ${past(ageMs)}; sampled every ten seconds.`}</p>`;
 }
 
 /** Why the processes are not counted, and what to do. */

@@ -4,7 +4,7 @@ import type { Input } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
 import { boxes, pathWith } from './parts.ts';
-import { stateOf, waiting } from './subscribers_pages.ts';
+import { stateLabel, waiting } from './subscribers_pages.ts';
 
 export const TOKEN: Input<{ token: string }> = {
   schema: z.object({ token: z.string() }),
@@ -30,7 +30,7 @@ export function figures(report: SubscriberReport): Html {
   const { events, dead_letters, dropped } = report;
   const nowMs = Date.now();
   const shown: [string, Content][] = [
-    ['State', stateOf(report)],
+    ['State', stateLabel(report)],
     ...pause(report, nowMs),
     ['Queued', count(events.queued, 'event')],
     ['Oldest', waiting(events.oldest, nowMs)],

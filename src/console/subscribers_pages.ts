@@ -1,6 +1,6 @@
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, type Route } from '../routing/route.ts';
-import { type Sort, subscriberState } from '../subscribing/ranking.ts';
+import { type Sort, type SubscriberState, subscriberState } from '../subscribing/ranking.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
@@ -61,7 +61,7 @@ type SortedColumn = Column<SubscriberReport> & { by?: Sort };
 function columnsAt(nowMs: number): SortedColumn[] {
   return [
     { name: 'Subscriber', by: 'name', cell: linkTo },
-    { name: 'State', by: 'state', cell: stateOf },
+    { name: 'State', by: 'state', cell: stateLabel },
     { name: 'Queued', by: 'queued', isAmount: true, cell: ({ events }) => number(events.queued) },
     { name: 'Oldest', by: 'oldest', isAmount: true, cell: ({ events }) => waiting(events.oldest, nowMs) },
     { name: 'Delivered', by: 'rate', isAmount: true, cell: rateOf },
@@ -88,9 +88,13 @@ function linkTo({ subscriber }: SubscriberReport): Html {
 
 const STATE_CLASS = { paused: 'warn', failing: 'bad', recovering: 'warn', healthy: 'good' } as const;
 
-export function stateOf({ paused_at, health_points, events }: SubscriberReport): Html {
+export function stateOf({ paused_at, health_points, events }: SubscriberReport): SubscriberState {
   const isPaused = paused_at !== null;
-  const state = subscriberState({ isPaused, healthPoints: health_points, queued: events.queued });
+  return subscriberState({ isPaused, healthPoints: health_points, queued: events.queued });
+}
+
+export function stateLabel(report: SubscriberReport): Html {
+  const state = stateOf(report);
   return html`<span class="state ${STATE_CLASS[state]}">${state}</span>`;
 }
 

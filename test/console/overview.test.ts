@@ -38,6 +38,21 @@ test('operating.md says what to do about each complaint of the overview', () => 
   assert.equal(told.length, said.length);
 });
 
+test('tells a client of its own trouble, and of that of the bus without what an operator does', () => {
+  const memory = { used: 95, max: 100, highMark: 90, lowMark: 80, unfreed: 0 };
+  const figures = { ...FIGURES, paused: 0, deadLetters: 1 };
+  const said = complaintsOf({ figures, ageMs: 0, memory, missing: [], client: 'shop' }).map(
+    ({ text, advice }) => html`${text} ${advice}`.text,
+  );
+  const page = '<a href="/console/subscribers/shop">Your subscriber</a>';
+  assert.deepEqual(said, [
+    'Memory is full: 95 B of 100 B. Publishes are refused, and the oldest batches are dropped. The operator of the bus can mend this.',
+    `Your subscriber failed lately. Repair its callback. Its page has the last answers: ${page}.`,
+    `Your oldest event waits for 10 min. Its subscriber fails, is paused or is too slow: ${page}.`,
+    '1 dead letter of yours waits. Retry it when the cause is mended: <a href="/console/dead_letters">Dead letters</a>.',
+  ]);
+});
+
 test('leads to the subscribers that a complaint is about, one or several', () => {
   const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
   const advised = (failing: number, paused: number, deadLetters: number) =>

@@ -25,6 +25,20 @@ describe('the overview', () => {
     await visit.assertSound();
   });
 
+  test('counts for a client only what is its own', async (t) => {
+    const { token, secret } = await bus.client('bystander');
+    const bystander = await as({ user: token, password: secret });
+    assert.match(await bystander.text('main'), /^All is well\..*Dead letters for you0.*The whole bus/);
+    assert.doesNotMatch(await bystander.text('main'), /Subscribers/);
+    const { subscriber } = await bus.scene(t);
+    await subscriber.call('POST', '/subscriber/pause');
+    const own = await as({ user: subscriber.token, password: subscriber.secret });
+    assert.match(await own.text('main'), /^Your subscriber is paused\./);
+    await own.assertSound();
+    await own.submit('.complaints a');
+    assert.ok(own.page.url().endsWith(`/console/subscribers/${subscriber.token}`));
+  });
+
   test('shows how full Redis is, and its marks', async (t) => {
     const { redis } = bus.store;
     t.after(() => redis.config('SET', 'maxmemory', 0));
