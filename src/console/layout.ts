@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type BusError, ERRORS } from '../errors.ts';
+import { type BusError, ERRORS, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Caller, Role } from '../routing/caller.ts';
 import { ALL, type Answer, type FailedCall, WATCHERS } from '../routing/route.ts';
@@ -40,18 +40,26 @@ const HTMX = JSON.stringify({
   defaultTimeout: 10_000,
 });
 
+interface Entry {
+  path: string;
+  name: string;
+  roles: readonly Role[];
+  /** The error that says that there is no such thing as the page lists. */
+  missing?: ErrorCode;
+}
+
 /** The entries of the navigation, each with the roles that may see its page. */
-const NAVIGATION: readonly { path: string; name: string; roles: readonly Role[] }[] = [
+const NAVIGATION: readonly Entry[] = [
   { path: '/console', name: 'Overview', roles: ALL },
-  { path: '/console/subscribers', name: 'Subscribers', roles: ALL },
-  { path: '/console/deliveries', name: 'Deliveries', roles: ALL },
-  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL },
-  { path: '/console/topics', name: 'Topics', roles: ALL },
+  { path: '/console/subscribers', name: 'Subscribers', roles: ALL, missing: 'subscriber_not_found' },
+  { path: '/console/deliveries', name: 'Deliveries', roles: ALL, missing: 'delivery_not_found' },
+  { path: '/console/dead_letters', name: 'Dead letters', roles: ALL, missing: 'dead_letter_not_found' },
+  { path: '/console/topics', name: 'Topics', roles: ALL, missing: 'topic_not_found' },
   { path: '/console/tail', name: 'Live tail', roles: WATCHERS },
-  { path: '/console/triggers', name: 'Triggers', roles: ALL },
-  { path: '/console/joins', name: 'Joins', roles: ALL },
-  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS },
-  { path: '/console/clients', name: 'Clients', roles: WATCHERS },
+  { path: '/console/triggers', name: 'Triggers', roles: ALL, missing: 'trigger_not_found' },
+  { path: '/console/joins', name: 'Joins', roles: ALL, missing: 'join_not_found' },
+  { path: '/console/jobs', name: 'Jobs', roles: WATCHERS, missing: 'job_not_found' },
+  { path: '/console/clients', name: 'Clients', roles: WATCHERS, missing: 'client_not_found' },
   { path: '/console/audit', name: 'Audit', roles: WATCHERS },
   { path: '/docs', name: 'API', roles: ALL },
 ];
@@ -97,9 +105,11 @@ export function answerError(error: BusError, { caller, formToken, path, headers 
     if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };
     return { status: 303, headers: { Location: login } };
   }
+  const list = entriesFor(caller).find(({ missing }) => missing === error.code);
   const page = {
     title: ERRORS[error.code].title,
-    body: html`<h1>${ERRORS[error.code].title}</h1><p>${error.message}</p><p><a href="/console">Overview</a></p>`,
+    body: html`<h1>${ERRORS[error.code].title}</h1><p>${error.message}</p>
+<p>${list && html`Those that there are: <a href="${list.path}">${list.name}</a>. `}<a href="/console">Overview</a></p>`,
   };
   return {
     status: error.status,
@@ -142,10 +152,14 @@ ${mainOf(page)}
 `;
 }
 
+function entriesFor(caller: Caller | undefined): Entry[] {
+  return NAVIGATION.filter(({ roles }) => caller && roles.includes(caller.role));
+}
+
 function header({ caller, formToken }: Visitor, { current }: Page): Html {
   const brand = html`<a class="brand" href="/console">Routemaster</a>`;
   if (!caller) return html`<header>${brand}</header>`;
-  const entries = NAVIGATION.filter(({ roles }) => roles.includes(caller.role)).map(({ path, name }) =>
+  const entries = entriesFor(caller).map(({ path, name }) =>
     path === current
       ? html`<a href="${path}" aria-current="page">${name}</a>`
       : html`<a href="${path}">${name}</a>`,

@@ -36,11 +36,13 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
       async show(call) {
         const { name } = call.params;
         const { range, done } = call.query;
-        const [{ body: topic }, history] = await Promise.all([
-          api.call<WholeTopic>('GET /topics/:name', call, { params: { name } }),
+        const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
+        // This comes second, because its error for an unknown topic names a call of the API.
+        const history =
           isAsked('plots', call.query) &&
-            api.call<HistoryReport>('GET /history', call, { query: { subject: `topic:${name}`, range } }),
-        ]);
+          (await api.call<HistoryReport>('GET /history', call, {
+            query: { subject: `topic:${name}`, range },
+          }));
         const path = `${PATH}/${name}`;
         const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(call, name) : [];
         return {

@@ -81,12 +81,16 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
  * asked for a page of the console, it is a copy of `row` that answers with the page made by `errorPage`.
  */
 function asPageForBrowser(
-  { path, headers }: Parameters<RequestHandler>[0],
+  request: Parameters<RequestHandler>[0],
   row: Route,
   errorPage: Route['page'],
 ): Route {
-  const isInConsole = path === CONSOLE || path.startsWith(`${CONSOLE}/`);
-  return errorPage && isInConsole && acceptsHtml(headers.accept) ? { ...row, page: errorPage } : row;
+  return errorPage && wantsPage(request) ? { ...row, page: errorPage } : row;
+}
+
+/** True if a browser asked for an address of the console. */
+function wantsPage({ path, headers }: Pick<Call, 'path' | 'headers'>): boolean {
+  return (path === CONSOLE || path.startsWith(`${CONSOLE}/`)) && acceptsHtml(headers.accept);
 }
 
 /** Returns a route without a path of its own that refuses every request, with the error that `reason` returns. */
@@ -98,8 +102,8 @@ function refusing(reason: (call: Call) => unknown): Route {
 /** Returns the route of requests that match no other route. */
 function notFound(routes: readonly Route[]): Route {
   return refusing((call) => {
-    const advice = hint(routes, call) ?? 'see /docs for what there is';
-    return new BusError('not_found', `there is no ${call.path}; ${advice}`);
+    const advice = hint(routes, call) ?? (wantsPage(call) ? undefined : 'see /docs for what there is');
+    return new BusError('not_found', [`there is no ${call.path}`, advice].filter(Boolean).join('; '));
   });
 }
 
@@ -116,10 +120,15 @@ function otherMethods(rows: readonly Route[], routes: readonly Route[], code: Ot
   return { ...refusal, ...(rows.some(({ isHealthCheck }) => isHealthCheck) && { isHealthCheck: true }) };
 }
 
-/** Returns a question such as `did you mean GET /topics?`. Returns undefined if no route resembles the call. */
-function hint(routes: readonly Route[], { request: { method = '' }, path }: Call): string | undefined {
-  const near = nearPath(routes, method, path);
-  return near === undefined ? undefined : `did you mean ${method} ${near}?`;
+/**
+ * Returns a question such as `did you mean GET /topics?`, for a page of the console without the method. Returns
+ * undefined if no route resembles the call.
+ */
+function hint(routes: readonly Route[], call: Call): string | undefined {
+  const { method = '' } = call.request;
+  const near = nearPath(routes, method, call.path);
+  if (near === undefined) return undefined;
+  return `did you mean ${wantsPage(call) ? near : `${method} ${near}`}?`;
 }
 
 /** Answers errors of Express itself, such as a path that cannot be decoded. */

@@ -14,8 +14,9 @@ export function visitorOf({ roles }: Route, session: Session | undefined): Calle
   return session?.caller;
 }
 
-export function wrongVisitor({ role }: Caller): BusError {
-  return new BusError('forbidden', `you are logged in as ${role}, who may not do this`);
+export function wrongVisitor(caller: Caller): BusError {
+  const who = caller.role === 'client' ? `the client ${caller.name}` : caller.role;
+  return new BusError('forbidden', `you are logged in as ${who}, who may not do this`);
 }
 
 /**

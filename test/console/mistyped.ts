@@ -29,7 +29,15 @@ describe('an address of the console that does not exist', () => {
 
   test('names the page that is near it', async () => {
     const page = await (await send('/console/client', { headers: { accept: ACCEPT } })).text();
-    assert.match(page, /there is no \/console\/client; did you mean GET \/console\/clients\?/);
+    assert.match(page, /there is no \/console\/client; did you mean \/console\/clients\?/);
+  });
+
+  test('does not speak of the API', async () => {
+    const cookie = await login(root.user, root.password);
+    for (const path of MISTYPED) {
+      const page = await (await send(path, { cookie, headers: { accept: ACCEPT } })).text();
+      assert.doesNotMatch(page.split('<main')[1] ?? '', /docs|GET/, path);
+    }
   });
 
   test('lets somebody who is logged in log out', async () => {
@@ -69,6 +77,36 @@ describe('an address of the console that does not exist', () => {
     for (const path of ['/nothing', '/consoles', '/topics/nothing/console/x'])
       assert.equal(await kinds(path, ACCEPT), 'application/problem+json', path);
   });
+});
+
+test('the page of a thing that does not exist leads to the list of those that there are', async () => {
+  const cookie = await login(root.user, root.password);
+  const { token } = await bus.client('idle');
+  for (const [list, name, query = ''] of [
+    ...[
+      ['topics', 'Topics'],
+      ['subscribers', 'Subscribers'],
+      ['deliveries', 'Deliveries'],
+    ],
+    ...[
+      ['dead_letters', 'Dead letters'],
+      ['triggers', 'Triggers', `?client=${token}`],
+    ],
+    ['joins', 'Joins', `?client=${token}`],
+  ]) {
+    const response = await send(`/console/${list}/nothing${query}`, { cookie });
+    assert.equal(response.status, 404, list);
+    const [, main = ''] = (await response.text()).split('<main');
+    assert.ok(main.includes(`Those that there are: <a href="/console/${list}">${name}</a>.`), main);
+    assert.doesNotMatch(main, /GET/);
+  }
+});
+
+test('a client that may not see a page is told as whom it is logged in', async () => {
+  const { token, secret } = await bus.client('curious');
+  const response = await send('/console/audit', { cookie: await login(token, secret) });
+  assert.equal(response.status, 403);
+  assert.match(await response.text(), /you are logged in as the client curious, who may not/);
 });
 
 function kindOf({ headers }: Response): string | null {
