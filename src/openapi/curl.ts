@@ -1,7 +1,15 @@
 import type { Operation } from './openapi.ts';
 
+/** The line of VARIABLES that says where the bus is. `GET /docs` replaces it if it knows. */
+export const BUS_LINE = busLine('https://bus.example.com');
+
+/** Returns a line for a shell that sets the variable `BUS`. */
+export function busLine(url: string): string {
+  return `${`BUS=${url}`.padEnd(27)}   # where the bus is`;
+}
+
 /** Lines for a shell that set the variables which the curl commands in the documentation use. */
-export const VARIABLES = `BUS=https://bus.example.com   # where the bus is
+export const VARIABLES = `${BUS_LINE}
 ROOT_KEY=…                    # root, or the viewer key for what viewers may see
 SHOP=token:secret             # a client
 TOKEN=\${SHOP%%:*}             # its token

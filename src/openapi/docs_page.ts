@@ -58,8 +58,12 @@ function style(): Html {
 function contentsOf({ name, calls }: { name: string; calls: Call[] }): Html {
   return html`<h4>${name}</h4><ul>${calls.map(
     ({ method, path, operation }) =>
-      html`<li><a href="#${operation.operationId}"><code>${method} ${path}</code></a></li>`,
+      html`<li><a href="#${operation.operationId}"><code>${method} ${path}</code></a>${aliasNote(operation)}</li>`,
   )}</ul>`;
+}
+
+function aliasNote({ 'x-alias-of': same }: Operation): Content {
+  return same !== undefined && html` <small>alias of ${same}</small>`;
 }
 
 function section({ method, path, operation }: Call, document: OpenApiDocument): Html {

@@ -50,6 +50,8 @@ export interface Operation {
   security: Record<string, string[]>[];
   /** The roles that may make the call. If the list is empty, anybody may make it. */
   'x-roles': readonly Role[];
+  /** The call that does the same and comes first, such as `POST /subscription`. */
+  'x-alias-of'?: string;
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, Content> };
   responses: Record<string, Response>;

@@ -1,6 +1,9 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
+import { html } from '../html.ts';
+import type { Proxies } from '../routing/proxies.ts';
 import { ANYONE, type Route, route } from '../routing/route.ts';
+import { BUS_LINE, busLine } from './curl.ts';
 import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
@@ -16,7 +19,7 @@ const PAGE_HEADERS = {
 /** `/openapi.json` and `/docs`: the description of the API for programs and for people. */
 export function openApi(
   routes: readonly Route[],
-  { forceSsl, dialect, delivered }: DocumentOptions,
+  { forceSsl, dialect, delivered, proxies }: DocumentOptions & { proxies: Pick<Proxies, 'originOf'> },
 ): Route[] {
   // The documents are made at the first request for one of them, and then kept. Most processes never get such a
   // request.
@@ -35,7 +38,13 @@ export function openApi(
     route('GET /docs', ANYONE, {
       isPublic: true,
       answers: { 200: z.string() },
-      handle: async () => answer((await documents()).page, PAGE_HEADERS),
+      async handle({ request }) {
+        const { page } = await documents();
+        const origin = proxies.originOf(request);
+        const shown =
+          origin === undefined ? page : page.replace(BUS_LINE, () => html`${busLine(origin)}`.text);
+        return answer(Buffer.from(shown), PAGE_HEADERS);
+      },
     }),
   ];
   const all = [...routes, ...own];
@@ -44,13 +53,13 @@ export function openApi(
 
 interface Documents {
   json: Buffer;
-  page: Buffer;
+  page: string;
 }
 
 async function makeDocuments(routes: readonly Route[], options: DocumentOptions): Promise<Documents> {
   const document = await openApiDocument(routes, options);
   const json = Buffer.from(JSON.stringify(document));
-  return { json, page: Buffer.from(await docsPage(document)) };
+  return { json, page: await docsPage(document) };
 }
 
 function answer(body: Buffer, headers: Record<string, string>) {

@@ -39,7 +39,8 @@ export function operationOf(
   alias?: Route,
 ): Operation {
   const { chapter, summary, description } = text;
-  const other = alias && `Another name for \`${alias.method} ${templateOf(alias.path)}\`.`;
+  const same = alias && `${alias.method} ${templateOf(alias.path)}`;
+  const other = same && `Another name for \`${same}\`.`;
   const prose = [other, description].filter((each) => each !== undefined).join(' ');
   const parameters = parametersOf(route, text, schemas);
   const body = bodyOf(route, text, schemas);
@@ -48,6 +49,7 @@ export function operationOf(
     ...(prose && { description: prose }),
     security: route.roles.length > 0 ? [{ basic: [] }, { digest: [] }] : [],
     'x-roles': route.roles,
+    ...(same !== undefined && { 'x-alias-of': same }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: body }),
     responses: {

@@ -2,6 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
+/** Maximum characters of `Host`: those of a name of DNS, a colon and a port. */
+const MAX_HOST = 259;
+/** Matches a name or an IPv4 address, or an IPv6 address in brackets, with or without a port. */
+const HOST = /^([a-z\d]([a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(:\d{1,5})?$/i;
+
 /**
  * The routers (proxies) in front of this process. Each router appends the address of its caller to `X-Forwarded-For`.
  * So with n routers, the last n entries can be trusted. The entries before them come from the caller and prove nothing.
@@ -28,6 +33,16 @@ export class Proxies {
    */
   cameByHttps(request: IncomingMessage): boolean {
     return this.#writtenByRouter(request.headers['x-forwarded-proto']) === 'https';
+  }
+
+  /**
+   * Returns the scheme and host by which the caller reaches the bus, such as `https://bus.example.com`. The caller can
+   * send any `Host`, so the result is undefined unless it is a name or an address, with or without a port.
+   */
+  originOf(request: IncomingMessage): string | undefined {
+    const { host = '' } = request.headers;
+    if (host.length > MAX_HOST || !HOST.test(host)) return undefined;
+    return `${this.cameByHttps(request) ? 'https' : 'http'}://${host.toLowerCase()}`;
   }
 
   /**

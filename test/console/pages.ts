@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { until } from '../../harness/until.ts';
-import { as, bus, HOSTILE, letterId, PATHS, root, scene } from './visits.ts';
+import { as, browser, bus, HOSTILE, letterId, PATHS, root, scene } from './visits.ts';
 
 describe('each page', () => {
   test('is sound, on a narrow dark screen and on a wide light one', async () => {
@@ -26,6 +26,16 @@ describe('each page', () => {
       await visit.assertSound(`${path}, narrow and dark`);
       await visit.show(wide);
       await visit.assertSound(`${path}, wide and light`, ['color-contrast']);
+    }
+  });
+
+  test('of the API wraps its lines to paste', async () => {
+    const visit = await browser.page();
+    await visit.page.goto(`${bus.url}/docs`);
+    for (const width of [1280, 360]) {
+      await visit.show({ width, scheme: 'light' });
+      const cut = `[...document.querySelectorAll('pre')].filter((each) => each.scrollWidth > each.clientWidth).length`;
+      assert.equal(await visit.page.evaluate(cut), 0, `at ${width} pixels`);
     }
   });
 

@@ -74,6 +74,29 @@ describe('the page of the documentation', () => {
     );
   });
 
+  test('says to paste where the bus is that served it', async () => {
+    const busOf = async (headers: Record<string, string>, env?: Record<string, string>) =>
+      /<code>BUS=(.*?) +# where the bus is\n/.exec((await pageOf(headers, env)).text)?.[1];
+    assert.equal(await busOf({ host: 'localhost:3000' }), 'http://localhost:3000');
+    const forwarded = { host: 'a-very-long-name.of.the.bus.example.net', 'x-forwarded-proto': 'https' };
+    assert.equal(await busOf(forwarded), `http://${forwarded.host}`);
+    const env = { ROUTEMASTER_TRUSTED_PROXIES: '1' };
+    assert.equal(await busOf(forwarded, env), `https://${forwarded.host}`);
+    for (const host of ['', 'x;reboot', '$(reboot)', '<script>', 'me@bus.test', 'bus.test/x'])
+      assert.equal(await busOf({ host }), 'https://bus.example.com', host);
+  });
+
+  test('marks a call that is another name of one before it', () => {
+    const [, contents = ''] = /<nav>([\s\S]*)<\/nav>/.exec(page) ?? [];
+    for (const [name, same] of [
+      ['POST /subscriber', 'POST /subscription'],
+      ['GET /subscribers', 'GET /subscriptions'],
+      ['DELETE /topic/{name}', 'DELETE /topics/{name}'],
+    ])
+      assert.ok(contents.includes(`<code>${name}</code></a> <small>alias of ${same}</small></li>`), name);
+    assert.equal(contents.split('alias of').length, page.split('Another name for').length);
+  });
+
   test('shows whatever the document says as text', async () => {
     const hostile = `<script>alert("1")</script>&'\u202e`;
     const spoiled = JSON.parse(JSON.stringify(document), (key, value) =>

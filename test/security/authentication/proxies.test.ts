@@ -53,6 +53,37 @@ describe('the address of a caller', () => {
   });
 });
 
+describe('the origin of a request', () => {
+  const originOf = (host: string | undefined, proto?: string) =>
+    new Proxies(1).originOf({ headers: { host, 'x-forwarded-proto': proto } } as unknown as IncomingMessage);
+
+  test('is where the caller found the bus', () => {
+    for (const host of ['bus.test', 'bus.test:8080', '127.0.0.1:3000', '[::1]:3000', 'a', 'xn--bs-hka.test'])
+      assert.equal(originOf(host, 'https'), `https://${host}`);
+    assert.equal(originOf('BUS.test'), 'http://bus.test');
+  });
+
+  test('is unknown if the host is no host', () => {
+    const long = `${'a'.repeat(260)}.test`;
+    for (const host of [
+      undefined,
+      '',
+      '-a',
+      'a b',
+      'a:b',
+      'a:123456',
+      'u@a',
+      'a/b',
+      '[::1',
+      '$(x)',
+      '`x`',
+      '"',
+      long,
+    ])
+      assert.equal(originOf(host), undefined, host);
+  });
+});
+
 describe('whether a request came by https', () => {
   const https = (count: number, header?: string) =>
     new Proxies(count).cameByHttps(request(undefined, header));
