@@ -39,11 +39,10 @@ export function openApi(
       isPublic: true,
       answers: { 200: z.string() },
       async handle({ request }) {
-        const { page } = await documents();
+        const { pageBefore, pageAfter } = await documents();
         const origin = proxies.originOf(request);
-        const shown =
-          origin === undefined ? page : page.replace(BUS_LINE, () => html`${busLine(origin)}`.text);
-        return answer(Buffer.from(shown), PAGE_HEADERS);
+        const line = origin === undefined ? BUS_LINE : html`${busLine(origin)}`.text;
+        return answer(Buffer.concat([pageBefore, Buffer.from(line), pageAfter]), PAGE_HEADERS);
       },
     }),
   ];
@@ -53,13 +52,16 @@ export function openApi(
 
 interface Documents {
   json: Buffer;
-  page: string;
+  /** The page before the line that says where the bus is, and after it. */
+  pageBefore: Buffer;
+  pageAfter: Buffer;
 }
 
 async function makeDocuments(routes: readonly Route[], options: DocumentOptions): Promise<Documents> {
   const document = await openApiDocument(routes, options);
   const json = Buffer.from(JSON.stringify(document));
-  return { json, page: await docsPage(document) };
+  const [before = '', after = ''] = (await docsPage(document)).split(BUS_LINE);
+  return { json, pageBefore: Buffer.from(before), pageAfter: Buffer.from(after) };
 }
 
 function answer(body: Buffer, headers: Record<string, string>) {
