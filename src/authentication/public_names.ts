@@ -71,10 +71,10 @@ export class PublicNames {
   }
 
   /**
-   * Finds the subscriber that a caller names. A viewer gives its public name, which is searched among all `tokens`.
-   * Root and clients give its token, which is returned unchecked. So a route for clients must refuse the tokens of
-   * other clients, or clients could test guesses at tokens. Resolves with
-   * - `token`: the token of the subscriber, or undefined if none has this public name;
+   * Finds the client that a caller names. A viewer gives its public name, which is searched among all `tokens`. Root
+   * and clients give its token, which is returned unchecked. So a route for clients must refuse the tokens of other
+   * clients, or clients could test guesses at tokens. Resolves with
+   * - `token`: the token of the client, or undefined if none has this public name;
    * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
    */
   async tokenGiven(

@@ -6,7 +6,10 @@ import type { Config } from '../config.ts';
  */
 export type DeliveryOrder = ({ kind: 'look' } & ReadyJobs) | { kind: 'stop'; graceMs: number };
 
-/** Jobs that are probably ready. A thread sends this to the main thread if there are more than it has idle workers. */
+/**
+ * Jobs that are probably ready. A thread sends this to the main thread if it has no idle worker for these jobs, and
+ * another thread has an idle worker.
+ */
 export interface ReadyJobs {
   /** The partition of the jobs, as its index in `Partitions.all`. */
   partition: number;

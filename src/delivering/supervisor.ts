@@ -62,8 +62,8 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends a message if more jobs are ready in a partition than the thread has idle workers. So another
-    // thread with an idle worker is woken, if there is one.
+    // A thread sends a message if it has no idle worker for these jobs, and another thread has one. So that thread is
+    // woken, unless its workers are busy by now.
     worker.on('message', ({ partition, jobs }: ReadyJobs) => this.wake(partition, jobs, index));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });

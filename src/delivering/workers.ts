@@ -16,7 +16,7 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
    * at ticks (`tickMs`) and after errors. If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
-  /** Called when `jobs` jobs are ready for which this object has no idle worker. */
+  /** Asks the other threads to take `jobs` jobs, which are ready, and for which this object has no idle worker. */
   wakeOthers?: (jobs: number) => void;
 }
 

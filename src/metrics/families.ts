@@ -39,7 +39,7 @@ const gauge = family('gauge', '');
  *
  * - Counters of durations count ms.
  * - The tag `queue` is a subscriber's token. Only in `jobs.scrubbed` it is a job queue, `main` or `aux`.
- * - Names and tags must not change, because some counters continue totals of the Ruby Routemaster.
+ * - Names and tags that exist must not change, because some counters continue totals of the Ruby Routemaster.
  */
 const COUNTERS = {
   'events.published': counter('events_published', 'Events accepted.', TOPIC),
