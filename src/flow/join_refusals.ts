@@ -1,5 +1,6 @@
 import { allows } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
+import { claimedByOther } from '../publishing/topic_refusal.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';
@@ -33,12 +34,7 @@ type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
  */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };
-  if (outcome === 'claimed_by_other')
-    return new BusError(
-      'topic_claimed',
-      `another client publishes to ${topic}; choose another topic`,
-      outlet,
-    );
+  if (outcome === 'claimed_by_other') return new BusError('topic_claimed', claimedByOther(topic), outlet);
   if (outcome === 'has_join') {
     const detail = `another join of yours publishes to ${topic}; a topic takes events from one join only`;
     return new BusError('bad_join', detail, outlet);

@@ -22,10 +22,13 @@ export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): B
       'limit_reached',
       'this client owns as many topics as it may; delete some, or have ROUTEMASTER_MAX_CLIENT_TOPICS raised',
     );
-  if (outcome === 'claimed_by_other')
-    return new BusError(
-      'topic_claimed',
-      `another client publishes to ${topic}; choose another topic, or have that client or root delete it`,
-    );
+  if (outcome === 'claimed_by_other') return new BusError('topic_claimed', claimedByOther(topic));
   return undefined;
+}
+
+export function claimedByOther(topic: string): string {
+  return (
+    `another client publishes to ${topic}; choose another topic, ` +
+    `or have that client, or root if that client is gone, delete ${topic} with its subscriptions`
+  );
 }
