@@ -11,6 +11,8 @@ export const MAX_DATA_DEPTH = 64;
 export const FIELDS: ReadonlySet<string> = new Set(['id', 'type', 'url', 'timestamp', 'data', 'at', 'delay']);
 /** Maximum time from now until an event is due: a year. */
 export const MAX_DELAY_MS = 31_536_000_000;
+/** Minimum `at` of an event: a time in 1973. A lower number is probably in seconds. */
+export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
@@ -124,8 +126,11 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
   if (at !== undefined && delay !== undefined)
     throw new BadEvent('delay', 'an event has either at or delay, not both');
   if (at !== undefined) {
-    if (Number.isSafeInteger(at)) return { at: at as number };
-    throw new BadEvent('at', 'at must be a whole number of milliseconds since 1970');
+    if (!Number.isSafeInteger(at))
+      throw new BadEvent('at', 'at must be a whole number of milliseconds since 1970');
+    if ((at as number) < MIN_AT_MS)
+      throw new BadEvent('at', 'at looks like seconds; send milliseconds since 1970');
+    return { at: at as number };
   }
   if (!Number.isInteger(delay) || (delay as number) < 0 || (delay as number) > MAX_DELAY_MS)
     throw new BadEvent(

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { EventDialect } from '../routing/dialect.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { EVENT_TYPES } from './event.ts';
-import { EVENT_ID, MAX_DATA_DEPTH, MAX_DELAY_MS } from './event_fields.ts';
+import { EVENT_ID, MAX_DATA_DEPTH, MAX_DELAY_MS, MIN_AT_MS } from './event_fields.ts';
 import { MAX_EVENTS } from './event_input.ts';
 
 const type = z.enum(EVENT_TYPES).describe('What happened to it.');
@@ -36,6 +36,7 @@ export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimesta
       .describe('When it happened, in ms since 1970; unless given, when the bus got it, or when it is due.'),
     at: z
       .int()
+      .min(MIN_AT_MS)
       .nullish()
       .describe('When to publish it, in ms since 1970, at most a year ahead; unless given, at once.'),
     delay: z

@@ -29,8 +29,10 @@ function valid(schema: JsonSchema, document: OpenApiDocument): fc.Arbitrary<unkn
       return fc.constant(null);
     case 'boolean':
       return fc.boolean();
-    case 'integer':
-      return fc.integer({ min: schema.minimum ?? -(2 ** 31), max: schema.maximum ?? 2 ** 31 - 1 });
+    case 'integer': {
+      const min = schema.minimum ?? -(2 ** 31);
+      return fc.integer({ min, max: schema.maximum ?? Math.max(min, 2 ** 31 - 1) });
+    }
     case 'number':
       return fc.double({ noNaN: true, noDefaultInfinity: true });
     case 'string':

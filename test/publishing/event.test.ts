@@ -42,12 +42,13 @@ describe('an event is stored as the JSON text that is delivered', () => {
 });
 
 describe('an event with a time of its own', () => {
+  const PAST_MS = 100_000_000_000;
   const timed = (members: string) => readAll(`{"id":"x","type":"noop","url":"${url}",${members}}`)[0];
   const before = `{"id":"x","topic":"widgets","type":"noop","url":"${url}","t":`;
 
   test('has that time, unless its publisher gives it another', () => {
-    assert.deepEqual(timed('"at":7'), { id: 'x', at: 7, text: `${before}7}` });
-    assert.deepEqual(timed('"at":7,"timestamp":5'), { id: 'x', at: 7, text: `${before}5}` });
+    assert.deepEqual(timed(`"at":${PAST_MS}`), { id: 'x', at: PAST_MS, text: `${before}${PAST_MS}}` });
+    assert.deepEqual(timed(`"at":${PAST_MS},"timestamp":5`), { id: 'x', at: PAST_MS, text: `${before}5}` });
     assert.deepEqual(timed('"delay":7,"timestamp":5'), { id: 'x', delay: 7, text: `${before}5}` });
   });
 
@@ -68,9 +69,12 @@ describe('an event with a time of its own', () => {
 
   test('may stand among others', () => {
     const [one, other] = readAll(
-      `[{"id":"x","type":"noop","url":"${url}"},{"id":"x","type":"noop","url":"${url}","at":7}]`,
+      `[{"id":"x","type":"noop","url":"${url}"},{"id":"x","type":"noop","url":"${url}","at":${PAST_MS}}]`,
     );
-    assert.deepEqual([one, other], [`${before}${NOW_MS}}`, { id: 'x', at: 7, text: `${before}7}` }]);
+    assert.deepEqual(
+      [one, other],
+      [`${before}${NOW_MS}}`, { id: 'x', at: PAST_MS, text: `${before}${PAST_MS}}` }],
+    );
   });
 
   test('is known to clients of the Ruby Routemaster too, which never send one by chance', () => {
