@@ -86,11 +86,17 @@ function parseBody(text: string, maxLength: number): unknown {
     refuseHuge(json, maxLength);
     return parseJson(json);
   } catch (error) {
-    throw advised(
-      error,
-      A_LINE_EACH.test(json) && 'events a line each are sent with Content-Type: application/x-ndjson',
-    );
+    throw advised(error, adviceFor(json));
   }
+}
+
+function adviceFor(json: string): string | false {
+  if (A_LINE_EACH.test(json)) return 'events a line each are sent with Content-Type: application/x-ndjson';
+  return (
+    ONE_LINE.test(json) &&
+    !isArray(json) &&
+    'send several events as an array, or a line each with Content-Type: application/x-ndjson, with curl by --data-binary'
+  );
 }
 
 /** Yields the elements of a long array, a few at a time. */

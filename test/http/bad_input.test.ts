@@ -43,6 +43,16 @@ describe('a body is refused', () => {
         detail: /not JSON: .*a line each are sent with Content-Type: application\/x-ndjson/,
       },
     ],
+    [
+      'of an event a line, without saying so, whose ends of lines were lost on the way',
+      event('') + event(''),
+      { code: 'bad_body', detail: /not JSON: .*; send several events as an array, or .* by --data-binary$/ },
+    ],
+    [
+      'that is an array without a comma',
+      `[${event('')}${event('')}]`,
+      { code: 'bad_body', detail: /not JSON: Expected ',' or '\]'[^;]*$/ },
+    ],
     ['that is cut short', '{"type":"no', { code: 'bad_body', detail: /not JSON: Unterminated string/ }],
     ['with more behind it', `${event('')}x`, { code: 'bad_body', detail: /not JSON: Unexpected non-white/ }],
     ['that is not UTF-8', Buffer.from(event(',"data":"é"'), 'latin1'), { code: 'bad_body', detail: /UTF-8/ }],
