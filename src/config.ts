@@ -21,6 +21,7 @@ const MIN_CREDENTIAL_LENGTH = 16;
  * the warning about the unknown variable suggests the known one.
  */
 const MAX_MISSPELT = 5;
+const PREFIX = 'ROUTEMASTER_';
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
 /**
@@ -156,17 +157,20 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
 }
 
 /**
- * Returns a warning for each unknown `ROUTEMASTER_` variable. If a setting has a similar name, the warning suggests it.
+ * Returns a warning for each unknown `ROUTEMASTER_` variable. If a setting has the same name without this prefix, or
+ * else a similar name, the warning suggests it.
  */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];
   return Object.keys(env)
-    .filter((name) => name.startsWith('ROUTEMASTER_') && !known.includes(name) && !isOfRuby(name))
+    .filter((name) => name.startsWith(PREFIX) && !known.includes(name) && !isOfRuby(name))
     .map((name) => {
       const [nearest] = known
         .map((each) => ({ name: each, distance: editDistance(name, each) }))
         .sort((one, other) => one.distance - other.distance);
-      const advice = nearest && nearest.distance <= MAX_MISSPELT ? `; did you mean ${nearest.name}?` : '';
+      const similar = nearest && nearest.distance <= MAX_MISSPELT ? nearest.name : undefined;
+      const meant = known.find((each) => each === name.slice(PREFIX.length)) ?? similar;
+      const advice = meant === undefined ? '' : `; did you mean ${meant}?`;
       return `${name} is set, but the bus has no such setting${advice}`;
     });
 }

@@ -189,6 +189,13 @@ describe('a variable that nothing reads', () => {
     );
   });
 
+  test('is reported with the setting of the same name without ROUTEMASTER_', () => {
+    assert.deepEqual(environmentWarnings({ ROUTEMASTER_PORT: '3000', ROUTEMASTER_FORCE_SSL: 'no' }), [
+      'ROUTEMASTER_PORT is set, but the bus has no such setting; did you mean PORT?',
+      'ROUTEMASTER_FORCE_SSL is set, but the bus has no such setting; did you mean FORCE_SSL?',
+    ]);
+  });
+
   test('is reported alone if no setting has a name like it', () => {
     assert.deepEqual(environmentWarnings({ ROUTEMASTER_COLOUR_OF_THE_CONSOLE: 'red' }), [
       'ROUTEMASTER_COLOUR_OF_THE_CONSOLE is set, but the bus has no such setting',
