@@ -101,6 +101,8 @@ export class StorageUnavailable extends BusError {
    * otherwise a name such as `Redis`.
    */
   readonly redis: string;
+  /** What failed, for the log: the message without its advice to the caller. */
+  readonly why: string;
 
   constructor(cause: unknown, why = 'Redis does not answer', redis = 'Redis') {
     const detail =
@@ -109,17 +111,22 @@ export class StorageUnavailable extends BusError {
     super('storage_unavailable', detail, { cause, headers: { 'Retry-After': '1' } });
     this.name = 'StorageUnavailable';
     this.redis = redis;
+    this.why = why;
   }
 }
+
+const MEMORY_SHORT = 'Redis has too little memory left';
 
 /**
  * Thrown if nothing was stored, because Redis has reached `maxmemory` or the high mark of memory (at which publishes
  * are refused).
  */
 export class StorageFull extends BusError {
+  /** As that of StorageUnavailable. */
+  readonly why = MEMORY_SHORT;
+
   constructor(cause?: unknown) {
-    const detail =
-      'Redis has too little memory left, and nothing was stored. The oldest batches are dropped if that helps. Try again.';
+    const detail = `${MEMORY_SHORT}, and nothing was stored. The oldest batches are dropped if that helps. Try again.`;
     super('storage_full', detail, { cause, headers: { 'Retry-After': '2' } });
     this.name = 'StorageFull';
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 import { clock } from './clock.ts';
-import { StorageUnavailable } from './errors.ts';
+import { StorageFull, StorageUnavailable } from './errors.ts';
 
 /** Maximum time for writing the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
@@ -42,16 +42,17 @@ export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
 }
 
 /**
- * Returns what a log line says about a failed call: the message of the error and, if the reason is a Redis that could
- * not be reached, the name of that Redis as `away`.
+ * Returns what a log line says about a failed call: the reason and, if that is a Redis that could not be reached, the
+ * name of that Redis as `away`.
  */
 export function failureOf(error: unknown): { reason: string; away?: string } {
   const reason = reasonOf(error);
   return error instanceof StorageUnavailable ? { reason, away: error.redis } : { reason };
 }
 
-/** Returns the message of an error, for a log line that needs no stack trace. */
+/** Returns what failed, for a log line without a stack trace: the message of an error, without advice to callers. */
 export function reasonOf(error: unknown): string {
+  if (error instanceof StorageUnavailable || error instanceof StorageFull) return error.why;
   return error instanceof Error ? error.message : String(error);
 }
 

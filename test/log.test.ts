@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pino } from 'pino';
 import { root } from '../harness/processes/command.ts';
-import { StorageUnavailable } from '../src/errors.ts';
+import { StorageFull, StorageUnavailable } from '../src/errors.ts';
 import { failureOf, rarelyAway } from '../src/log.ts';
 
 const LINES = 20_000;
@@ -55,6 +55,15 @@ test('a process whose log has a reader that does not read is killed after a seco
   assert.deepEqual([code, signal], [null, 'SIGKILL']);
 });
 
+test('a failure is logged without the advice to callers of the API', () => {
+  assert.deepEqual(failureOf(new StorageUnavailable(undefined)), {
+    reason: 'Redis does not answer',
+    away: 'Redis',
+  });
+  assert.deepEqual(failureOf(new StorageFull()), { reason: 'Redis has too little memory left' });
+  assert.deepEqual(failureOf(new Error('no room')), { reason: 'no room' });
+});
+
 test('a Redis that is away is logged once a minute for each message, anything else always', () => {
   const lines: string[] = [];
   let nowMs = 0;
@@ -70,7 +79,7 @@ test('a Redis that is away is logged once a minute for each message, anything el
     times(5, () => log.warn(away('a'), 'cannot acquire')),
     1,
   );
-  assert.match(lines[0] ?? '', /"reason":"it does not answer.*"away":"a","msg":"cannot acquire"/);
+  assert.match(lines[0] ?? '', /"reason":"it does not answer","away":"a","msg":"cannot acquire"/);
   assert.equal(
     times(5, () => log.warn(away('b'), 'cannot acquire')),
     1,

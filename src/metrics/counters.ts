@@ -1,6 +1,6 @@
 import { clock, sleep } from '../clock.ts';
 import { uid } from '../ids.ts';
-import type { Log } from '../log.ts';
+import { type Log, reasonOf } from '../log.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -132,7 +132,7 @@ export class Counters {
       this.#failing = false;
     } catch (error) {
       // The error object itself is not logged: it contains the arguments of the command, and tags may be credentials.
-      const line = { reason: (error as Error).message };
+      const line = { reason: reasonOf(error) };
       if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
       this.#failing = true;
     }
