@@ -96,8 +96,14 @@ export class CallbackPolicy {
    */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
-    if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last))
-      return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS (${this.#portsWritten()})`;
+    if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last)) {
+      const needsHttps =
+        protocol === 'http:' &&
+        port === '' &&
+        this.refusalUnresolved({ protocol: 'https:', hostname, port }) === undefined;
+      const advice = needsHttps ? '; use https, whose port is 443' : '';
+      return `its port is ${number}, which is not one of ROUTEMASTER_CALLBACK_PORTS (${this.#portsWritten()})${advice}`;
+    }
     const host = bare(hostname);
     if (isIP(host)) return this.#refusalOf(protocol, [host]);
     if (this.#proxied && protocol === 'http:')

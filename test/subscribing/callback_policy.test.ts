@@ -119,6 +119,16 @@ describe('ports', () => {
       ));
   }
 
+  test('are those of https if the callback is http without a port, and only that is wrong', async () => {
+    const advice = /\(443, 8000-8999\); use https, whose port is 443$/;
+    for (const url of ['http://hooks.example/events', 'http://hooks.example:80/', 'http://127.0.0.1/'])
+      assert.match((await some.refusal(url)) ?? '', advice, url);
+    for (const url of ['http://hooks.example:81/', 'https://hooks.example:80/', 'http://10.9.9.9/'])
+      assert.match((await some.refusal(url)) ?? '', /\(443, 8000-8999\)$/, url);
+    const other = new CallbackPolicy(['127.0.0.1'], { callbackPorts: ['8000'] });
+    assert.match((await other.refusal('http://hooks.example/')) ?? '', /\(8000\)$/);
+  });
+
   for (const entry of ['https', '0', '65536', '9-8', '1-', '-1', '1-2-3']) {
     test(`may not be ${entry}`, () => {
       assert.throws(
