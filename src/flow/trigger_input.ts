@@ -15,8 +15,12 @@ const TRIGGER_NAME = /^[a-z0-9_]{1,50}$/;
 const NAME_RULE = '1 to 50 characters of a-z, 0-9 and _';
 const MIN_PERIOD_MS = 1000;
 const YEAR_MS = 31_536_000_000;
-const SCHEDULE_RULE =
-  'must be {"cron": "0 9 * * MON-FRI", "timezone": "Europe/London"}, {"every": 60000} or {"at": 1795000000000}';
+const SHAPES = {
+  cron: '{"cron": "0 9 * * MON-FRI", "timezone": "Europe/London"}',
+  every: '{"every": 60000}',
+  at: '{"at": 1795000000000}',
+};
+const SCHEDULE_RULE = `must be ${SHAPES.cron}, ${SHAPES.every} or ${SHAPES.at}`;
 
 const EVENT_SHAPE = {
   type: 'object',
@@ -55,7 +59,15 @@ const cron = z
   });
 const every = z.strictObject({ every: whole(MIN_PERIOD_MS, YEAR_MS) });
 const at = z.strictObject({ at: time });
-export const SCHEDULE = z.union([cron, every, at], SCHEDULE_RULE);
+export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
+
+/** Returns the rule that a schedule breaks. For a time in a text, such as `5s`, it says the unit. */
+function scheduleRule(schedule: unknown): string {
+  const given = (schedule ?? {}) as { every?: unknown; at?: unknown };
+  if (typeof given.every === 'string') return `must be ${SHAPES.every}: every is a number of milliseconds`;
+  if (typeof given.at === 'string') return `must be ${SHAPES.at}: at is a number of milliseconds since 1970`;
+  return SCHEDULE_RULE;
+}
 
 const trigger = z.strictObject({
   topic: z
