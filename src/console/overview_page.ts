@@ -92,9 +92,10 @@ async function readOwn(
   try {
     const [subscribers, joins] = await Promise.all([
       api.call<SubscriberReport[]>('GET /subscribers', call),
-      api.call<number[]>('GET /joins', call, { keep: (join: JoinReport) => join.dead_letters.batches }),
+      api.call<JoinReport[]>('GET /joins', call),
     ]);
     const [report] = subscribers.body;
+    const letters = [report, ...joins.body].map((each) => each?.dead_letters.batches ?? 0);
     const { queued, oldest } = report?.events ?? { queued: 0, oldest: null };
     const state = report && stateOf(report);
     const figures = {
@@ -102,7 +103,7 @@ async function readOwn(
       oldestSeconds: oldest === null ? 0 : Math.max(0, Date.now() - oldest) / 1000,
       failing: Number(state === 'failing'),
       paused: Number(state === 'paused'),
-      deadLetters: joins.body.reduce((sum, each) => sum + each, report?.dead_letters.batches ?? 0),
+      deadLetters: letters.reduce((sum, each) => sum + each),
     };
     return { client, figures };
   } catch (error) {

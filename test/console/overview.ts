@@ -26,8 +26,14 @@ describe('the overview', () => {
   });
 
   test('counts for a client only what is its own', async (t) => {
-    const { token, secret } = await bus.client('bystander');
-    const bystander = await as({ user: token, password: secret });
+    const client = await bus.client('bystander');
+    const rules = {
+      sources: [{ topic: 'paid' }, { topic: 'packed' }],
+      by: 'url',
+      then: { topic: 'ready_too' },
+    };
+    await client.call('PUT', '/joins/ready', rules);
+    const bystander = await as({ user: client.token, password: client.secret });
     assert.match(await bystander.text('main'), /^All is well\..*Dead letters for you0.*The whole bus/);
     assert.doesNotMatch(await bystander.text('main'), /Subscribers/);
     const { subscriber } = await bus.scene(t);
