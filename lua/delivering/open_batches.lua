@@ -6,11 +6,10 @@ subscribers with one command. An entry is the UID of the batch, followed by the 
 number is left out if both it and max_bytes are the defaults. As in the Ruby Routemaster, the UID is also in
 `batches:current:{token}`.
 
-The hash `batches:room` has, for a subscriber whose bytes are counted, the UID of its open batch and the room of the
-batch in bytes: max_bytes minus the length of the body that delivers its events. Small events of a subscriber with the
-defaults are not counted: a hundred of them have at most an eighth of max_bytes, and counting them made a publish to
-many subscribers a quarter dearer. If the UID in this hash is that of another batch, no bytes of the open batch were
-counted.
+The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room in bytes:
+max_bytes minus the length of the body that delivers its events. If a subscriber's field is missing, or has the UID of
+another batch, no bytes of its open batch were counted. Small events are not counted (`needs_no_count`), because that
+made a publish to many subscribers twice as dear.
 
 The hash `batches:closed` has, by UID, when each batch or dead letter that was open was closed (ms). A batch without a
 field is still open, or was never open because its first events filled it. A batch that was never open counts as closed
@@ -22,10 +21,8 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Maximum bytes of a small event. If a subscriber has the default limits, the bytes of small events are not counted: a
--- full batch of 100 has at most 131 KB, an eighth of the default `max_bytes`. If it has limits of its own, all bytes
--- are counted (`counts_bytes`).
-local SMALL_EVENT_BYTES = 1310
+-- Maximum part of max_bytes that a batch full of small events has.
+local SMALL_PART = 1 / 8
 
 -- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no
 -- room for an event would be replaced by another one for ever.
@@ -48,11 +45,13 @@ function open_batches.bytes_of(slice, first)
   return bytes
 end
 
--- Returns true if the bytes of these events must be counted in the subscriber's open batch: if the subscriber has
--- limits of its own (its `entry` is then longer than a UID), or if the events are so large that they can fill a batch.
-function open_batches.counts_bytes(entry, slice, first)
-  if #entry > UID_LENGTH then return true end
-  return open_batches.bytes_of(slice, first) > SMALL_EVENT_BYTES * (slice.last - first + 1)
+-- Returns true if a batch needs no count of the bytes of these events (a slice from position `first` on), because they
+-- are small: `max_events` such events have at most an eighth of max_bytes. With the defaults, an event of 1,310 bytes is
+-- small. If the subscriber has set max_bytes, all events are counted.
+function open_batches.needs_no_count(max_events, max_bytes, slice, first)
+  if max_bytes then return false end
+  local count = slice.last - first + 1
+  return open_batches.bytes_of(slice, first) * max_events <= SMALL_PART * defaults.max_bytes * count
 end
 
 -- Returns the entry of a new batch in `batches:room` (the UID, then the room), and the room: how many bytes still fit
@@ -63,24 +62,36 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Subtracts bytes from the room of open batches (the bytes that still fit). `tokens`, `bids` and `bytes` have each
--- batch's subscriber, its UID and the bytes to subtract. Returns the room left, by subscriber.
-function open_batches.take_room(call, tokens, bids, bytes)
+-- Returns true if the bytes of an open batch may be counted. This is so if its subscriber has limits of its own (its
+-- `entry` is then longer than a UID), or if the new events, a slice, are not small.
+function open_batches.may_be_counted(entry, slice)
+  return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
+end
+
+-- Subtracts the bytes of new events from the room of open batches (the bytes that still fit). `tokens`, `entries` and
+-- `slices` have each batch's subscriber, its entry in `batches:open` and its new events. Returns the room left, by
+-- subscriber. Batches whose bytes are not counted are missing from the result.
+function open_batches.take_room(call, tokens, entries, slices)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end
   for i, value in ipairs(bulk.get_fields(call.keys.batches_room(), tokens)) do
-    local is_counted = value and value:sub(1, UID_LENGTH) == bids[i]
-    local room = (is_counted and tonumber(value:sub(UID_LENGTH + 1)) or defaults.max_bytes - 1) - bytes[i]
-    rooms[tokens[i]] = room
-    values[2 * i - 1], values[2 * i] = tokens[i], bids[i] .. string.format('%d', room)
+    local token, slice = tokens[i], slices[i]
+    local bid, max = open_batches.read_entry(entries[i])
+    local is_counted = value and value:sub(1, UID_LENGTH) == bid
+    if is_counted or not open_batches.needs_no_count(max, false, slice, slice.first) then
+      local before = is_counted and tonumber(value:sub(UID_LENGTH + 1)) or defaults.max_bytes - 1
+      rooms[token] = before - open_batches.bytes_of(slice, slice.first)
+      values[#values + 1] = token
+      values[#values + 1] = bid .. string.format('%d', rooms[token])
+    end
   end
   bulk.set_fields(call.keys.batches_room(), values)
   return rooms
 end
 
 -- Returns the entry of an open batch in the hash `batches:open`:
---   the UID alone             if the subscriber has the default limits. The bytes of small events are then not counted
---   the UID, then max_events  if it has another max_events, or a max_bytes of its own. All bytes are then counted
+--   the UID alone             if the subscriber has the default limits
+--   the UID, then max_events  if it has another max_events, or a max_bytes of its own
 -- `max_bytes` is the subscriber's own setting, or false.
 function open_batches.entry(bid, max_events, max_bytes)
   return max_events == defaults.max_events and not max_bytes and bid or bid .. string.format('%d', max_events)

@@ -60,8 +60,7 @@ end
 -- Makes a new batch the open batch of its subscriber, so that it gets the next events. Returns false, and does
 -- nothing, if the batch already has as many bytes as a delivery may have.
 local function leave_open(call, opened, bid, token, max_events, max_bytes, slice, first)
-  local entry = open_batches.entry(bid, max_events, max_bytes)
-  if open_batches.counts_bytes(entry, slice, first) then
+  if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
     if room <= 0 then return false end
     opened.rooms[#opened.rooms + 1] = token
@@ -72,7 +71,7 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
   -- takeover, the batch is not added to the set.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
-  opened.entries[#opened.entries + 1] = entry
+  opened.entries[#opened.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 

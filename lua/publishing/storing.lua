@@ -26,18 +26,17 @@ end
 
 -- The room of an open batch is the number of bytes that still fit. Subtracts the bytes of new events from the rooms,
 -- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and those whose bytes are not
--- counted (`counts_bytes`).
+-- counted.
 local function take_room(call, taken, entries)
-  local tokens, bids, bytes = {}, {}, {}
+  local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
     local entry, slice = entries[i], taken.slices[token]
-    if entry and open_batches.counts_bytes(entry, slice, slice.first) then
+    if entry and open_batches.may_be_counted(entry, slice) then
       tokens[#tokens + 1] = token
-      bids[#tokens] = open_batches.read_entry(entry)
-      bytes[#tokens] = open_batches.bytes_of(slice, slice.first)
+      open[#tokens], slices[#tokens] = entry, slice
     end
   end
-  return open_batches.take_room(call, tokens, bids, bytes)
+  return open_batches.take_room(call, tokens, open, slices)
 end
 
 -- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the open

@@ -108,6 +108,17 @@ describe('a batch is full by bytes', () => {
     assert.deepEqual([main.instant, current], [['a1'], { alice: ['c1'] }]);
   });
 
+  test('for which small events are not counted: a full batch of them has at most an eighth of max_bytes', async () => {
+    const counted = async () => (await bus.store.redis.hkeys(bus.store.keys.batches_room())).sort();
+    for (const max of [50, 100, 1000]) await bus.subscribe(`max${max}`, { max });
+    await bus.publish('a', 'widgets', events(2, 100));
+    assert.deepEqual(await counted(), []);
+    await bus.publish('b', 'widgets', events(2, 200));
+    assert.deepEqual(await counted(), ['max1000']);
+    await bus.publish('c', 'widgets', events(2, 2 * KB));
+    assert.deepEqual(await counted(), ['max100', 'max1000']);
+  });
+
   test('of the next batch by its own bytes', async () => {
     await bus.subscribe('alice');
     await bus.publish('a', 'widgets', events(14, 65 * KB));
