@@ -9,7 +9,7 @@ number is left out if both it and max_bytes are the defaults. As in the Ruby Rou
 The hash `batches:room` has, for an open batch whose bytes are counted, the UID of the batch and its room in bytes:
 max_bytes minus the length of the body that delivers its events. If a subscriber's field is missing, or has the UID of
 another batch, no bytes of its open batch were counted. Small events are not counted (`needs_no_count`), because that
-made a publish to many subscribers twice as dear.
+made a publish to 500 subscribers 1.7 times as dear.
 
 The hash `batches:closed` has, by UID, when each batch or dead letter that was open was closed (ms). A batch without a
 field is still open, or was never open because its first events filled it. A batch that was never open counts as closed

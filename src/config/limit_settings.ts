@@ -13,7 +13,8 @@ export const rates = {
     'Seconds for which a client that publishes less than it may saves up the rest.',
   ),
   callRate: setting('ROUTEMASTER_CALL_RATE', whole(0, 1_000_000), '50').help(
-    'Calls a second, besides publishes, that a web process allows a client; each 16 KiB of answer cost one. 0: no limit, nor of calls at once.',
+    'Calls a second, besides publishes, that a web process allows a client; each 16 KiB of answer cost one. ' +
+      '0: no limit, nor of calls at once.',
   ),
   strangerRate: setting('ROUTEMASTER_STRANGER_RATE', whole(0, 1_000_000), '100').help(
     'Requests a second without credentials, besides health checks, that a web process allows an address. 0: no limit.',
@@ -63,6 +64,7 @@ export const flow = {
     'Maximum open keys of a join; with more, its oldest key expires early.',
   ),
   maxJoinBytes: setting('ROUTEMASTER_MAX_JOIN_BYTES', bytes, '67108864').help(
-    'Bytes of Redis that the open keys of all joins of a client may take, each join an equal part; at most 5 % of the memory limit of Redis.',
+    'Bytes of Redis that the open keys of all joins of a client may take, each join an equal part; ' +
+      'at most 5 % of the memory limit of Redis.',
   ),
 };

@@ -36,7 +36,8 @@ const keys = {
 
 const redis = {
   redisUrl: secretSetting('ROUTEMASTER_REDIS_URL', z.string(), 'redis://localhost:6379').help(
-    'URL of Redis (`redis://`, `rediss://`, `unix:///path`, `redis+sentinel://`, `redis+cluster://`), or a variable that holds it; `REDIS_ENV_KEY` may name one.',
+    'URL of Redis (`redis://`, `rediss://`, `unix:///path`, `redis+sentinel://`, `redis+cluster://`), ' +
+      'or a variable that holds it; `REDIS_ENV_KEY` may name one.',
   ),
   redisPrefix: setting('ROUTEMASTER_REDIS_PREFIX', keyPrefix, '').help(
     'Prefix of all keys and channels, so that several buses can share a Redis.',
