@@ -2,20 +2,9 @@ import type { Config } from '../config.ts';
 
 /**
  * An order to a delivery thread or to a quarantine (a process that delivers batches which may have killed their
- * workers). `look`: ask for jobs of a partition. `stop`: end within `graceMs`.
+ * workers). `look`: ask for jobs of a partition, given by its index in `Partitions.all`. `stop`: end within `graceMs`.
  */
-export type DeliveryOrder = ({ kind: 'look' } & ReadyJobs) | { kind: 'stop'; graceMs: number };
-
-/**
- * Jobs that are probably ready. A thread sends this to the main thread if it has no idle worker for these jobs, and
- * another thread has an idle worker.
- */
-export interface ReadyJobs {
-  /** The partition of the jobs, as its index in `Partitions.all`. */
-  partition: number;
-  /** The number of jobs. */
-  jobs: number;
-}
+export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 
 /** The data with which a delivery thread of the worker process starts. */
 export interface ThreadData {

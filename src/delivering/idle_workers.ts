@@ -32,13 +32,12 @@ export class IdleWorkers {
 
   /**
    * Returns the index of the thread with the most idle workers, counted over all partitions. The thread must have an
-   * idle worker for `partition`, and must not be `except`. Returns undefined if there is none.
+   * idle worker for `partition`. Returns undefined if there is none.
    */
-  mostIdleThread(partition: number, except?: number): number | undefined {
+  mostIdleThread(partition: number): number | undefined {
     let found: number | undefined;
     let max = 0;
     for (let first = 0; first < this.counts.length; first += this.#partitions) {
-      if (first / this.#partitions === except) continue;
       if (Atomics.load(this.counts, first + partition) === 0) continue;
       const idle = this.#idleFrom(first);
       if (idle > max) [found, max] = [first / this.#partitions, idle];

@@ -78,7 +78,7 @@ export class Quarantine {
    * there may be one.
    */
   wake(): void {
-    this.#send({ kind: 'look', partition: this.#parts.partition.index, jobs: 1 });
+    this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 

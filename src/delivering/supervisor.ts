@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import type { DeliveryOrder, ReadyJobs, ThreadData } from './delivery_order.ts';
+import type { DeliveryOrder, ThreadData } from './delivery_order.ts';
 import { IdleWorkers } from './idle_workers.ts';
 
 /** Keeps the delivery threads running. A thread that died is replaced after a pause, which grows if it dies again. */
@@ -30,12 +30,12 @@ export class Supervisor {
   }
 
   /**
-   * Makes a thread other than `except` ask for jobs of a partition: as many as `jobs`. Does nothing if no such thread
-   * has an idle worker for the partition, because busy workers ask when they have finished their jobs.
+   * Makes a thread ask for jobs of a partition. If all workers of all threads are busy, does nothing, because each
+   * worker asks when it has finished its job.
    */
-  wake(partition: number, jobs = 1, except?: number): void {
-    const index = this.#idleWorkers.mostIdleThread(partition, except);
-    if (index !== undefined) this.#order(index, { kind: 'look', partition, jobs });
+  wake(partition: number): void {
+    const index = this.#idleWorkers.mostIdleThread(partition);
+    if (index !== undefined) this.#order(index, { kind: 'look', partition });
   }
 
   /**
@@ -62,9 +62,9 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends a message if it has no idle worker for these jobs, and another thread has one. So that thread is
-    // woken, unless its workers are busy by now.
-    worker.on('message', ({ partition, jobs }: ReadyJobs) => this.wake(partition, jobs, index));
+    // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
+    // partition are busy. So another thread with an idle worker is woken, if there is one.
+    worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
     void this.#replaceWhenEnded(index, ended, backoff);

@@ -95,12 +95,12 @@ export class ThreadWorkers {
   }
 
   /**
-   * Makes idle workers ask for as many jobs. They are regular workers or, during a standstill (all regular workers are
-   * busy, and none ends its job), spare workers. If no such worker is idle, other threads are woken.
+   * Makes an idle worker ask for a job. It is a regular worker or, during a standstill (all regular workers are busy,
+   * and none ends its job), a spare worker. If no such worker is idle, other threads are woken.
    */
-  wake(jobs: number): void {
+  wake(): void {
     const { regular, spare } = this.#idle;
-    (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake(jobs);
+    (regular === 0 && spare > 0 && this.#standstill.holds ? this.#spare : this.#regular).wake();
   }
 
   /** Finishes the jobs under way. Jobs that take longer than `graceMs` are given back to the queue. Never rejects. */

@@ -16,8 +16,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
    * at ticks (`tickMs`) and after errors. If this function is absent, they may always ask.
    */
   mayAsk?: () => boolean;
-  /** Asks the other threads to take `jobs` jobs, which are ready, and for which this object has no idle worker. */
-  wakeOthers?: (jobs: number) => void;
+  /** Called when a job may be ready, but all workers of this object are busy. */
+  wakeOthers?: () => void;
 }
 
 interface WorkersSettings {
@@ -83,10 +83,10 @@ export class Workers {
     this.#loop = this.#run();
   }
 
-  /** Makes idle workers ask for as many jobs. If all workers of this object are busy, other threads are woken. */
-  wake(jobs = 1): void {
-    this.#readyJobs = Math.max(this.#readyJobs, jobs);
-    if (this.#idle.size === 0) this.#parts.wakeOthers?.(jobs);
+  /** Makes an idle worker ask for a job. If all workers of this object are busy, other threads are woken. */
+  wake(): void {
+    this.#readyJobs ||= 1;
+    if (this.#idle.size === 0) this.#parts.wakeOthers?.();
     this.#bell.ring();
   }
 
@@ -121,7 +121,7 @@ export class Workers {
   }
 
   async #call(): Promise<void> {
-    const { queue, log } = this.#parts;
+    const { queue, log, wakeOthers } = this.#parts;
     const acks = this.#acks.take();
     const finished = acks.map((ack) => ack.finished);
     const asking = this.#askingWorkers(finished);
@@ -132,7 +132,7 @@ export class Workers {
       for (const [index, ack] of acquired.acks.entries()) acks[index]?.resolve(ack);
       for (const grant of acquired.grants) this.#begin(grant);
       this.#readyJobs = Math.max(this.#readyJobs, acquired.left);
-      this.#wakeOthers(acquired.left);
+      if (this.#readyJobs > 0 && this.#idle.size === 0) wakeOthers?.();
     } catch (error) {
       this.#askAll();
       for (const { reject } of acks) reject(error);
@@ -174,17 +174,6 @@ export class Workers {
       this.#parts.onIdle?.(this.#idle.size);
       this.#bell.ring();
     });
-  }
-
-  /**
-   * Wakes other threads for jobs that are `left` after a script call. The number of jobs for which a call of `wake` came
-   * meanwhile is not passed on while a worker is idle. It may be out of date, and two threads would then wake each other
-   * again and again.
-   */
-  #wakeOthers(left: number): void {
-    const idle = this.#idle.size;
-    const jobs = idle === 0 ? this.#readyJobs : left - idle;
-    if (jobs > 0) this.#parts.wakeOthers?.(jobs);
   }
 
   #askAll(): void {

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { DeliveryOrder, ReadyJobs, ThreadData } from '../delivering/delivery_order.ts';
+import type { DeliveryOrder, ThreadData } from '../delivering/delivery_order.ts';
 import { IdleWorkers } from '../delivering/idle_workers.ts';
 import { ThreadWorkers, workersOfPartition } from '../delivering/thread_workers.ts';
 import { createLog } from '../log.ts';
@@ -20,9 +20,8 @@ function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): vo
     const ofWorkers = {
       ...{ handler, recorder, log },
       onIdle: (idle: number) => idleWorkers.set(index, place, idle),
-      wakeOthers: (jobs: number) => {
-        const ready: ReadyJobs = { partition: place, jobs };
-        if (idleWorkers.mostIdleThread(place, index) !== undefined) parentPort?.postMessage(ready);
+      wakeOthers: () => {
+        if (idleWorkers.mostIdleThread(place) !== undefined) parentPort?.postMessage(place);
       },
     };
     return new ThreadWorkers(partition, ofWorkers, settings);
@@ -38,7 +37,7 @@ function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): vo
   };
   parentPort?.on('message', (order: DeliveryOrder) => {
     if (order.kind === 'stop') void stop(order.graceMs);
-    else workers[order.partition]?.wake(order.jobs);
+    else workers[order.partition]?.wake();
   });
 }
 

@@ -84,41 +84,6 @@ describe('workers', () => {
     await noneQueued();
   });
 
-  test('acquire by one call as many jobs as they are told of', async () => {
-    const held = new Held();
-    const { grants, workers } = await open(held.handler, { count: 10, hears: false });
-    await until(async () => (await redis.store.redis.hlen('workers')) === 10);
-    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
-    const before = await scriptCalls(redis.store);
-    workers.wake(5);
-    await until(() => grants.length === 5);
-    assert.equal((await scriptCalls(redis.store)) - before, 1);
-    held.end(DONE);
-    await noneQueued();
-  });
-
-  test('ask others to help as soon as more jobs are ready than they can take', async () => {
-    const held = new Held();
-    const { grants, surplus, workers } = await open(held.handler, { count: 3, hears: false });
-    await until(async () => (await redis.store.redis.hlen('workers')) === 3);
-    await bus.publish('a', 'widgets', ['e1', 'e2', 'e3', 'e4', 'e5']);
-    workers.wake();
-    await until(() => grants.length === 3 && surplus.length === 2);
-    assert.deepEqual(surplus, [2, 2], 'after the first job was taken, and when no worker is idle');
-    held.end(DONE);
-    await noneQueued();
-  });
-
-  test('do not pass on the number of jobs that they were told of, as it may be out of date', async () => {
-    const { surplus, workers } = await open(done, { count: 3, hears: false });
-    await until(async () => (await redis.store.redis.hlen('workers')) === 3);
-    const before = await scriptCalls(redis.store);
-    workers.wake(100);
-    workers.wake(100);
-    await until(async () => (await scriptCalls(redis.store)) > before);
-    assert.deepEqual(surplus, []);
-  });
-
   test('begin a job within milliseconds of its announcement', async () => {
     const { grants } = await open(done);
     for (const seed of ['a', 'b', 'c']) {

@@ -15,8 +15,6 @@ interface WorkshopOptions {
   count?: number;
   /** Long by default, so that workers find jobs by announcements and not by a tick. */
   tickMs?: number;
-  /** False if the workers are woken only by the test, and not by announcements. */
-  hears?: boolean;
 }
 
 /** Workers on a real Redis, with the test's own handler; `close` stops them. */
@@ -25,8 +23,6 @@ export class Workshop {
   readonly grants: Grant[] = [];
   readonly removed: [token: string, events: number][] = [];
   readonly buried: [token: string, reason: string, events: number][] = [];
-  /** The numbers of jobs for which other workers were asked to help. */
-  readonly surplus: number[] = [];
   readonly workers: Workers;
   readonly #wakeups: Wakeups;
 
@@ -45,7 +41,7 @@ export class Workshop {
 
   private constructor(store: Partition, url: string, handler: JobHandler, options: WorkshopOptions) {
     const { log } = this.recorded;
-    const { queue = 'main', count = 2, tickMs = 60_000, hears = true } = options;
+    const { queue = 'main', count = 2, tickMs = 60_000 } = options;
     this.#wakeups = new Wakeups(connectListener(url, log), store.keys);
     const recording: JobHandler = (grant, signal) => {
       this.grants.push(grant);
@@ -65,10 +61,9 @@ export class Workshop {
           void this.buried.push([token, reason, events]),
       },
       log,
-      wakeOthers: (jobs: number) => void this.surplus.push(jobs),
     };
     this.workers = new Workers(parts, { ids: uids(count), tickMs });
-    if (hears) this.#wakeups.on(queue, () => this.workers.wake());
+    this.#wakeups.on(queue, () => this.workers.wake());
   }
 
   async close(graceMs = 0): Promise<void> {

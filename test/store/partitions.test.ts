@@ -148,7 +148,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
   const parts = partitions.all.map((partition) => {
     const workers = new ThreadWorkers(partition, { handler, recorder, log, onIdle: () => {} }, settings);
     const wakeups = new Wakeups(connectListener(url, log), partition.keys);
-    wakeups.on('main', () => workers.wake(1));
+    wakeups.on('main', () => workers.wake());
     const maintenance = new Maintenance(CONFIG, { ...shared, partition, wakeups, outbox, sweeps });
     return { workers, maintenance };
   });
