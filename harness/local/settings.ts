@@ -18,10 +18,10 @@ export interface Settings {
   /** True if the bus runs on a private cluster. */
   cluster: boolean;
   /**
-   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo has one of its
-   * own, so that its clients and topics are not on the bus that a start without it runs, unless the environment names
-   * that bus by URL and prefix. So has a cluster, which forgets its clients when it stops; its directory is emptied at
-   * each start.
+   * The directory of the private Redis, and of the files with the clients that bin/start makes. The demo has a
+   * directory of its own, which keeps its clients and topics off the bus that bin/start runs without `--demo`. But if
+   * the environment has both a URL of Redis and a prefix, the demo uses that bus and the common directory. A cluster
+   * has a directory of its own too, which is emptied at each start.
    */
   dataDir: string;
   /** Address on which web listens: by default only on this machine. */

@@ -46,8 +46,8 @@ function open_batches.bytes_of(slice, first)
 end
 
 -- Returns true if a batch needs no count of the bytes of these events (a slice from position `first` on), because they
--- are small: `max_events` such events have at most an eighth of max_bytes. With the defaults, an event of 1,310 bytes is
--- small. If the subscriber has set max_bytes, all events are counted.
+-- are small: `max_events` such events have at most an eighth of max_bytes. With the defaults, an event of 1,310 bytes
+-- is small. If the subscriber has set max_bytes, all events are counted.
 function open_batches.needs_no_count(max_events, max_bytes, slice, first)
   if max_bytes then return false end
   local count = slice.last - first + 1
@@ -69,8 +69,8 @@ function open_batches.may_be_counted(entry, slice)
 end
 
 -- Subtracts the bytes of new events from the room of open batches (the bytes that still fit). `tokens`, `entries` and
--- `slices` have each batch's subscriber, its entry in `batches:open` and its new events. Returns the room left, by
--- subscriber. Batches whose bytes are not counted are missing from the result.
+-- `slices` are parallel lists: for each open batch, its subscriber, its entry in `batches:open`, and its new events.
+-- Returns the room left, by subscriber. Batches that need no count, and have none yet, are missing from the result.
 function open_batches.take_room(call, tokens, entries, slices)
   local rooms, values = {}, {}
   if #tokens == 0 then return rooms end

@@ -35,8 +35,8 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a UID for the new batch that `add_header` makes. A Ruby process has stored the events of this batch under
--- `bid`, the UID of another batch.
+-- Returns a new UID for events that `add_header` turns into a batch. A Ruby process stored them under `bid`. They
+-- cannot keep that UID, because a batch of this bus has it.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end

@@ -27,7 +27,7 @@ export interface State {
   client?: string | undefined;
 }
 
-/** The figures that a client is shown: those of its subscriber, and `deadLetters` with those of its joins. */
+/** The figures of a client's own subscriber. `deadLetters` also includes the dead letters of the client's joins. */
 type OwnFigures = Pick<
   Figures<'bus'>,
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'

@@ -55,7 +55,7 @@ export class Workers {
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
   /**
-   * Number of jobs in Redis that are probably ready for these workers. In the next script call, as many idle workers
+   * Number of jobs in Redis that are probably ready for these workers. In the next script call, this many idle workers
    * ask for a job.
    */
   #readyJobs = 1;

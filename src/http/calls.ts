@@ -153,9 +153,9 @@ export class Calls {
   }
 
   /**
-   * Runs `work`, which handles a call. For one caller, calls that read run one at a time, and so do calls that change
-   * something. So they do not hold up other callers (see CallLimits). Publishes, and calls of callers without a limited
-   * rate, do not wait.
+   * Runs `work`, which handles a call. At most one reading call and one changing call of a caller run at a time, so
+   * that one caller does not hold up others (see CallLimits). Publishes, and calls of callers without a limited rate,
+   * do not wait.
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;

@@ -103,8 +103,8 @@ async function* reportsOf(
       // trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // The two seconds count from the beginning of the last request and not from its end. Otherwise rates could be over
-    // eleven seconds instead of ten.
+    // The next request is due two seconds after the last one began, not after it ended. Otherwise the duration of each
+    // request would add up, and a rate could span eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});

@@ -94,7 +94,7 @@ export class JobSweep {
    * Adds to `strangers` the jobs of a place (a list or sorted set of jobs) that `known` lacks. Leaves out:
    *
    * - jobs outside the part of the queue that this sweep checks (`#isMine`);
-   * - jobs without a batch that the script `acquire` will remove (`leftovers`);
+   * - jobs whose batch no longer exists, if the script `acquire` will remove them from this place (`leftovers`);
    * - jobs beyond `maxJobs`.
    */
   async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
