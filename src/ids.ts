@@ -1,7 +1,16 @@
 import { customAlphabet, nanoid } from 'nanoid';
 
+/**
+ * Returns random characters of URL-safe Base64, 6 bits each. The first is not `-`: a command line would take an id or a
+ * secret that begins with it for an option.
+ */
+function random(length: number): string {
+  const made = nanoid(length);
+  return made.startsWith('-') ? random(length) : made;
+}
+
 /** The id of a batch or a worker: 20 characters of URL-safe Base64, 120 bits. */
-export const uid = (): string => nanoid(20);
+export const uid = (): string => random(20);
 
 /** Returns ids for this many workers. */
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
@@ -18,10 +27,10 @@ export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
  * The random part (16 characters) of the ids that one script call makes. The script appends a counter. Scripts cannot
  * make random ids, because Redis seeds their random generator with the same number in every call.
  */
-export const uidSeed = (): string => nanoid(16);
+export const uidSeed = (): string => random(16);
 
 /** The id of an event that got none from its publisher: 16 characters of URL-safe Base64, 96 bits. */
-export const eventId = (): string => nanoid(16);
+export const eventId = (): string => random(16);
 
 /** The random part of a client's token: 20 characters of `[a-z0-9]`, 103 bits. */
 export const tokenSuffix = customAlphabet('abcdefghijklmnopqrstuvwxyz0123456789', 20);
@@ -30,7 +39,7 @@ export const tokenSuffix = customAlphabet('abcdefghijklmnopqrstuvwxyz0123456789'
 export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
 
 /** A client's secret: 32 characters of URL-safe Base64, 192 bits. */
-export const secret = (): string => nanoid(32);
+export const secret = (): string => random(32);
 
 /**
  * Matches the token of a join. A join is a subscriber whose token is `join:`, its name, a colon and the token of its

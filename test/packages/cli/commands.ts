@@ -285,7 +285,8 @@ test('dead lists, shows, retries and purges', async (t) => {
   await publisher.call('POST', `/topics/${topic}`, { type: 'noop', url: 'https://shop.example.com/2' });
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [second] = JSON.parse((await list()).stdout);
-  assert.equal((await terminal.rtm(`dead purge ${second.id} ${asRoot()}`)).stdout, 'purged 1\n');
+  const one = await terminal.rtm(`dead purge ${second.id} ${asRoot()}`);
+  assert.deepEqual(one, { ...silent, stdout: 'purged 1\n' });
   const purged = await terminal.rtm(`dead purge --all --subscriber ${subscriber.token} ${asRoot()}`);
   assert.deepEqual(purged, { ...silent, stdout: 'purged 0\n' });
 });
