@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { marksIn } from '../subscribing/topic_marks.ts';
@@ -17,10 +18,12 @@ const COPIES_PER_EVENT = 50;
  * does not interrupt a script that runs out of memory.
  */
 const MAX_COPIES = 200_000;
+/** Time for which a count of a topic's subscribers is used to decide about a publication. */
+const FRESH_MS = 1000;
 /**
- * While this process has not counted the subscribers of a topic, it does not know how many copies a publication makes
- * (see MAX_COPIES). So it stores at once only publications of up to this number of events. For 10,000 subscribers (the
- * default maximum), 10 events make only 100,000 copies.
+ * While this process has no fresh count of the subscribers of a topic, it does not know how many copies a publication
+ * makes (see MAX_COPIES). So it stores at once only publications of up to this number of events. For 10,000 subscribers
+ * (the default maximum), 10 events make only 100,000 copies.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -28,8 +31,10 @@ const MAX_TOPICS_REMEMBERED = 10_000;
 /** Limits the copies that one publication makes. Each event is copied for each subscriber of its topic. */
 export class Copies {
   readonly #partitions: Partitions;
-  /** For each topic, the number of its subscribers at its last publication. */
-  readonly #subscribers = new LRUCache<string, number>({ max: MAX_TOPICS_REMEMBERED });
+  /** For each topic, the number of its subscribers at its last publication, and when that was. */
+  readonly #counts = new LRUCache<string, { subscribers: number; atMs: number }>({
+    max: MAX_TOPICS_REMEMBERED,
+  });
 
   constructor(partitions: Partitions) {
     this.#partitions = partitions;
@@ -37,7 +42,7 @@ export class Copies {
 
   /** Notes how many subscribers a topic has, to know how many copies its next publication makes. */
   note(topic: string, subscribers: number): void {
-    this.#subscribers.set(topic, subscribers);
+    this.#counts.set(topic, { subscribers, atMs: clock.monotonicMs() });
   }
 
   /**
@@ -55,13 +60,19 @@ export class Copies {
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;
-    if (events.length > MAX_EVENTS_UNCOUNTED && !this.#subscribers.has(topic))
-      return this.#countSubscribers(topic).then(() => this.check(publication));
-    return this.#count(publication) <= MAX_COPIES ? undefined : this.#refuseUnlessKnown(publication);
+    const isAllowed = this.#count(publication) <= MAX_COPIES;
+    if (isAllowed && events.length <= MAX_EVENTS_UNCOUNTED) return undefined;
+    if (!this.#isFresh(topic)) return this.#countSubscribers(topic).then(() => this.check(publication));
+    return isAllowed ? undefined : this.#refuseUnlessKnown(publication);
+  }
+
+  #isFresh(topic: string): boolean {
+    const { atMs = Number.NEGATIVE_INFINITY } = this.#counts.get(topic) ?? {};
+    return clock.monotonicMs() - atMs < FRESH_MS;
   }
 
   #count({ topic, events }: Counted): number {
-    return events.length * (this.#subscribers.get(topic) ?? 1);
+    return events.length * (this.#counts.get(topic)?.subscribers ?? 1);
   }
 
   async #countSubscribers(topic: string): Promise<void> {
@@ -70,10 +81,8 @@ export class Copies {
       Promise.all([redis.scard(keys.topic_subscribers(topic)), redis.hget(keys.topic(topic), 'elsewhere')]),
     );
     const others = [...marksIn(elsewhere).values()].map(({ subscribers }) => subscribers);
-    this.#subscribers.set(
-      topic,
-      others.reduce((sum, count) => sum + count, here),
-    );
+    const subscribers = others.reduce((sum, count) => sum + count, here);
+    this.note(topic, subscribers);
   }
 
   /**
@@ -87,7 +96,7 @@ export class Copies {
       const known = await home.command((redis, keys) => redis.exists(keys.idempotency(digest)));
       if (known === 1) return;
     }
-    const subscribers = this.#subscribers.get(topic) ?? 1;
+    const subscribers = this.#counts.get(topic)?.subscribers ?? 1;
     const maxEvents = Math.floor(MAX_COPIES / subscribers);
     throw new BusError(
       'body_too_large',

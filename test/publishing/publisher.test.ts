@@ -6,6 +6,7 @@ import { Bus } from '../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { until } from '../../harness/until.ts';
+import { clock } from '../../src/clock.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
 import { idempotency } from '../../src/publishing/idempotency.ts';
 import type { Publication } from '../../src/publishing/publication.ts';
@@ -99,6 +100,24 @@ describe('group commit', () => {
       'one that never published to it knows, too',
     );
     assert.equal((await queued('s0')).length, 801);
+  });
+
+  test('counts the subscribers again if it has not published to the topic lately', async (t) => {
+    const { redis: commands, keys } = redis.store;
+    const shared = publisher();
+    const many = { ...one(''), events: Array.from({ length: 2000 }, () => 'e') };
+    const tooMany = { code: 'body_too_large', message: /201 subscribers; send 995 events at a time/ };
+    let laterMs = 0;
+    t.mock.method(clock, 'monotonicMs', () => performance.now() + laterMs);
+    assert.equal(await shared.publish(many), 'accepted');
+    await commands.sadd(keys.topic_subscribers('widgets'), ...Array.from({ length: 200 }, (_, i) => `s${i}`));
+    laterMs += 5000;
+    await assert.rejects(shared.publish(many), tooMany);
+    await commands.del(keys.topic_subscribers('widgets'));
+    await bus.subscribe('alice', { max: 1000 });
+    await assert.rejects(shared.publish(many), tooMany);
+    laterMs += 5000;
+    assert.equal(await shared.publish(many), 'accepted');
   });
 
   test('sends a publish alone if it exceeds the bounds by itself', async () => {
