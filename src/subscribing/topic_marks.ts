@@ -40,8 +40,8 @@ export class TopicMarks {
 
   /**
    * Marks topics that will have one more subscriber in `partition`, so that their events are passed on to it. Creates
-   * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns false if there would be
-   * too many topics. If this call or the subscribing fails, the next sweep deletes the created topics.
+   * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns false, and leaves no mark,
+   * if there would be too many topics. If this call or the subscribing fails, the next sweep deletes the created topics.
    */
   async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
     for (const [home, names] of this.#byHome(partition, topics)) {
@@ -52,7 +52,11 @@ export class TopicMarks {
         maxTopics,
         topics: marks,
       });
-      if ((await marked) === 'too_many_topics') return false;
+      if ((await marked) === 'too_many_topics') {
+        // Other homes may have marks by now.
+        await this.refresh(partition, topics);
+        return false;
+      }
     }
     return true;
   }

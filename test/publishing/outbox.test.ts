@@ -413,9 +413,10 @@ describe('a subscription to a topic that lives elsewhere', () => {
     );
     const wanted = { callback: 'https://a.example/', uuid: 'u' };
     const [one, two] = [nameIn(bus.partitions, 0, 'one'), nameIn(bus.partitions, 0, 'two')];
+    const other = nameIn(bus.partitions, 2, 'other');
     assert.equal(await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [one] }), 'ok');
     assert.equal(
-      await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [two] }),
+      await subscriptions.subscribe(bus.token(1), { ...wanted, topics: [other, two] }),
       'too_many_topics',
     );
     assert.deepEqual(await bus.topics.names(), [one]);
