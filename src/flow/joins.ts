@@ -81,12 +81,12 @@ export class Joins {
       });
       if (outcome !== 'ok') return { outcome, topic };
     }
-    const hasRoom = await this.#marks.reserve(
+    const reserved = await this.#marks.reserve(
       this.#partitions.ofSubscriber(token),
       foreign.sources,
       maxTopics,
     );
-    return hasRoom ? undefined : { outcome: 'no_room', topic: undefined };
+    return reserved ? undefined : { outcome: 'no_room', topic: undefined };
   }
 
   /** Returns the tokens of all joins, or of the joins of one client, sorted by client and name. */

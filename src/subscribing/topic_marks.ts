@@ -40,25 +40,33 @@ export class TopicMarks {
 
   /**
    * Marks topics that will have one more subscriber in `partition`, so that their events are passed on to it. Creates
-   * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns false, and leaves no mark,
-   * if there would be too many topics. If this call or the subscribing fails, the next sweep deletes the created topics.
+   * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns undefined, and leaves no
+   * mark, if there would be too many topics. Otherwise returns the homes of topics that were removed before: their
+   * outboxes must be moved before subscribing, because they may have work that ends subscriptions to these topics. If
+   * this call or the subscribing fails, the next sweep deletes the created topics.
    */
-  async reserve(partition: Partition, topics: readonly string[], maxTopics: number): Promise<boolean> {
+  async reserve(
+    partition: Partition,
+    topics: readonly string[],
+    maxTopics: number,
+  ): Promise<Partition[] | undefined> {
+    const removedBefore: Partition[] = [];
     for (const [home, names] of this.#byHome(partition, topics)) {
       const counts = await countSubscribers(partition, names);
       const marks = names.map((topic, index) => ({ topic, subscribers: (counts[index] ?? 0) + 1 }));
-      const marked = home.run('mark_topics', {
+      const marked = await home.run('mark_topics', {
         partition: String(partition.index),
         maxTopics,
         topics: marks,
       });
-      if ((await marked) === 'too_many_topics') {
+      if (marked === 'too_many_topics') {
         // Other homes may have marks by now.
         await this.refresh(partition, topics);
-        return false;
+        return undefined;
       }
+      if (marked === 'removed_before') removedBefore.push(home);
     }
-    return true;
+    return removedBefore;
   }
 
   /**

@@ -374,6 +374,21 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('stays when it comes after its topic was deleted, although its partition learns of that later', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    const removing = new Topics(bus.partitions, away).remove(bus.topic, 'shop');
+    await assert.rejects(removing, StorageUnavailable);
+    assert.equal((await bus.topics.remove(bus.topic, 'shop')).outcome, 'topic_not_found');
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
   test('stays when it comes while the last one ends', async () => {
     const [token, other] = [bus.token(1), bus.token(1, 'bob')];
     for (let n = 0; n < 20; n++) {

@@ -60,7 +60,7 @@ export const subscribingContracts = {
       maxTopics: 'number',
       topics: [{ topic: 'text', subscribers: 'number' }],
     },
-    reply: 'ok|too_many_topics',
+    reply: 'ok|too_many_topics|removed_before',
   },
   unmark_topics: {
     arguments: { partition: 'text', topics: [{ topic: 'text', markedUs: 'text' }] },
