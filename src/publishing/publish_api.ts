@@ -31,6 +31,7 @@ const MAX_LONG_PUBLISHES = 8;
  * all 400 were answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
+const NDJSON = /^application\/x-ndjson/i;
 
 interface PublishParts {
   publisher: Pick<Publisher, 'publish'>;
@@ -121,7 +122,7 @@ function handlers(parts: PublishParts) {
     const client = caller.token;
     const key = keyIn(headers);
     let rates: RateHeaders | undefined = await rateLimit?.admit(client, Buffer.byteLength(text));
-    const isNdjson = headers['content-type']?.startsWith('application/x-ndjson') ?? false;
+    const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
     // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been

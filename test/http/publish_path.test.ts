@@ -56,6 +56,11 @@ const requests: [title: string, status: number, sent: Sent][] = [
   ['an event in chunks', 204, { chunked: true, body: CHUNKS }],
   ['an array', 204, { body: `[${EVENT},${EVENT}]` }],
   ['NDJSON', 204, { headers: ['Content-Type: application/x-ndjson'], body: `${EVENT}\n\n${EVENT}\n` }],
+  [
+    'NDJSON in capitals',
+    204,
+    { headers: ['Content-Type: Application/X-NDJSON'], body: `${EVENT}\n${EVENT}` },
+  ],
   ['an empty array', 400, { body: '[]' }],
   ['no body', 400, { body: '' }],
   ['white space', 400, { body: ' \n' }],
