@@ -30,10 +30,11 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *   once at a repeated time, the first time. Instead of at a skipped time, it fires when the clocks go forward.
  * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
- * croner gets the time zone only for fixed-time expressions. Others would be too slow with a time zone:
- * `* * 2 * 3 SUNL` in Berlin takes 80 s, because croner tries each second of the skipped hour. So croner computes their
- * times as if the zone's offset (local time minus UTC) never changed. If the offset changes before the time that croner
- * has found, this class asks croner again, from the change on.
+ * croner does not get the time zone. With it, `* * 2 * 3 SUNL` in Berlin takes 80 s, because croner tries each second of
+ * the skipped hour, and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So
+ * croner computes times as if the zone's offset (local time minus UTC) never changed. Of a fixed-time expression, this
+ * class finds when the local time comes. Otherwise, if the offset changes before the time that croner has found, it asks
+ * croner again, from the change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -42,8 +43,7 @@ export class CronTimes implements Times {
   readonly #isFixedTime: boolean;
   /**
    * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
-   * times up to eight years from `year`. If `#isFixedTime` is false, `cron` does not know the time zone: it gets and
-   * returns local times as if they were UTC.
+   * times up to eight years from `year`. It gets and returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -65,7 +65,7 @@ export class CronTimes implements Times {
 
   next(afterMs: number): number | undefined {
     const cron = this.#cronAround(afterMs);
-    if (this.#isFixedTime) return cron.nextRun(new Date(afterMs))?.getTime();
+    if (this.#isFixedTime) return this.#nextFixed(cron, afterMs);
     for (let fromMs = afterMs + 1; ; ) {
       const offsetMs = this.#zone.offsetMs(fromMs);
       const next = cron.nextRun(new Date(fromMs - 1 + offsetMs));
@@ -79,7 +79,7 @@ export class CronTimes implements Times {
 
   previous(beforeMs: number): number | undefined {
     const cron = this.#cronAround(beforeMs);
-    if (this.#isFixedTime) return cron.previousRuns(1, new Date(beforeMs))[0]?.getTime();
+    if (this.#isFixedTime) return this.#previousFixed(cron, beforeMs);
     for (let toMs = beforeMs - 1; ; ) {
       const offsetMs = this.#zone.offsetMs(toMs);
       const [previous] = cron.previousRuns(1, new Date(toMs + 1 + offsetMs));
@@ -100,14 +100,32 @@ export class CronTimes implements Times {
     return count;
   }
 
+  #nextFixed(cron: Cron, afterMs: number): number | undefined {
+    // The local time may have come a second time, or been skipped, since a day ago.
+    for (let local = new Date(afterMs + this.#zone.offsetMs(afterMs) - DAY_MS); ; ) {
+      const next = cron.nextRun(local);
+      if (!next) return undefined;
+      const atMs = this.#zone.firstAt(next.getTime());
+      if (atMs > afterMs) return atMs;
+      local = next;
+    }
+  }
+
+  #previousFixed(cron: Cron, beforeMs: number): number | undefined {
+    for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
+      const [previous] = cron.previousRuns(1, local);
+      if (!previous) return undefined;
+      const atMs = this.#zone.firstAt(previous.getTime());
+      if (atMs < beforeMs) return atMs;
+      local = previous;
+    }
+  }
+
   #cronAround(nearMs: number): Cron {
     const year = new Date(nearMs).getUTCFullYear();
     if (this.#around?.year === year) return this.#around.cron;
     const text = `${this.#expression} ${year - HORIZON_YEARS}-${year + HORIZON_YEARS}`;
-    const cron = new Cron(
-      text,
-      this.#isFixedTime ? { timezone: this.#zone.name, mode } : { utcOffset: 0, mode },
-    );
+    const cron = new Cron(text, { utcOffset: 0, mode });
     this.#around = { year, cron };
     return cron;
   }

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 
 /** Matches names of IANA time zones. `Intl` alone would also accept offsets such as `+01:00`. */
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
+const DAY_MS = 86_400_000;
 const MAX_SPELLINGS = 1000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 
@@ -29,6 +30,17 @@ export class Zone {
     if (sign === undefined) return 0;
     const offsetMs = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000;
     return sign === '-' ? -offsetMs : offsetMs;
+  }
+
+  /**
+   * Returns when a local time (in ms, as if it were UTC) comes for the first time; if it is skipped, when the clocks go
+   * forward. The offset must not change twice within two days.
+   */
+  firstAt(localMs: number): number {
+    const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
+    for (const offsetMs of [this.offsetMs(dayBeforeMs), this.offsetMs(dayAfterMs)])
+      if (this.offsetMs(localMs - offsetMs) === offsetMs) return localMs - offsetMs;
+    return this.endOfOffset(dayBeforeMs, dayAfterMs);
   }
 
   /**

@@ -65,6 +65,20 @@ describe('where the clock goes forward', () => {
     ]);
   });
 
+  test('also if the gap ends at midnight, so on another day', () => {
+    // Nuuk goes from 23:00 on 28 March to 0:00 on 29 March.
+    const nuuk = (text: string) => cron(text, 'America/Nuuk');
+    assert.deepEqual(next(nuuk('30 23 * * *'), '2026-03-28T00:00:00Z', 3), [
+      '2026-03-28T01:30:00Z',
+      '2026-03-29T01:00:00Z',
+      '2026-03-30T00:30:00Z',
+    ]);
+    assert.deepEqual(next(nuuk('0 23 * * SAT'), '2026-03-22T03:00:00Z', 1), ['2026-03-29T01:00:00Z']);
+    const gapEndMs = Date.parse('2026-03-29T01:00:00Z');
+    assert.equal(nuuk('30 23 * * *').previous(gapEndMs + 1), gapEndMs);
+    assert.equal(nuuk('30 23 * * *').previous(gapEndMs), Date.parse('2026-03-28T01:30:00Z'));
+  });
+
   test('other times that are skipped do not come', () => {
     assert.deepEqual(next(cron('*/30 1-3 * * *', 'Europe/Berlin'), '2026-03-28T23:59:00Z', 4), [
       '2026-03-29T00:00:00Z',
