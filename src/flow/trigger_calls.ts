@@ -94,7 +94,8 @@ export class TriggerCalls {
     await budget.turn(client.token);
     const trigger = { client: client.token, name };
     const computing = new Computing();
-    const outcome = await triggers.put(trigger, clients.isFixed(client.token), (stored, nowMs) =>
+    const isFixed = clients.isFixed(client.token);
+    const outcome = await triggers.put(trigger, { isFixed, topic: body.topic }, (stored, nowMs) =>
       wanted(body, event, stored, nowMs, computing),
     );
     const refusal = putRefusal(outcome, body.topic);

@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
-import type { Reply } from '../store/contracts.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type Definition, definitionText, revisionOf } from './definition.ts';
 import {
@@ -30,6 +31,12 @@ export interface Wanted {
 
 export type PutOutcome = Exclude<Reply<'put_trigger'>, 'conflict'>;
 
+interface Found {
+  partition: Partition;
+  nowMs: number;
+  stored: StoredTrigger | undefined;
+}
+
 /** The triggers of all clients. A trigger is stored in the partition of the topic to which it publishes. */
 export class Triggers {
   readonly #partitions: Partitions;
@@ -41,47 +48,76 @@ export class Triggers {
   }
 
   /** Returns a trigger, and the time by Redis's clock. */
-  async find({ client, name }: TriggerName): Promise<{ nowMs: number; stored: StoredTrigger | undefined }> {
+  async find(trigger: TriggerName): Promise<Omit<Found, 'partition'>> {
+    const found = await this.#lookUp(trigger);
+    return found.find(({ stored }) => stored) ?? (found[0] as Found);
+  }
+
+  #lookUp(trigger: TriggerName): Promise<Found[]> {
     const found = this.#partitions.all.map(async (partition) => {
       const [[seconds, micros], [stored]] = await partition.command((redis, keys) =>
-        Promise.all([redis.time(), readAll(redis, keys, [{ client, name }])]),
+        Promise.all([redis.time(), readAll(redis, keys, [trigger])]),
       );
-      return { nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000), stored };
+      return { partition, nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000), stored };
     });
-    const all = await Promise.all(found);
-    return all.find(({ stored }) => stored) ?? (all[0] as (typeof all)[number]);
+    return Promise.all(found);
   }
 
   /**
-   * Creates or replaces a trigger. `decide` gets the stored trigger, if there is one, and Redis's time, and returns
-   * what to store. It is called again if another request replaces the trigger meanwhile. `isFixed` is true for a client
-   * from ROUTEMASTER_CLIENTS, which Redis does not store.
+   * Creates or replaces a trigger, which publishes to `topic` from then on. `decide` gets the stored trigger, if there
+   * is one, and Redis's time, and returns what to store. It is called again if another request replaces the trigger
+   * meanwhile. `isFixed` is true for a client from ROUTEMASTER_CLIENTS, which Redis does not store.
    */
   async put(
-    { client, name }: TriggerName,
-    isFixed: boolean,
+    trigger: TriggerName,
+    { isFixed, topic }: { isFixed: boolean; topic: string },
     decide: (stored: StoredTrigger | undefined, nowMs: number) => Wanted,
   ): Promise<PutOutcome> {
+    const { maxTriggers, maxClientTriggers, maxClientTriggerBytes, maxTopics, maxClientTopics } =
+      this.#limits;
+    const home = this.#partitions.ofTopic(topic);
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const { nowMs, stored } = await this.find({ client, name });
+      const found = await this.#lookUp(trigger);
+      const here = found.find(({ partition }) => partition === home) as Found;
+      const elsewhere = found.filter(({ partition, stored }) => stored && partition !== home);
+      const { stored, nowMs } = elsewhere[0] ?? here;
       const { definition, isPaused, due } = decide(stored, nowMs);
-      const home = this.#partitions.ofTopic(definition.topic);
-      const { maxTriggers, maxClientTriggers, maxClientTriggerBytes, maxTopics, maxClientTopics } =
-        this.#limits;
-      const outcome = await home.run('put_trigger', {
-        ...{ client, name, isFixed, isPaused },
-        before: stored && revisionOf(stored.text),
+      const keepsNext = due === 'keep';
+      const args = {
+        ...{ ...trigger, isFixed, topic, isPaused, keepsNext, state: [] },
+        nextAt: keepsNext ? stored?.nextAtMs : due.nextMs,
+        before: here.stored && revisionOf(here.stored.text),
         definition: definitionText(uid(), definition),
-        topic: definition.topic,
-        keepsNext: due === 'keep',
-        nextAt: due === 'keep' ? undefined : due.nextMs,
         ...{ maxTriggers, maxClientTriggers, maxClientBytes: maxClientTriggerBytes },
         ...{ maxTopics, maxClientTopics },
-      });
-      if (outcome === 'conflict') continue;
-      return outcome;
+      };
+      const outcome =
+        elsewhere.length === 0
+          ? await home.run('put_trigger', args)
+          : await this.#moveTo(home, elsewhere, args);
+      if (outcome !== 'conflict') return outcome;
     }
-    throw new Error(`the trigger ${name} was replaced ${MAX_TRIES} times while it was to be`);
+    throw new Error(`the trigger ${trigger.name} was replaced ${MAX_TRIES} times while it was to be`);
+  }
+
+  /**
+   * Puts a trigger in the partition of its new topic and removes it elsewhere. It is paused meanwhile, so that no due
+   * time fires in both. If this is cut off, the same call can be made again.
+   */
+  async #moveTo(
+    home: Partition,
+    elsewhere: readonly Found[],
+    args: Arguments<'put_trigger'>,
+  ): Promise<Reply<'put_trigger'>> {
+    const { client, name } = args;
+    const outcome = await home.run('put_trigger', { ...args, isPaused: true, keepsNext: false });
+    if (outcome !== 'created' && outcome !== 'changed') return outcome;
+    const removed = await Promise.all(
+      elsewhere.map(({ partition }) => partition.run('remove_trigger', { client, name })),
+    );
+    const state = removed.find((each) => each.removed)?.state ?? [];
+    const moved = await home.run('put_trigger', { ...args, before: revisionOf(args.definition), state });
+    return moved === 'created' ? 'changed' : moved;
   }
 
   /** Removes a trigger. Returns false if there was no such trigger. */
@@ -89,7 +125,7 @@ export class Triggers {
     const removed = await Promise.all(
       this.#partitions.all.map((partition) => partition.run('remove_trigger', trigger)),
     );
-    return removed.includes(true);
+    return removed.some((each) => each.removed);
   }
 
   /** Returns the names of the triggers of a client, or of all clients, sorted by name, then client. */

@@ -164,6 +164,7 @@ export const flowContracts = {
       isPaused: 'flag',
       keepsNext: 'flag',
       nextAt: 'digits?',
+      state: ['text'],
       maxTriggers: 'number',
       maxClientTriggers: 'number',
       maxClientBytes: 'number',
@@ -175,7 +176,7 @@ export const flowContracts = {
   },
   remove_trigger: {
     arguments: trigger,
-    reply: 'flag',
+    reply: { removed: 'flag', state: ['text'] },
   },
   due_triggers: {
     arguments: { limit: 'number', turn: 'number' },

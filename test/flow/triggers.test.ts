@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/redis/store.ts';
+import { EVERY_SECOND, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
+import { Triggers, type Wanted } from '../../src/flow/triggers.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+const ROOM = 1_000_000;
+const LIMITS = {
+  ...{ maxTriggers: ROOM, maxClientTriggers: ROOM, maxClientTriggerBytes: ROOM },
+  ...{ maxTopics: ROOM, maxClientTopics: ROOM },
+};
+const EVENT = { type: 'noop', url: 'https://shop.example.com/' } as const;
+const TRIGGER = { client: 'shop', name: 'daily' };
+/** A day ahead: the trigger fires only where a test says so. */
+const AHEAD = Date.now() + 86_400_000;
+
+const redis = new TestStore();
+let partitions: Partitions;
+/** A topic of each partition. */
+let topics: string[];
+
+beforeEach(async () => {
+  await redis.flush();
+  partitions = Partitions.on(redis.store.redis, { partitions: 3 });
+  const names = Array.from({ length: 100 }, (_, i) => `topic_${i}`);
+  topics = partitions.all.map(
+    (each) => names.find((name) => partitions.ofTopic(name) === each) ?? assert.fail(),
+  );
+});
+
+const wanted = (topic: string, changes: Partial<Wanted> = {}): Wanted => ({
+  definition: { topic, event: EVENT, catchUp: 'latest', timing: EVERY_SECOND },
+  ...{ isPaused: false, due: 'keep' },
+  ...changes,
+});
+
+function put(place: number, changes: Partial<Wanted> = {}) {
+  const topic = topics[place] as string;
+  const triggers = new Triggers(partitions, LIMITS);
+  return triggers.put(TRIGGER, { isFixed: true, topic }, () => wanted(topic, changes));
+}
+
+async function found() {
+  const { stored } = await new Triggers(partitions, LIMITS).find(TRIGGER);
+  assert.ok(stored);
+  return { ...stored, topic: readDefinition(stored.text).topic };
+}
+
+/** Returns when the trigger is due, in each partition that has it. */
+async function dueTimes(): Promise<[number, string][]> {
+  const scores = partitions.all.map(({ redis, keys }) => redis.zscore(keys.triggers_due(), 'daily shop'));
+  return [...(await Promise.all(scores)).entries()].flatMap(([place, score]) =>
+    score === null ? [] : [[place, score]],
+  );
+}
+
+describe('a trigger whose new topic is in another partition', () => {
+  beforeEach(async () => {
+    assert.equal(await put(0, { due: { nextMs: AHEAD } }), 'created');
+    const { text } = await found();
+    const fired = { ...TRIGGER, revision: revisionOf(text), dueAt: AHEAD, times: [AHEAD] };
+    await fireTriggers(partitions.control, 'a', [{ ...fired, missed: 2, nextAt: AHEAD + 1000 }]);
+  });
+
+  test('goes on there with its counts and its due time', async () => {
+    assert.equal(await put(2), 'changed');
+    const { topic, fired, missed, lastAtMs, nextAtMs, isPaused } = await found();
+    assert.deepEqual(
+      [topic, fired, missed, lastAtMs, nextAtMs, isPaused],
+      [topics[2], 1, 2, AHEAD, AHEAD + 1000, false],
+    );
+    assert.deepEqual(await dueTimes(), [[2, String(AHEAD + 1000)]]);
+    assert.equal(await put(2), 'changed');
+  });
+
+  test('gets the due time of a new schedule, or is paused', async () => {
+    assert.equal(await put(1, { due: { nextMs: AHEAD + 5 } }), 'changed');
+    assert.deepEqual(await dueTimes(), [[1, String(AHEAD + 5)]]);
+    assert.equal(await put(2, { isPaused: true }), 'changed');
+    assert.deepEqual(await dueTimes(), [[2, 'inf']]);
+    assert.equal((await found()).nextAtMs, AHEAD + 5);
+  });
+
+  test('stays where it is if the topic is another client’s', async () => {
+    const home = partitions.all[2] as Partition;
+    await home.redis.hset(home.keys.topic(topics[2] as string), 'publisher', 'mill');
+    assert.equal(await put(2), 'claimed_by_other');
+    assert.deepEqual(await dueTimes(), [[0, String(AHEAD + 1000)]]);
+  });
+
+  test('moves when it is put again if that was cut off', async () => {
+    const [, , home] = partitions.all as [Partition, Partition, Partition];
+    await putTrigger(home, 'daily', { topic: topics[2] as string, nextAt: AHEAD, paused: true });
+    assert.equal(await put(2), 'changed');
+    assert.deepEqual(await dueTimes(), [[2, String(AHEAD + 1000)]]);
+    assert.equal((await found()).fired, 1);
+  });
+});
