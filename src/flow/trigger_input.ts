@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
-import { BadEvent, type EventContent, type EventLimits, readContent } from '../publishing/event_fields.ts';
+import {
+  BadEvent,
+  type EventContent,
+  type EventLimits,
+  MIN_AT_MS,
+  readContent,
+} from '../publishing/event_fields.ts';
 import type { Input } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -39,6 +45,8 @@ const whole = (min: number, max: number) => {
   return z.int(rule).min(min, rule).max(max, rule);
 };
 const time = whole(0, MAX_TIME_MS);
+// Both are ahead. `start` may be any time, since `every` can count from the first hours of 1970.
+const timeAhead = time.min(MIN_AT_MS, 'looks like seconds; send milliseconds since 1970');
 
 const cron = z
   .strictObject({
@@ -58,7 +66,7 @@ const cron = z
     }
   });
 const every = z.strictObject({ every: whole(MIN_PERIOD_MS, YEAR_MS) });
-const at = z.strictObject({ at: time });
+const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
 /** Returns the rule that a schedule breaks. For a time in a text, such as `5s`, it says the unit. */
@@ -85,7 +93,7 @@ const trigger = z.strictObject({
     '`cron` and `timezone`; `every` so many ms from `start` on; or `at` one time, in ms since 1970.',
   ),
   start: time.nullish().describe('No time before this; unless given, when the trigger was made.'),
-  end: time.nullish().describe('No time after this.'),
+  end: timeAhead.nullish().describe('No time after this.'),
   offset: whole(-YEAR_MS, YEAR_MS).nullish().describe('Ms by which each time is moved; 0 unless given.'),
   catch_up: oneOf(CATCH_UPS)
     .nullish()
