@@ -22,7 +22,7 @@ choosing.START = batches.HEADER + 10
 --
 -- Other jobs wait for room in a share, which limits the workers of one kind of subscribers. `sharing` has, for each
 -- share, how many of its waiting jobs the call may still take: only those that wait now, so none that the call itself
--- puts there.
+-- puts there. `may_have_history` is false if the batch of the next job surely has no history of attempts.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -43,6 +43,17 @@ local function start_of_stray(call, bid)
   return choosing.start_of(call, bid)
 end
 
+-- Returns true if one of these jobs delivers a batch with a history of attempts. Usually none does, and a single
+-- command shows this.
+local function have_history(call, popped)
+  local histories = {}
+  for _, job in ipairs(popped) do
+    local bid = jobs.batch_of(job)
+    if bid then histories[#histories + 1] = call.keys.attempts(bid) end
+  end
+  return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
+end
+
 -- Returns the next job to try, or nothing if none is left. A share limits the workers that all slow subscribers, all
 -- failing ones, or all joins may hold. Jobs that wait for a share come first if the share has room now.
 local function next_job(call, choice)
@@ -50,22 +61,24 @@ local function next_job(call, choice)
   for _, share in ipairs(lanes.SHARES) do
     local waiting = choice.sharing[share] or 0
     if waiting > 0 and lanes.share_room(call, share) > 0 then
-      choice.sharing[share] = waiting - 1
+      choice.sharing[share], choice.may_have_history = waiting - 1, true
       return redis.call('LPOP', call.keys.share_jobs(share))
     end
   end
   if choice.position == #choice.popped then
     choice.popped, choice.position = redis.call('RPOP', call.keys.jobs_instant(choice.q), choice.workers) or {}, 0
+    choice.popped_have_history = have_history(call, choice.popped)
   end
-  choice.position = choice.position + 1
+  choice.position, choice.may_have_history = choice.position + 1, choice.popped_have_history
   return choice.popped[choice.position]
 end
 
 -- If the batch of a job is a suspect (two workers died while they held it), makes the job wait for the quarantine, and
 -- returns true. The quarantine is a process that delivers only suspects, so its jobs are not checked. A batch without
--- an attempt (`begun` is '0') cannot be a suspect, so its history is not read.
-local function set_aside(call, choice, job, bid, begun)
-  if choice.kind == 'quarantine' or begun == '0' or not attempts.is_suspect(call, bid) then return false end
+-- an attempt can be a suspect too, if it was a dead letter.
+local function set_aside(call, choice, job, bid)
+  if choice.kind == 'quarantine' or not choice.may_have_history then return false end
+  if not attempts.is_suspect(call, bid) then return false end
   jobs.make_suspect(call, job)
   return true
 end
@@ -85,7 +98,7 @@ function choosing.take_next(call, choice, reader, worker)
     if bid and not start then
       redis.call('SREM', call.keys.jobs_index(choice.q), job)
       choice.passed_over = choice.passed_over + 1
-    elseif bid and set_aside(call, choice, job, bid, start[3]) then
+    elseif bid and set_aside(call, choice, job, bid) then
       choice.passed_over = choice.passed_over + 1
     elseif bid and not lane_entry.enter(call, reader, worker, job, start[1]) then
       choice.passed_over = choice.passed_over + 1

@@ -189,4 +189,24 @@ describe('condemn', () => {
     assert.deepEqual(await bus.revive('', 'a1'), [['alice', 2]]);
     assert.deepEqual([await acquire('w3'), await acquire('q2', 'quarantine')], [[], ['a1']]);
   });
+
+  test('is undone by a revival, after which the batch is given to quarantines alone', async () => {
+    await suspect();
+    await acquire('w3');
+    await acquire('q', 'quarantine');
+    await bus.condemn('q');
+    await bus.revive('', 'a1');
+    await acquire('q2', 'quarantine');
+    await bus.nack('q2', 'a1');
+    assert.deepEqual(
+      [await acquire('w3'), await suspects()],
+      [[], ['a1']],
+      'given back as the process stops',
+    );
+    await bus.pause('alice');
+    assert.deepEqual(await acquire('q2', 'quarantine'), []);
+    await bus.resume('alice');
+    assert.deepEqual([await acquire('w3'), await suspects()], [[], ['a1']], 'it waited for its subscriber');
+    assert.deepEqual(await acquire('q2', 'quarantine'), ['a1']);
+  });
 });

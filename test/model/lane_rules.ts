@@ -18,8 +18,7 @@ export function enter(model: Model, batch: Batch, kind: WorkerKind): Entry {
   const { token, name } = batch;
   assert.equal(model.holderOf(batch), undefined, `${name} is nobody's`);
   const alone = kind === 'quarantine';
-  // A suspect that was revived from the dead letters is like any other batch, if it had to wait for its lane.
-  if (alone || batch.attempts > 0) assert.equal(model.isSuspect(batch), alone, `${name} is a suspect`);
+  assert.equal(model.isSuspect(batch), alone, `${name} is a suspect`);
   const subscriber = model.subscribers.get(token);
   // The subscriber has left: a worker gets the batch only to delete it.
   if (!subscriber) return { share: undefined, inOrder: false };
