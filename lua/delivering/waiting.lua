@@ -24,7 +24,8 @@ end
 -- Makes at most `max` waiting jobs of a subscriber ready for a worker, those that have waited longest. They are put
 -- behind the jobs that are ready already, so that subscribers take turns. If the subscriber is `ordered`, only the job
 -- of its oldest batch becomes ready, whatever `max` is. Does nothing while the subscriber is paused. Does nothing
--- either while it has a trial job, because its other jobs wait for the outcome of that one.
+-- either while it has a trial job, because its other jobs wait for the outcome of that one. Returns true if a job became
+-- ready.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =
@@ -32,13 +33,16 @@ function waiting.bring_back(call, token, max)
   if trial_job or paused_at then return end
   if ordered == '1' then
     local job = waiting.oldest_job(call, token)
-    if job and redis.call('ZREM', keys.jobs_waiting(token), job) == 1 then jobs.make_instant(call, 'main', job) end
-    return
+    if not job or redis.call('ZREM', keys.jobs_waiting(token), job) == 0 then return end
+    jobs.make_instant(call, 'main', job)
+    return true
   end
   if max == 0 then return end
   local popped, back = redis.call('ZPOPMIN', keys.jobs_waiting(token), max), {}
   for i = 1, #popped, 2 do back[#back + 1] = popped[i] end
-  if #back > 0 then jobs.make_instant(call, 'main', unpack(back)) end
+  if #back == 0 then return end
+  jobs.make_instant(call, 'main', unpack(back))
+  return true
 end
 
 return waiting

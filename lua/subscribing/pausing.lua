@@ -4,6 +4,7 @@ Pausing: while a subscriber is paused (`paused_at` in its hash), nothing is deli
 `paused_by` is `operator` or `subscriber`. It is missing if the subscriber was paused because its callback answered 410
 (Gone).
 ]]
+local jobs = include('delivering/jobs')
 local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local pausing = {}
@@ -38,14 +39,23 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
+-- Makes the job of a subscriber's oldest failed batch ready for a worker, if it is scheduled for its next attempt.
+local function try_failed(call, token)
+  local bid = redis.call('ZRANGE', call.keys.batches_retrying(token), 0, 0)[1]
+  local job = bid and jobs.delivery_of(bid)
+  if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
+end
+
 -- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` waiting jobs become ready
--- for a worker, and so does a scheduled trial job (the single job by which a failing subscriber is tried again).
+-- for a worker, and so does a scheduled trial job (the single job by which a failing subscriber is tried again). If
+-- there are none, the oldest failed batch is tried.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')
   local trial_job = redis.call('HGET', subscriber, 'probe')
-  if trial_job then subscribers.release_trial_job(call, token, trial_job) end
-  waiting.bring_back(call, token, max)
+  local released = trial_job and subscribers.release_trial_job(call, token, trial_job)
+  local came_back = waiting.bring_back(call, token, max)
+  if not (released or came_back) then try_failed(call, token) end
 end
 
 return pausing

@@ -42,6 +42,23 @@ test('a subscriber with a new callback is tried at once, however long its old ca
   assert.deepEqual(await acquire('w1', 'w2'), ['a2']);
 });
 
+for (const ordered of ['', 1] as const)
+  test(`so is one with a failed batch alone, or first in order (ordered: ${ordered || 0})`, async () => {
+    const failed = async (job: string) =>
+      bus.nack('w1', job, { delayMs: MINUTE_MS, throttleMs: MINUTE_MS, attempt: '{}' });
+    await subscribe({ ordered });
+    await bus.publish('a', 'widgets', ordered ? ['1', '2'] : ['1']);
+    await acquire('w1', 'w2');
+    await failed('a1');
+    await bus.store.redis.hset('subscriber:alice', 'callback', 'https://old.example/');
+    await subscribe({ ordered });
+    assert.deepEqual(await acquire('w1', 'w2'), ['a1'], 'a new callback');
+    await failed('a1');
+    await bus.pause('alice');
+    await bus.resume('alice');
+    assert.deepEqual(await acquire('w1', 'w2'), ['a1'], 'resumed');
+  });
+
 describe('a subscriber that answers 410 Gone', () => {
   test('is paused: no worker acquires its jobs, and all of them wait outside the queue', async () => {
     await paused();
