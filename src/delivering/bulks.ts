@@ -12,9 +12,9 @@ export const BULK_JOB = 'bulk';
 
 /**
  * The states of a bulk (a retry or purge of many dead letters). In the state `counted`, a bulk waits until its owner
- * confirms or cancels it.
+ * confirms or cancels it. A bulk with parts in several partitions is in the state that comes first here.
  */
-const BULK_STATES = ['counting', 'counted', 'running', 'ended', 'cancelled'] as const;
+const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
 
 interface BulkFilter {

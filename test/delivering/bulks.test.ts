@@ -145,4 +145,19 @@ describe('a bulk', () => {
     assert.equal(await bulks().cancel('root', second), false);
     assert.equal(await bulks().find('alice'), undefined);
   });
+
+  test('that is stopped after it has ended in one of several partitions is cancelled', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+    const all = new Bulks(partitions);
+    await all.begin('root', 'purge', { queues: undefined });
+    const { id = '' } = (await all.find('root')) ?? {};
+    const step = { owner: 'root', id, queue: 0, token: undefined, max: 100 };
+    for (const partition of partitions.all) await partition.run('count_bulk', step);
+    assert.ok(await all.confirm('root', id));
+    await partitions.control.run('purge_bulk', { ...step, deliveryLog: 0 });
+    assert.equal((await all.find('root'))?.state, 'running');
+    assert.ok(await all.cancel('root', id));
+    assert.equal((await all.find('root'))?.state, 'cancelled');
+    await redis.flush();
+  });
 });
