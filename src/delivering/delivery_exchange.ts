@@ -105,7 +105,8 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     const code = (error as NodeJS.ErrnoException).code;
-    this.#end({ accepted: false, reason: code ? `${code}: ${error.message}` : error.message });
+    const message = messageOf(error);
+    this.#end({ accepted: false, reason: code ? `${code}: ${message}` : message });
   }
 
   cut(): void {
@@ -144,6 +145,12 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#signal.removeEventListener('abort', this.#onAbort);
     this.#resolve(outcome);
   }
+}
+
+/** If a host has several addresses and none can be reached, Node's error has no message, but an error for each. */
+function messageOf(error: Error): string {
+  if (error.message !== '' || !(error instanceof AggregateError)) return error.message;
+  return error.errors.map(({ message }: Error) => message).join('; ');
 }
 
 function refused(status: number, headers: Headers): FailedDelivery {

@@ -4,7 +4,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { sender } from '../../harness/http/sender.ts';
+import { reasonOf, sender } from '../../harness/http/sender.ts';
+import { freePort } from '../../harness/processes/ports.ts';
 import { until } from '../../harness/until.ts';
 import { type DeliveryOutcome, readRetryAfter } from '../../src/delivering/delivery_exchange.ts';
 
@@ -90,6 +91,17 @@ test('the kept part of a refusal is valid text, whatever its bytes', async (t) =
       retryAfterMs: undefined,
       answer,
     });
+});
+
+test('the reason names each address of a host of which none can be reached', async (t) => {
+  const port = await freePort();
+  const resolve = async () => ['127.0.0.1', '::1'];
+  const send = sender(t, { allow: ['127.0.0.1', '::1'], resolve });
+  const reason = reasonOf(await send(`http://hooks.example:${port}/`));
+  assert.match(
+    reason,
+    new RegExp(`^E[A-Z]+: connect ECONNREFUSED 127.0.0.1:${port}; connect E[A-Z]+ ::1:${port}`),
+  );
 });
 
 test('Retry-After is a number of seconds, or a date by the clock of the answer', () => {
