@@ -154,7 +154,8 @@ function messageOf(error: Error): string {
 }
 
 function refused(status: number, headers: Headers): FailedDelivery {
-  const one = (name: string) => [headers[name]].flat()[0];
+  // undici leaves the white space after a value.
+  const one = (name: string) => [headers[name]].flat()[0]?.trim();
   const retryAfterMs = readRetryAfter(one('retry-after'), one('date'));
   return { accepted: false, reason: `HTTP ${status}`, status, retryAfterMs };
 }

@@ -104,6 +104,16 @@ test('the reason names each address of a host of which none can be reached', asy
   );
 });
 
+test('white space after Retry-After does not count, as HTTP has it', async (t) => {
+  const server = createServer((socket) => {
+    socket.once('data', () =>
+      socket.end('HTTP/1.1 503 So\r\nRetry-After: 120 \r\nContent-Length: 0\r\n\r\n'),
+    );
+  });
+  const outcome = await deliverer(t, await portOf(t, server))();
+  assert.equal(outcome.accepted || outcome.retryAfterMs, 120_000);
+});
+
 test('Retry-After is a number of seconds, or a date by the clock of the answer', () => {
   const at = (ms: number) => new Date(ms).toUTCString();
   assert.equal(readRetryAfter('120'), 120_000);
