@@ -73,10 +73,12 @@ end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
 -- counts and the length of the list. Returns nothing at the maximum work of a script call; the next call adds to the
--- present counts, because a list grows only at its end.
+-- present counts. If acquire has meanwhile cut off so many events that the list is shorter than what was counted, the
+-- next call counts from the beginning. After a smaller cut it goes on: only the counts by topic may then be slightly
+-- wrong, and the list might otherwise be counted for ever.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
-  if bid == records.args.begun_bid then
+  if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then
     at, is_whole = records.args.begun_at, false
     for _, each in ipairs(records.args.begun_topics) do counts[each.topic] = each.events end
   else

@@ -174,6 +174,16 @@ describe('a large batch', () => {
     assert.deepEqual((await bus.gaps('alice')).ever?.topics, { widgets: 10_000, gadgets: 5 });
   });
 
+  test('may be cut shorter between these calls than what was counted: it is counted again', async () => {
+    await bus.subscribe('alice', { max: 10_000, maxBytes: MAX_BYTES });
+    await publishLarge('a');
+    const { begun } = await bus.autodropStep(1);
+    await bus.subscribe('alice', { max: 9500, maxBytes: MAX_BYTES });
+    await bus.acquire(['w1']);
+    const { dropped } = await dropOne(undefined, begun);
+    assert.deepEqual([dropped, (await bus.gaps('alice')).ever?.topics], [{ alice: 500 }, { widgets: 500 }]);
+  });
+
   test('is counted again from its beginning if the counting process died', async () => {
     await bus.subscribe('alice', { max: 10_000, maxBytes: MAX_BYTES });
     await publishLarge('a');
