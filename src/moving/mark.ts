@@ -1,6 +1,7 @@
 import { BootError } from '../errors.ts';
 import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
+import { COUNT_KEY } from '../store/partition_count.ts';
 
 /** The mark of a move: its destination and its progress. The source of the move stores the mark in the hash `move`. */
 export interface Mark {
@@ -54,8 +55,12 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!mark) return;
   const { to, partitions, doneMs } = mark;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
+  // A target with the same prefix in the same Redis has stored its number of partitions, with which this bus would not
+  // start. On a cluster a target has another prefix.
+  const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
+  const keys = [partition.keys.move(), ...count].join(' ');
   throw new BootError(
     `This bus ${what} to ${partitions} partitions in ${to}. Events published here would not be there. ` +
-      `To use this one again and give up the other: redis-cli DEL ${partition.keys.move()}. docs/scale.md has more.`,
+      `To use this one again and give up the other: redis-cli DEL ${keys}. docs/scale.md has more.`,
   );
 }

@@ -131,6 +131,20 @@ describe('a move', () => {
     await refused(move(parts()), /was moved to .* already/);
   });
 
+  for (const state of ['cut off', 'done'] as const)
+    test(`into the same Redis that is ${state} can be given up, as the refusal to start says`, async () => {
+      const cutOff = () => {
+        throw new Error('cut off');
+      };
+      if (state === 'done') await move(parts());
+      else await assert.rejects(move({ ...parts(), progress: cutOff }), /cut off/);
+      const refusal = await refuseMoved(redis.store).then(String, (error: Error) => error.message);
+      const [, keys = ''] = /redis-cli DEL (.*)\. docs/.exec(refusal) ?? [];
+      await redis.store.redis.del(...keys.split(' '));
+      await refuseMoved(redis.store);
+      await settlePartitionCount(redis.store, { redisPrefix: redis.store.prefix, partitions: 1 });
+    });
+
   test('notices that the bus changes meanwhile', async () => {
     await fillBus(redis.store, SIZES);
     let published: Promise<void> | undefined;
