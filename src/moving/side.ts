@@ -38,9 +38,16 @@ export async function openSide({ url, prefix, partitions: text, tls, log }: Want
     );
   const address = url.replace(/\/\/[^@/]*@/, '//');
   const redis = connect(url, log, tls);
-  await new Promise<void>((resolve, reject) => {
+  const ready = new Promise<void>((resolve, reject) => {
+    const giveUp = (reason: string) =>
+      reject(new BootError(`Redis cannot be reached at ${address}: ${reason}`));
     redis.once('ready', resolve);
-    setTimeout(() => reject(new BootError(`Redis cannot be reached at ${address}.`)), CONNECT_MS).unref();
+    if ('on' in redis) redis.once('error', ({ message }) => giveUp(message));
+    setTimeout(() => giveUp('it does not answer'), CONNECT_MS).unref();
+  });
+  await ready.catch((error: unknown) => {
+    redis.disconnect();
+    throw error;
   });
   const name = address + (prefix && ` under the prefix ${prefix}`);
   return { partitions: Partitions.on(redis, { prefix, partitions, log }), prefix, redis, name };

@@ -26,9 +26,9 @@ const { log } = capturedLog();
 const SIZES = { subscribers: 24, topics: 7, publishes: 21, delayed: 250, triggers: 9 };
 const FOUR = 4;
 
-const open = (count: number, prefix = redis.store.prefix): Promise<Side> =>
+const open = (count: number, prefix = redis.store.prefix, url = redis.redis.url): Promise<Side> =>
   openSide({
-    url: redis.redis.url,
+    url,
     prefix,
     partitions: String(count),
     tls: { ca: undefined, verify: true },
@@ -169,6 +169,13 @@ describe('a move is refused', () => {
     await refused(move(parts()), /no bus to move/);
     await store().redis.set(`${store().prefix}partitions`, 8);
     await refused(move(parts()), /has 8 partitions; only a bus with one/);
+  });
+
+  test('if Redis cannot be reached, and says why, without the password', async () => {
+    await refused(
+      open(FOUR, '', 'redis://nobody:secret@127.0.0.1:1'),
+      /^Redis cannot be reached at redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED/,
+    );
   });
 
   test('while workers run, or connections run scripts', async () => {
