@@ -9,12 +9,13 @@ data while processes of the bus ran.
 If a version is stored already, the call changes nothing and returns false. So of several processes that boot
 at the same time only one deletes aux jobs. Later aux jobs belong to this bus and must stay.
 ]]
--- True if the Ruby Routemaster wrote the keys. Unlike this bus, it stores no hash for each client, and not the time at
--- which each subscriber subscribed.
+-- True if the Ruby Routemaster wrote the keys. Unlike this bus, it does not store when each client was made, and when
+-- each subscriber subscribed. (A client that Ruby made can have a hash: from an earlier takeover, before its operator
+-- went back to Ruby.)
 local function is_of_ruby(keys)
   local names = redis.call('HGETALL', keys.api_tokens())
   for i = 1, #names, 2 do
-    if redis.call('EXISTS', keys.api_token(names[i])) == 0 then return true end
+    if redis.call('HEXISTS', keys.api_token(names[i]), 'created_at') == 0 then return true end
   end
   for _, token in ipairs(redis.call('SMEMBERS', keys.subscribers())) do
     if redis.call('HEXISTS', keys.subscriber(token), 'subscribed_at') == 0 then return true end

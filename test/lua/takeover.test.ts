@@ -70,6 +70,17 @@ describe('a Redis that the Ruby Routemaster filled', () => {
     }
   });
 
+  test('is noted again after the way back, although its clients have called and subscribed meanwhile', async () => {
+    const { redis: commands, keys } = redis.store;
+    await takeOver();
+    const tokens = Object.keys(await commands.hgetall(keys.api_tokens()));
+    await redis.store.run('note_seen', { tokens });
+    for (const token of await commands.smembers(keys.subscribers())) await bus.subscribe(token);
+    await commands.del(keys.schema(), keys.taken_over());
+    await takeOver();
+    assert.equal(await wasTakenOver(redis.store), true);
+  });
+
   test('is named in the log, also if it has no batches; an empty one is not', async () => {
     const { log, says } = capturedLog();
     await redis.flush();
