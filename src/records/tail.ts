@@ -115,9 +115,10 @@ export class Tail {
     const watch = topic ?? ALL_TOPICS;
     const entries = await this.#control.command(async (redis, keys) => {
       const watched = keys.tail_watched();
+      const [seconds] = await redis.time();
       const [found] = await Promise.all([
         redis.lrange(keys.tail(watch), 0, -1),
-        redis.zadd(watched, clock.wallMs() + WATCH_MS, watch),
+        redis.zadd(watched, Number(seconds) * 1000 + WATCH_MS, watch),
         redis.zremrangebyrank(watched, 0, -MAX_WATCHES - 1),
         redis.pexpire(watched, WATCH_MS),
       ]);
@@ -136,7 +137,8 @@ export class Tail {
     this.#notes = new Map([...before].map(([watch, { skipped }]) => [watch, new Notes(skipped)]));
     try {
       await this.#control.command(async (redis, keys) => {
-        const watches = await redis.zrangebyscore(keys.tail_watched(), clock.wallMs(), '+inf');
+        const [seconds] = await redis.time();
+        const watches = await redis.zrangebyscore(keys.tail_watched(), Number(seconds) * 1000, '+inf');
         const sends = watches.flatMap((watch) => {
           const entries = notedFor(watch, before).map(entryOf);
           if (entries.length === 0) return [];

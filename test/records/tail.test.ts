@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { Api, problemIn } from '../../harness/http/api.ts';
 import { until } from '../../harness/until.ts';
+import { clock } from '../../src/clock.ts';
 import type { ShownTailEntry } from '../../src/records/tail_api.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
@@ -32,6 +33,14 @@ describe('the live tail', () => {
     assert.equal(entry.skipped, 0);
     assert.equal(entry.event?.url, 'https://app.example.com/1');
     assert.equal(entry.bytes, Buffer.byteLength(JSON.stringify(entry.event)));
+  });
+
+  test('shows events of a web process whose clock is a minute ahead', async (t) => {
+    await api.token('pub');
+    await look();
+    t.mock.method(clock, 'wallMs', () => Date.now() + 60_000);
+    await publish('widgets', EVENT);
+    await until(async () => (await api.store.redis.exists(api.store.keys.tail('*'))) === 1);
   });
 
   test('shows those of one topic, the newest first', async () => {
