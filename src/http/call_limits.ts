@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { schemeOf } from '../authentication/authorization.ts';
 import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
@@ -37,11 +38,11 @@ export class CallLimits {
 
   /**
    * Counts a request without credentials against the rate of its address. With `isStranger`, counts it even with
-   * credentials: the route is unknown or public, so nobody checks them. Throws rate_limited if the address has sent too
-   * many such requests.
+   * credentials: the route is unknown, public, or a page of the console, so nobody checks them. Throws rate_limited if
+   * the address has sent too many such requests.
    */
   admit(request: IncomingMessage, isStranger = false): void {
-    if (request.headers.authorization !== undefined && !isStranger) return;
+    if (schemeOf(request) !== '' && !isStranger) return;
     const source = sourceOf(this.#proxies.addressOf(request));
     const rate = `${this.#strangers.perSecond} requests a second without credentials, or to no route`;
     check(this.#strangers, source, `an address may send ${rate}`);

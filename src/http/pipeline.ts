@@ -72,7 +72,7 @@ export class Pipeline {
         if (this.#isPlainHttp(request)) return await this.#redirect(request, response);
         this.#refuseUntilReady();
       }
-      const isStrange = route.isUnknown || route.isPublic;
+      const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
       // If the process handles too many requests or bytes already (see Admission), a request with a body is refused
       // before its credentials are checked, because checking them takes half of the work of a publish.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
-import { Api, problemIn } from '../../../harness/http/api.ts';
+import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { until } from '../../../harness/until.ts';
 import { SharedReading } from '../../../src/routing/shared_reading.ts';
 
@@ -105,6 +105,26 @@ describe('what is no call of the API', () => {
       const statuses: number[] = [];
       for (let n = 0; n < 45; n++)
         statuses.push((await api.call(method, path, { as: 'lost', headers })).status);
+      assert.deepEqual([...new Set(statuses)], [usual, 429]);
+      assert.ok(statuses.indexOf(429) >= 30);
+    });
+  }
+});
+
+describe('a request whose credentials nobody checks', () => {
+  const api = new Api({ env: { ROUTEMASTER_STRANGER_RATE: '3', ROUTEMASTER_TRUSTED_PROXIES: '1' } });
+
+  for (const [index, [what, path, authorization, usual]] of (
+    [
+      ['with an empty Authorization', '/topics', '', 401],
+      ['for a page of the console', '/console', basic('nobody', ''), 303],
+      ['for the login of the console', '/console/login', 'nothing', 200],
+    ] as const
+  ).entries()) {
+    test(`is limited by its address: ${what}`, async () => {
+      const headers = { 'x-forwarded-for': `192.0.2.${index + 1}`, authorization };
+      const statuses: number[] = [];
+      for (let n = 0; n < 45; n++) statuses.push((await api.call('GET', path, { headers })).status);
       assert.deepEqual([...new Set(statuses)], [usual, 429]);
       assert.ok(statuses.indexOf(429) >= 30);
     });
