@@ -69,7 +69,8 @@ function withoutMapping(address: string): string {
  */
 export function sourceOf(address: string): string {
   if (isIP(address) !== 6) return address;
-  const parsed = ipaddr.process(address);
+  // The zone is left out. ipaddr.js cannot read one such as that of `fe80::1%br-lan`.
+  const parsed = ipaddr.process(address.replace(/%.*/, ''));
   if (parsed instanceof ipaddr.IPv4) return parsed.toString();
   return parsed.parts
     .slice(0, 4)

@@ -47,7 +47,8 @@ describe('the address of a caller', () => {
     for (const each of same) assert.equal(sourceOf(each), '2001:db8:0:0', each);
     assert.equal(sourceOf('::1'), '0:0:0:0');
     assert.equal(sourceOf('1::'), '1:0:0:0');
-    assert.equal(sourceOf('fe80::1%eth0'), 'fe80:0:0:0');
+    for (const zone of ['eth0', 'eth0.100', 'br-lan'])
+      assert.equal(sourceOf(`fe80::1%${zone}`), 'fe80:0:0:0', zone);
     assert.equal(sourceOf('1:2:3:4:5:6:7:8'), '1:2:3:4');
     assert.equal(sourceOf('64:ff9b::192.0.2.1'), '64:ff9b:0:0');
   });
