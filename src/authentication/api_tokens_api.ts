@@ -152,6 +152,11 @@ function handlers(parts: HandlerParts) {
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
       }
       const scopes = definedScopes({ publish, subscribe });
+      // Scopes hold only for clients that are looked up in Redis. Those of ROUTEMASTER_CLIENTS are not.
+      if (token && (publish || subscribe) && clients.isFixed(token)) {
+        const rule = 'ROUTEMASTER_CLIENTS sets this token, so its client cannot be limited; choose another';
+        throw new BusError('bad_client', rule, { members: { field: 'token' } });
+      }
       const made = secret
         ? await clients.create(name, scopes)
         : await register(name, token ?? credentialToken(name), scopes);

@@ -144,6 +144,8 @@ describe('/api_tokens', () => {
       [{ name: 'pub', token: 7 }, 'token', /must be a string/],
       [{ name: 'pub', token: 'root' }, 'token', /reserved/],
       [{ name: 'pub', token: ROOT_KEY }, 'token', /reserved/],
+      [{ name: 'pub', token: 'fixed', publish: [] }, 'token', /ROUTEMASTER_CLIENTS sets this/],
+      [{ name: 'pub', token: 'fixed', subscribe: ['a'] }, 'token', /ROUTEMASTER_CLIENTS sets this/],
       [[], undefined, /send an object/],
       [null, undefined, /send an object/],
       ['abc', undefined, /send an object/],
