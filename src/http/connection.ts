@@ -78,6 +78,18 @@ export class Connection {
     return this.#held.at(-1)?.response ?? this.#due.at(-1);
   }
 
+  /** True if no request is under way: the last response is sent, and the request was read to its end. */
+  get isIdle(): boolean {
+    const { last } = this;
+    return !last || (isOver(last) && last.req.complete);
+  }
+
+  /** Makes the last response end the connection, unless its headers are sent already. */
+  endWithLast(): void {
+    const { last } = this;
+    if (last && !last.headersSent) last.shouldKeepAlive = false;
+  }
+
   /**
    * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way. This may be
    * at once.

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { AddressInfo } from 'node:net';
 import type { Config } from '../config.ts';
 import { BootError } from '../errors.ts';
 import { askWhenRead } from './body.ts';
@@ -41,12 +40,14 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
  * listeners mean a leak.
  */
 const MAX_LISTENERS = 32;
+/** While the server closes, it closes idle connections this often. */
+const SWEEP_MS = 50;
 
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
-  /** Connections that have sent no request yet. `close` ends them itself, because Node does not count them as idle. */
-  readonly #unused = new Set<Duplex>();
+  /** All open connections. `close` closes those that are idle. */
+  readonly #open = new Set<Line>();
   /**
    * Connections that Node has detached from its HTTP parser after a CONNECT or Upgrade request, until earlier responses
    * are sent. Node no longer knows these connections, so `close` ends them itself.
@@ -54,6 +55,7 @@ export class HttpServer {
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
   readonly #mode = new ReadingMode();
+  #isClosing = false;
 
   constructor(listener: Listener, limits: Partial<ServerLimits> & ServerSettings, budget = new WorkBudget()) {
     this.#budget = budget;
@@ -106,14 +108,12 @@ export class HttpServer {
       this.#wait(socket, () => this.#server.emit('connection', socket));
     });
     this.#server.on('clientError', refuseUnreadable);
-    const known = new WeakSet<Socket>();
     this.#server.on('connection', (socket: Line) => {
       socket[CONNECTION] = new Connection(socket, this.#budget, this.#mode);
-      if (known.has(socket)) return;
-      known.add(socket);
-      this.#unused.add(socket);
+      if (this.#open.has(socket)) return;
+      this.#open.add(socket);
       socket.setMaxListeners(MAX_LISTENERS);
-      socket.once('close', () => this.#unused.delete(socket));
+      socket.once('close', () => this.#open.delete(socket));
     });
   }
 
@@ -140,14 +140,19 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes the open ones:
    *
-   * - connections that have sent no request yet: at once. Routers open connections in advance, and Node does not count
-   *   them as idle, so it would not close them;
-   * - the others: after their response, or after `graceMs` at the latest.
+   * - idle connections, and those that have sent no request yet: in a moment, so that a request which is on its way
+   *   is answered;
+   * - the others: after the response to their last request, which says so (`Connection: close`), or after `graceMs` at
+   *   the latest.
    */
   async close(graceMs: number): Promise<void> {
+    this.#isClosing = true;
+    for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
+    // Node's own function, which `close` calls, cuts off responses that are written but not sent yet. It also keeps
+    // connections that have sent no request yet, which routers open in advance.
+    this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const socket of this.#unused) socket.destroy();
-    const sweep = setInterval(() => this.#server.closeIdleConnections(), 50);
+    const sweep = setInterval(() => this.#closeIdle(), SWEEP_MS);
     const limit = setTimeout(() => {
       this.#server.closeAllConnections();
       for (const socket of this.#waiting) socket.destroy();
@@ -158,8 +163,17 @@ export class HttpServer {
   }
 
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
-    this.#unused.delete(socket);
-    (socket as Line)[CONNECTION]?.begin(response, start);
+    const connection = (socket as Line)[CONNECTION];
+    if (this.#isClosing) {
+      // The connection ends after an earlier response. This request would get no answer, so it is not handled.
+      if (connection?.last?.shouldKeepAlive === false) return;
+      response.shouldKeepAlive = false;
+    }
+    connection?.begin(response, start);
+  }
+
+  #closeIdle(): void {
+    for (const socket of this.#open) if (socket.writable && socket[CONNECTION]?.isIdle) socket.destroy();
   }
 
   /**

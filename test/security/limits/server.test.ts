@@ -21,6 +21,8 @@ const QUICK: Partial<ServerLimits> = {
   checkEveryMs: 20,
 };
 
+const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+
 type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 /** Answers after everything that came in the same segment is parsed. */
 const slowly: Answer = async (_request, response) => {
@@ -138,6 +140,74 @@ test('a connection beyond the maximum is closed at once; there is room again whe
   });
 });
 
+describe('a server that closes', () => {
+  const SIZE = 32 * 1024 * 1024;
+
+  async function begin(t: TestContext, answer: Answer) {
+    const server = new HttpServer((request, response) => void answer(request, response), DEFAULTS);
+    t.after(() => server.close(0));
+    return { server, line: await open(t, await server.listen(0)) };
+  }
+
+  test('sends the whole of a response that is written', async (t) => {
+    let isWritten = false;
+    const { server, line } = await begin(t, (_request, response) => {
+      response.end(Buffer.alloc(SIZE));
+      isWritten = true;
+    });
+    line.socket.pause().write(GET);
+    await until(() => isWritten);
+    const closed = server.close(20_000);
+    line.socket.resume();
+    const { text } = await line.ended;
+    assert.ok(text.length > SIZE, `${text.length}`);
+    await closed;
+  });
+
+  test('says so with the last response, and handles no request behind that', async (t) => {
+    const paths: (string | undefined)[] = [];
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { server, line } = await begin(t, async ({ url }, response) => {
+      paths.push(url);
+      await released;
+      response.end(url);
+    });
+    line.socket.write(GET + GET.replace('/', '/second'));
+    await until(() => paths.length === 2);
+    const closed = server.close(20_000);
+    const bytes = line.received();
+    line.socket.write(GET.replace('/', '/third'));
+    await until(() => line.received() > bytes);
+    release();
+    const { text } = await line.ended;
+    assert.deepEqual(text.match(/Connection: .*/g), ['Connection: keep-alive', 'Connection: close']);
+    assert.match(text, /\/second$/);
+    assert.deepEqual(paths, ['/', '/second']);
+    await closed;
+  });
+
+  test('answers a request that comes on a connection with another one under way, and no more', async (t) => {
+    const paths: (string | undefined)[] = [];
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const { server, line } = await begin(t, async ({ url }, response) => {
+      paths.push(url);
+      response.write('begun ');
+      await released;
+      response.end(url);
+    });
+    line.socket.write(GET);
+    await until(() => paths.length === 1);
+    const closed = server.close(20_000);
+    line.socket.write(GET.replace('/', '/second') + GET.replace('/', '/third'));
+    await until(() => paths.length === 2);
+    release();
+    const { text } = await line.ended;
+    assert.match(text, /Connection: close.*\/second/s);
+    assert.deepEqual(paths, ['/', '/second']);
+    await closed;
+  });
+});
+
 test('every limit has a default', () => {
   const { requestTimeoutMs, maxConnections } = DEFAULTS;
   for (const limit of [...Object.values(SERVER_LIMITS), requestTimeoutMs, maxConnections])
@@ -173,7 +243,6 @@ test('a request with Connection: close is answered, whatever follows it', async 
 });
 
 describe('a request with an Upgrade header', () => {
-  const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
   const UPGRADE = 'Connection: upgrade\r\nUpgrade: h2c\r\n';
   const wanting = (body = 'hi') =>
     `POST / HTTP/1.1\r\nHost: a\r\n${UPGRADE}Content-Length: ${body.length}\r\n\r\n${body}`;
