@@ -222,10 +222,13 @@ function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
 }
 
 /** Groups the events by topic. Events of topics that have no handler are grouped under `*`. */
-function byTopic(events: readonly ReceivedEvent[], on: object): Map<string, ReceivedEvent[]> {
+function byTopic(
+  events: readonly ReceivedEvent[],
+  on: Record<string, Handler | undefined>,
+): Map<string, ReceivedEvent[]> {
   const groups = new Map<string, ReceivedEvent[]>();
   for (const event of events) {
-    const topic = Object.hasOwn(on, event.topic) ? event.topic : '*';
+    const topic = Object.hasOwn(on, event.topic) && on[event.topic] ? event.topic : '*';
     const group = groups.get(topic);
     if (group) group.push(event);
     else groups.set(topic, [event]);

@@ -10,6 +10,7 @@ import {
   type DropNotice,
   MemoryStore,
   type ReceivedEvent,
+  type ReceiverOptions,
 } from '../../../packages/receiver/src/index.ts';
 
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
@@ -52,6 +53,17 @@ describe('a receiver', () => {
     const response = await post(url, [event('orders', 1), event('users', 2), event('orders', 3)]);
     assert.equal(response.status, 204);
     assert.deepEqual(calls, [['batch-1', 2, ['e1', 'e3']], ['users']]);
+  });
+
+  test('gives * the events of a topic whose handler is undefined', async (t) => {
+    const calls: string[] = [];
+    const rest = (events: ReceivedEvent[]) => void calls.push(...events.map(({ id }) => id));
+    // The types allow this only without exactOptionalPropertyTypes.
+    const on = { orders: undefined, '*': rest } as unknown as ReceiverOptions['on'];
+    const receiver = createReceiver({ uuid: 'me', on });
+    const url = await listen(t, receiver.node());
+    assert.equal((await post(url, [event('orders', 1), event('users', 2)])).status, 204);
+    assert.deepEqual(calls, ['e1', 'e2']);
   });
 
   test('refuses a wrong uuid before it reads the body, and takes any of several', async (t) => {
