@@ -43,11 +43,18 @@ interface AnyInput {
   body?: unknown;
 }
 
-/** Returns the method, path and body of a call. */
+/**
+ * Returns the method, path and body of a call. Throws TypeError for a parameter `.` or `..` in the path: `fetch` would
+ * shorten the path to that of another call, however they are encoded.
+ */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;
   const [method = '', pattern = ''] = call.split(' ');
-  const path = pattern.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const path = pattern.replace(/:(\w+)/g, (_, name: string) => {
+    const value = params[name] ?? '';
+    if (value === '.' || value === '..') throw new TypeError(`${name} must not be ${value}`);
+    return encodeURIComponent(value);
+  });
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) asked.set(name, String(value));
   return {

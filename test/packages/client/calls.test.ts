@@ -105,6 +105,15 @@ describe('each call of the HTTP API has a method', () => {
   }
 });
 
+test('a name that would make the path that of another call is not sent', async () => {
+  const web = await ScriptedWeb.start();
+  const client = web.client();
+  // The path would become /dead_letters/retry, which retries all.
+  await assert.rejects(client.retryDeadLetter('.'), new TypeError('id must not be .'));
+  await assert.rejects(client.removeTopic('..'), new TypeError('name must not be ..'));
+  assert.deepEqual(web.requests, []);
+});
+
 const bus = RunningBus.forTests();
 const as = ({ token, secret }: { token: string; secret?: string | undefined }, digest = false) =>
   new Routemaster({ url: bus.url, token, secret, digest });
