@@ -67,7 +67,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   };
   const redis = text === undefined ? new Redis(all) : new Redis(text, all);
   let away = false;
-  redis.on('error', (error: Error) => {
+  redis.on('error', (error: Error & { command?: { name: string } }) => {
+    // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus.
+    if (error.command?.name === 'select') redis.disconnect(true);
     // An error with this text is not logged. It only says that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');

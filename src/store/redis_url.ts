@@ -41,8 +41,8 @@ export function addressOf(url: string): Address {
   } catch (cause) {
     throw new BootError(`ROUTEMASTER_REDIS_URL is not a URL: write ${EXAMPLES}`, { cause });
   }
-  if (parsed.protocol === 'unix:') return { path: decodeURIComponent(parsed.pathname) };
-  if (parsed.protocol === 'redis:' || parsed.protocol === 'rediss:') return { url };
+  if (parsed.protocol === 'unix:') return atSocket(parsed);
+  if (parsed.protocol === 'redis:' || parsed.protocol === 'rediss:') return atPort(url, parsed);
   throw new BootError(
     `ROUTEMASTER_REDIS_URL begins with ${parsed.protocol} where redis:, rediss: or unix: is meant, or redis+sentinel: or redis+cluster:`,
   );
@@ -52,6 +52,26 @@ export function addressOf(url: string): Address {
 export function usesTls(url: string): boolean {
   return /^rediss(?:\+sentinel|\+cluster)?:/i.test(url);
 }
+
+/** Returns the address in a `redis://` URL. Whatever ioredis would fail on, or would read as database 0, is refused. */
+function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
+  const refuse = refusing('redis://user:password@host:6379/0');
+  if (!/^rediss?:\/\//i.test(url)) refuse('needs `//` behind the colon');
+  if (!isDatabase(pathname.replace(/^\/|\/$/g, '') || '0') || !isDatabase(searchParams.get('db') ?? '0'))
+    refuse('has a database that is not a number');
+  decoded(username, refuse);
+  decoded(password, refuse);
+  return { url };
+}
+
+function atSocket({ pathname, host, username, password, search, hash }: URL): Address {
+  const refuse = refusing('unix:///run/redis.sock');
+  if (host + username + password + search + hash !== '')
+    refuse('has something besides the path of a socket; with unix: the bus uses database 0 and no password');
+  return { path: decoded(pathname, refuse) };
+}
+
+const isDatabase = (text: string) => /^\d{1,6}$/.test(text);
 
 function inCluster(url: string): Address {
   const refuse = refusing('redis+cluster://user:password@one:6379,two:6379');
@@ -78,7 +98,7 @@ function behindSentinels(url: string): Address {
   const unknown = [...given.keys()].find((key) => !OPTIONS.includes(key));
   if (unknown !== undefined) refuse(`has the option ${unknown}; there are ${OPTIONS.join(', ')}`);
   const db = given.get('db') ?? '0';
-  if (!/^\d{1,6}$/.test(db)) refuse('has a db that is not a number');
+  if (!isDatabase(db)) refuse('has a db that is not a number');
   return {
     sentinels,
     name: decoded(name, refuse),

@@ -18,6 +18,13 @@ describe('ROUTEMASTER_REDIS_URL', () => {
     ['not a url', /not a URL: write redis:\/\/host:6379/],
     ['http://localhost', /http:.*redis:, rediss: or unix:/],
     ['', /not a URL/],
+    ['redis:localhost', /needs `\/\/`/],
+    ['redis://localhost/one', /database that is not a number/],
+    ['redis://localhost/?db=one', /database that is not a number/],
+    ['redis://:a%zz@localhost', /write %25 for %/],
+    ['unix:///redis.sock?db=1', /besides the path of a socket/],
+    ['unix://user:secret@host/redis.sock', /besides the path of a socket/],
+    ['unix:///100%', /write %25 for %/],
   ] as const) {
     test(`${url || '(empty)'} is refused, with advice`, () => {
       assert.throws(
@@ -34,6 +41,23 @@ describe('ROUTEMASTER_REDIS_URL', () => {
     assert.match((await store.redis.client('INFO')) as string, / db=3 /);
     store.redis.disconnect();
     await redis.stop();
+  });
+
+  test('with a database that Redis refuses never leads to database 0', async (t) => {
+    const redis = await PrivateRedis.start({ port: 0, password: 'secret' });
+    const { log, lines } = capturedLog();
+    const connection = connectOne(`${redis.url}/99`, log);
+    t.after(async () => {
+      connection.disconnect();
+      await redis.stop();
+    });
+    let attempts = 0;
+    let ready = 0;
+    connection.on('connecting', () => attempts++).on('ready', () => ready++);
+    await until(() => attempts > 2 || ready > 0);
+    assert.equal(ready, 0);
+    const reasons = lines.map(({ msg, reason }) => `${msg}: ${reason}`);
+    assert.deepEqual(reasons, ['Redis cannot be reached; trying again: ERR DB index is out of range']);
   });
 });
 
