@@ -8,6 +8,18 @@ import type { Log } from '../log.ts';
  */
 const WAIT_MS = 1000;
 
+/** The calls of WAIT on one connection, which all partitions on it share. */
+interface Waits {
+  /** The call that is not sent yet. It confirms all commands that are sent until then. */
+  next: Promise<number> | undefined;
+  /** Resolves when the call that was sent last has ended, even if it failed. */
+  ended: Promise<unknown>;
+  /** True if the last call found too few replicas. */
+  tooFew: boolean;
+}
+
+const waitsOn = new WeakMap<Redis, Waits>();
+
 /**
  * Waits until replicas have the data that was written on a connection. Redis runs no other command of this connection
  * meanwhile, so later commands on it wait too.
@@ -15,7 +27,6 @@ const WAIT_MS = 1000;
 export class Replicas {
   readonly #min: number;
   readonly #log: Log | undefined;
-  #tooFew = false;
 
   constructor(min: number, log?: Log) {
     this.#min = min;
@@ -39,18 +50,41 @@ export class Replicas {
    * them within WAIT_MS, and any error of Redis unchanged.
    */
   async confirm(redis: Redis): Promise<void> {
-    const count = await redis.wait(this.#min, WAIT_MS);
-    if (this.#tooFew !== count < this.#min) this.#tell(count);
+    const waits = waitsFor(redis);
+    const count = await this.#wait(redis, waits);
+    if (waits.tooFew !== count < this.#min) this.#tell(waits, count);
     if (count >= this.#min) return;
     const cause = new Error(`${count} of ${this.#min} replicas have confirmed it within ${WAIT_MS} ms`);
     throw new StorageUnavailable(cause, 'Too few replicas of Redis have confirmed it');
   }
 
-  #tell(count: number): void {
-    this.#tooFew = count < this.#min;
+  /**
+   * Sends WAIT when the last one has ended, once for all commands that were sent until then. Redis would run one for
+   * each partition in turn: without replicas, publishes to 16 partitions waited for half a minute.
+   */
+  #wait(redis: Redis, waits: Waits): Promise<number> {
+    waits.next ??= waits.ended.then(() => {
+      waits.next = undefined;
+      const count = redis.wait(this.#min, WAIT_MS);
+      waits.ended = count.catch(() => {});
+      return count;
+    });
+    return waits.next;
+  }
+
+  #tell(waits: Waits, count: number): void {
+    waits.tooFew = count < this.#min;
     const about = { replicas: count, ROUTEMASTER_MIN_REPLICAS: this.#min };
-    if (this.#tooFew)
+    if (waits.tooFew)
       this.#log?.warn(about, 'too few replicas have what is published; publishing is refused');
     else this.#log?.info(about, 'enough replicas have what is published');
   }
+}
+
+function waitsFor(redis: Redis): Waits {
+  const known = waitsOn.get(redis);
+  if (known) return known;
+  const waits: Waits = { next: undefined, ended: Promise.resolve(), tooFew: false };
+  waitsOn.set(redis, waits);
+  return waits;
 }

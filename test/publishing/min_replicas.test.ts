@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { Api, basic, problemIn, send } from '../../harness/http/api.ts';
 import { freePort } from '../../harness/processes/ports.ts';
@@ -9,8 +10,9 @@ import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { connect } from '../../src/store/connection.ts';
+import { connect, connectOne } from '../../src/store/connection.ts';
 import { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 /** Maximum time of an answer that does not wait for a replica: well below the time for which a publication waits. */
 const AT_ONCE_MS = 700;
@@ -101,6 +103,24 @@ describe('with ROUTEMASTER_MIN_REPLICAS', async () => {
       await replica.kill('SIGCONT');
     });
   }
+});
+
+test('partitions on one connection wait together, and not one after the other', async (t) => {
+  const redis = await PrivateRedis.start();
+  t.after(() => redis.stop());
+  const { log, lines } = capturedLog();
+  const connection = connectOne(redis.url, log);
+  t.after(() => connection.disconnect());
+  const { all } = Partitions.on(connection, { partitions: 16, minReplicas: 1, log });
+  const [first, ...others] = all as [Partition, ...Partition[]];
+  await until(() => first.prepare().then(() => true));
+  const isRefused = (partition: Partition) =>
+    assert.rejects(partition.run('heartbeat', { leaseMs: 1, leases: [] }), StorageUnavailable);
+  const waiting = isRefused(first);
+  await setImmediate();
+  await Promise.all([waiting, ...others.map(isRefused)]);
+  assert.match(await connection.info('commandstats'), /cmdstat_wait:calls=2,/);
+  assert.equal(lines.filter(({ msg }) => /^too few replicas/.test(String(msg))).length, 1);
 });
 
 test('a user of Redis without WAIT is refused at the boot, and the log names the ACL', async (t) => {
