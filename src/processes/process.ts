@@ -33,6 +33,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
  */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
   const backoff = new Backoff();
+  let toldReason: string | undefined;
   for (;;) {
     try {
       await refuseMoved(partitions.control);
@@ -50,6 +51,12 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
           cause: error,
         });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
+      const cause = error.cause as Error | undefined;
+      // Other causes, such as a cut connection, are logged by the connection itself.
+      if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
+        toldReason = cause.message;
+        log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');
+      }
       await backoff.wait();
     }
   }

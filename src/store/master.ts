@@ -119,15 +119,15 @@ function hasMoved(error: unknown): boolean {
 }
 
 function ownError(error: unknown, name: string, address: string | undefined): unknown {
-  const unavailable = (cause: unknown) =>
-    new StorageUnavailable(cause, `${name} does not answer`, address ?? name);
+  const unavailable = (cause: unknown, what = 'does not answer') =>
+    new StorageUnavailable(cause, `${name} ${what}`, address ?? name);
   if (error instanceof StorageUnavailable) return error;
   if (!(error instanceof ReplyError)) return unavailable(error);
   // ioredis adds the command with its arguments to the error. The command is removed here, because arguments may be
   // secret and errors are logged.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
-  const word = /^\w+/.exec(message)?.[0] ?? '';
+  const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
   if (word === 'OOM') return new StorageFull(error);
-  return PASSING_WORDS.has(word) || NO_MASTER.test(message) ? unavailable(error) : error;
+  return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;
 }

@@ -184,6 +184,17 @@ describe('a web process refuses to start, and says what to change,', () => {
   });
 });
 
+test('a web process that Redis refuses at the boot says why, once, and starts when Redis takes writes', async (t) => {
+  const redis = await privateRedis(t, { 'min-replicas-to-write': '1' });
+  const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+  await web.prints(/"reason":"NOREPLICAS .*refuses commands; trying again/);
+  const store = await openStore(redis.url);
+  await store.redis.config('SET', 'min-replicas-to-write', '0');
+  await ready(web);
+  assert.equal(web.output.match(/"reason":"NOREPLICAS .*refuses commands; trying again/g)?.length, 1);
+  store.redis.disconnect();
+});
+
 async function privateRedis(t: TestContext, config: Record<string, string> = {}): Promise<PrivateRedis> {
   const redis = await PrivateRedis.start({ config });
   t.after(() => redis.stop());

@@ -21,9 +21,10 @@ describe('an error of Redis', () => {
     await assert.rejects(storePublications(redis.store, [publication], PUBLISH_LIMITS), StorageFull);
   });
 
-  test('that is temporary is StorageUnavailable', async () => {
+  test('that is temporary is StorageUnavailable, with its first word', async () => {
     await redis.store.redis.config('SET', 'min-replicas-to-write', '1');
-    await assert.rejects(write(), StorageUnavailable);
+    const why = 'Redis refuses commands (NOREPLICAS)';
+    await assert.rejects(write(), (error) => error instanceof StorageUnavailable && error.why === why);
     await redis.store.redis.config('SET', 'min-replicas-to-write', '0');
   });
 
