@@ -8,7 +8,7 @@ const OTHERS = 0o077;
 
 /** Names of the files and directories that bin/start and its Redis make. Earlier releases made `demo.json` here. */
 const OURS =
-  /^(root_key|demo|demo\.json|tour_client|cluster|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
+  /^(root_key|demo|demo\.json|tour_client|cluster|starting|redis\.(url|log|sock)|appendonlydir|dump\.rdb|temp-.*)$/;
 
 /**
  * Makes the directory if there is none. It will hold the root key, so it and its files are closed to other

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, readlinkSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ReplyError } from 'ioredis';
@@ -26,6 +26,44 @@ export interface OwnRedis {
  * servers would ruin the AOF. Throws BootError if a living launcher has it.
  */
 export async function startOwnRedis(dir: string): Promise<OwnRedis> {
+  const release = lock(dir);
+  try {
+    return await findOrStart(dir);
+  } finally {
+    release();
+  }
+}
+
+/**
+ * Keeps other launchers from looking for a Redis in `dir` until this one has named its connection. The lock is a link
+ * to the id of the process that holds it. A lock whose process died is removed. Returns a function that ends the lock.
+ */
+function lock(dir: string): () => void {
+  const path = join(dir, 'starting');
+  const release = () => rmSync(path, { force: true });
+  try {
+    symlinkSync(String(process.pid), path);
+    return release;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  if (isHeld(path))
+    throw new BootError(
+      `bin/start is just starting with the data in ${dir}: stop that one first, or delete ${path}`,
+    );
+  release();
+  return lock(dir);
+}
+
+function isHeld(path: string): boolean {
+  try {
+    return process.kill(Number(readlinkSync(path)), 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+async function findOrStart(dir: string): Promise<OwnRedis> {
   const urlFile = join(dir, 'redis.url');
   const left = await findLeft(urlFile, dir);
   if (left) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -7,6 +7,9 @@ import { startOwnRedis } from '../../harness/local/own_redis.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
 import { BootError } from '../../src/errors.ts';
+
+/** The id of no process: Linux has smaller ones. */
+const NO_PID = 2 ** 31 - 1;
 
 async function inDirectory(run: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'routemaster-own-'));
@@ -34,6 +37,23 @@ test('two launchers cannot have the same data', () =>
     const first = await startOwnRedis(dir);
     await assert.rejects(startOwnRedis(dir), BootError);
     await first.stop();
+  }));
+
+test('of two launchers that start at once, one gets the data', () =>
+  inDirectory(async (dir) => {
+    const starts = await Promise.allSettled([startOwnRedis(dir), startOwnRedis(dir)]);
+    const started = starts.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+    await Promise.all(started.map((each) => each.stop()));
+    assert.equal(started.length, 1);
+    assert.ok(starts.some((each) => each.status === 'rejected' && each.reason instanceof BootError));
+  }));
+
+test('a launcher that was killed while it started does not keep others from the data', () =>
+  inDirectory(async (dir) => {
+    await symlink(String(NO_PID), join(dir, 'starting'));
+    const own = await startOwnRedis(dir);
+    await own.stop();
+    assert.ok(!(await readdir(dir)).includes('starting'));
   }));
 
 test('a Redis that a crashed launcher left running is taken over, and shut down in the end', () =>
