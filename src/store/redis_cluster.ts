@@ -5,6 +5,10 @@ import type { Log } from '../log.ts';
 /** Minimum time between two refreshes of the table that says which master has which slots. */
 const REFRESH_MS = 100;
 
+/** Why there is nothing to connect to, if a node answers and names no master. */
+const NO_ADDRESSES =
+  'the cluster says of no slot where it is: assign the slots, and set cluster-announce-ip if there is only one node';
+
 /**
  * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots,
  * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied the command.
@@ -33,7 +37,10 @@ export class RedisCluster {
     });
     cluster.on('node error', (error: Error, address: string) => this.#fail(address, error));
     cluster.on('error', (error: Error) => this.#fail('', error));
-    cluster.on('refresh', () => this.#leaveReplicas());
+    cluster.on('refresh', () => {
+      this.#leaveReplicas();
+      if (cluster.slots.every((addresses) => addresses.length === 0)) this.#fail('', new Error(NO_ADDRESSES));
+    });
   }
 
   /**

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { aclRules } from '../../harness/redis/acl.ts';
+import { startNode } from '../../harness/redis/cluster_node.ts';
 import { PrivateCluster } from '../../harness/redis/private_cluster.ts';
 import type { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { callRedis } from '../../harness/redis/redis_call.ts';
@@ -14,6 +15,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import { settlePartitionCount } from '../../src/store/partition_count.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import { countProcesses, showPresence } from '../../src/store/presence.ts';
+import type { RedisCluster } from '../../src/store/redis_cluster.ts';
 import { addressOf } from '../../src/store/redis_url.ts';
 import { hashTag, slotOfKey } from '../../src/store/tags.ts';
 import { Wakeups } from '../../src/store/wakeups.ts';
@@ -60,6 +62,26 @@ describe('redis+cluster://', () => {
   test('is refused where one Redis is needed', () => {
     assert.throws(() => connectOne('redis+cluster://one', silent), /that of a cluster/);
   });
+});
+
+test('of a node that does not know its address, the log says why nothing can be reached, once', async (t) => {
+  const { redis, port } = await startNode({ config: { 'cluster-announce-ip': '""' } });
+  const { log, lines } = capturedLog();
+  const connection = connect(`redis+cluster://127.0.0.1:${port}`, log);
+  t.after(async () => {
+    connection.disconnect();
+    await redis.stop();
+  });
+  await callRedis(redis.url, 'CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  const { control } = Partitions.on(connection, {});
+  for (let call = 0; call < 3; call++) {
+    await assert.rejects(
+      control.command((commands) => commands.ping()),
+      StorageUnavailable,
+    );
+    await (connection as RedisCluster).refresh();
+  }
+  assert.equal(lines.filter(({ reason }) => /cluster-announce-ip/.test(String(reason))).length, 1);
 });
 
 describe('a cluster', () => {
