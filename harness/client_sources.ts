@@ -48,7 +48,7 @@ export interface Calls {
 
 function callType({ query, body, answers }: Route): string {
   return `{
-    query: ${query ? queryType(query) : 'undefined'};
+    query: ${queryType(query)};
     body: ${body ? typeOf(inputSchema(body)) : 'undefined'};
     answer: ${[...new Set(Object.values(answers).map(answerType))].join(' | ')};
   }`;
@@ -89,8 +89,9 @@ function inputSchema({ schema }: Input<unknown>): Schema {
 }
 
 /** Returns the TypeScript type of a query. A parameter of digits gets the type `number`. */
-function queryType(query: Input<unknown>): string {
-  const schema = inputSchema(query);
+function queryType(query: Input<unknown> | undefined): string {
+  const schema = query ? inputSchema(query) : {};
+  if (Object.keys(schema.properties ?? {}).length === 0) return 'undefined';
   const properties = Object.entries(schema.properties as Fields).map(([name, field]) => [
     name,
     DIGITS.test(field.pattern ?? '') ? { type: 'number' } : field,

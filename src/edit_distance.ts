@@ -1,3 +1,9 @@
+/**
+ * A typed word counts as a misspelling of a known word if it has at most one mistake for every three letters of the
+ * known word.
+ */
+const LETTERS_PER_MISTAKE = 3;
+
 /** Returns how many characters must be added, removed or replaced to get from one text to the other (Levenshtein). */
 export function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
@@ -10,4 +16,24 @@ export function editDistance(one: string, other: string): number {
     row = next;
   }
   return row[other.length] as number;
+}
+
+/**
+ * Returns the number of mistakes by which `given` misspells `word`, which has no capitals. Capitals in `given` are no
+ * mistakes. Returns infinity if there are too many mistakes.
+ */
+export function mistakesIn(given: string, word: string): number {
+  const max = word.length / LETTERS_PER_MISTAKE;
+  // The lengths are compared first, because the given word may have 16 KiB, and comparing its characters would take long.
+  if (Math.abs(given.length - word.length) > max) return Number.POSITIVE_INFINITY;
+  const mistakes = editDistance(given.toLowerCase(), word);
+  return mistakes <= max ? mistakes : Number.POSITIVE_INFINITY;
+}
+
+/** Returns the word of `words` that `given` misspells with the fewest mistakes, or undefined if it resembles none. */
+export function nearestWord(given: string, words: readonly string[]): string | undefined {
+  const near = words
+    .map((word) => ({ word, mistakes: mistakesIn(given, word) }))
+    .filter(({ mistakes }) => mistakes < Number.POSITIVE_INFINITY);
+  return near.sort((one, other) => one.mistakes - other.mistakes)[0]?.word;
 }

@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGED, type PagedCall, type Pages } from '../routing/paging.ts';
+import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { type Clients, placeOf } from './client.ts';
@@ -85,7 +85,7 @@ export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts):
   const { list, create, limit, remove, rotate } = handlers(parts);
   return [
     route('GET /api_tokens', WATCHERS, {
-      ...PAGED,
+      query: PAGE_QUERY,
       answers: { 200: z.array(LISTED_CLIENT), 204: null },
       handle: list,
     }),

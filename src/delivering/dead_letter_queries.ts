@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { LIMIT, PLACE_MEANING, PLACE_RULE, QUERY_WORDING, TIME } from '../routing/paging.ts';
+import { LIMIT, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
+import { parameters } from '../routing/query.ts';
 import type { Input } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import { askedFields } from '../subscribing/asked_subscribers.ts';
@@ -9,8 +10,11 @@ import { DEATH_REASONS } from './settlement.ts';
 /** The word for the listed things in descriptions and errors. */
 export const WHAT = 'dead letters';
 
-const whose = z.strictObject(askedFields(WHAT));
-const page = whose.extend({
+const whose = askedFields(WHAT);
+
+export const WHOSE = parameters(whose);
+export const PAGE = parameters({
+  ...whose,
   reason: oneOf(DEATH_REASONS)
     .optional()
     .describe('Only those that died for this reason. A page may have fewer of them, or none.'),
@@ -25,11 +29,9 @@ const page = whose.extend({
     .describe(PLACE_MEANING),
 });
 
-export type Whose = z.infer<typeof whose>;
-export type Page = z.infer<typeof page>;
+export type Whose = z.infer<typeof WHOSE.schema>;
+export type Page = z.infer<typeof PAGE.schema>;
 
-export const WHOSE: Input<Whose> = { schema: whose, wording: QUERY_WORDING };
-export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
 export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
   schema: z.object({
     id: z

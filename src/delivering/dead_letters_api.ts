@@ -66,21 +66,20 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
     route('GET /dead_letters', ALL, {
       query: PAGE,
       answers: { 200: z.array(DEAD_LETTER) },
-      errors: ['bad_query'],
       handle: list,
     }),
     route('DELETE /dead_letters', BOTH, {
       action: 'dead_letters.purge',
       query: WHOSE,
       answers: { 200: PURGED },
-      errors: ['bad_query', 'subscriber_not_found'],
+      errors: ['subscriber_not_found'],
       handle: purgeAll,
     }),
     route('POST /dead_letters/retry', BOTH, {
       action: 'dead_letters.retry',
       query: WHOSE,
       answers: { 200: RETRIED },
-      errors: ['bad_query', 'subscriber_not_found', 'storage_full'],
+      errors: ['subscriber_not_found', 'storage_full'],
       handle: retryAll,
     }),
     route('GET /dead_letters/:id', ALL, {

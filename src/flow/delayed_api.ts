@@ -3,14 +3,8 @@ import { allows } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import { DELIVERED_EVENT } from '../publishing/event_schema.ts';
 import type { Caller } from '../routing/caller.ts';
-import {
-  DEFAULT_LISTED,
-  LIMIT,
-  nextLink,
-  PLACE_MEANING,
-  PLACE_RULE,
-  QUERY_WORDING,
-} from '../routing/paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE } from '../routing/paging.ts';
+import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
@@ -26,7 +20,7 @@ const EVENT_PARAMS: Input<EventParams> = {
   wording: TOPIC_PARAMS.wording,
 };
 
-const page = z.strictObject({
+const PAGE = parameters({
   limit: LIMIT,
   after: z
     .string(PLACE_RULE)
@@ -35,8 +29,6 @@ const page = z.strictObject({
     .optional()
     .describe(PLACE_MEANING),
 });
-type PageQuery = z.infer<typeof page>;
-const PAGE: Input<PageQuery> = { schema: page, wording: QUERY_WORDING };
 
 /** The delayed events in a listing. `event` is the event as it will be delivered. */
 const DELAYED = z.array(
@@ -52,7 +44,7 @@ interface ListCall {
   caller: Caller;
   path: string;
   params: TopicParams;
-  query: PageQuery;
+  query: z.infer<typeof PAGE.schema>;
 }
 
 /**
@@ -66,7 +58,7 @@ export function delayedApi(parts: { delayedEvents: DelayedEvents }): Route[] {
       params: TOPIC_PARAMS,
       query: PAGE,
       answers: { 200: DELAYED },
-      errors: ['bad_topic', 'bad_query', 'topic_not_found'],
+      errors: ['bad_topic', 'topic_not_found'],
       handle: list,
     }),
     route('DELETE /topics/:name/delayed/:id', BOTH, {

@@ -10,11 +10,11 @@ import {
   DEFAULT_LISTED,
   nextLink,
   PAGE_FIELDS,
-  PAGED,
+  PAGE_QUERY,
   type PagedCall,
   type Pages,
-  QUERY_WORDING,
 } from '../routing/paging.ts';
+import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { badClient, clientField } from './client_query.ts';
@@ -24,8 +24,8 @@ import { type JoinRules, RULES_INPUT } from './join_rules.ts';
 import { type Joins, placeOf } from './joins.ts';
 
 type Params = { name: string };
-type Whose = { client?: string | undefined };
-type KeysQuery = z.infer<typeof keysQuery>;
+type Whose = z.infer<typeof WHOSE.schema>;
+type KeysQuery = z.infer<typeof KEYS.schema>;
 type Change = { caller: Exclude<Caller, { role: 'viewer' }>; params: Params; query: Whose };
 
 const PARAMS: Input<Params> = {
@@ -33,9 +33,8 @@ const PARAMS: Input<Params> = {
   wording: { code: 'bad_join', whole: `the name of a join has ${TOPIC_NAME_RULE}` },
 };
 const whose = clientField('join');
-const keysQuery = z.strictObject({ ...whose, ...PAGE_FIELDS });
-const WHOSE: Input<Whose> = { schema: z.strictObject(whose), wording: QUERY_WORDING };
-const KEYS: Input<KeysQuery> = { schema: keysQuery, wording: QUERY_WORDING };
+const WHOSE = parameters(whose);
+const KEYS = parameters({ ...whose, ...PAGE_FIELDS });
 const JOIN = JOIN_REPORT.extend({ keys: z.array(OPEN_KEY) });
 
 interface JoinsParts {
@@ -54,21 +53,21 @@ interface JoinsParts {
 export function joinsApi(parts: JoinsParts): Route[] {
   const { list, put, read, remove } = handlers(parts);
   return [
-    route('GET /joins', ALL, { ...PAGED, answers: { 200: z.array(JOIN_REPORT) }, handle: list }),
+    route('GET /joins', ALL, { query: PAGE_QUERY, answers: { 200: z.array(JOIN_REPORT) }, handle: list }),
     route('PUT /joins/:name', BOTH, {
       action: 'join.put',
       params: PARAMS,
       query: WHOSE,
       body: RULES_INPUT,
       answers: { 200: JOIN_REPORT, 201: JOIN_REPORT },
-      errors: ['bad_join', 'bad_query', 'client_not_found', 'topic_claimed', 'limit_reached', 'storage_full'],
+      errors: ['bad_join', 'client_not_found', 'topic_claimed', 'limit_reached', 'storage_full'],
       handle: put,
     }),
     route('GET /joins/:name', ALL, {
       params: PARAMS,
       query: KEYS,
       answers: { 200: JOIN },
-      errors: ['bad_join', 'bad_query', 'join_not_found'],
+      errors: ['bad_join', 'join_not_found'],
       handle: read,
     }),
     route('DELETE /joins/:name', BOTH, {
@@ -76,7 +75,7 @@ export function joinsApi(parts: JoinsParts): Route[] {
       params: PARAMS,
       query: WHOSE,
       answers: NOTHING,
-      errors: ['bad_join', 'bad_query', 'join_not_found'],
+      errors: ['bad_join', 'join_not_found'],
       handle: remove,
     }),
   ];

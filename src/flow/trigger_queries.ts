@@ -1,17 +1,20 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
-import { LIMIT, PLACE, QUERY_WORDING } from '../routing/paging.ts';
+import { PAGE_FIELDS } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import type { Input } from '../routing/route.ts';
+import { parameters } from '../routing/query.ts';
 import { badClient, clientField } from './client_query.ts';
 import type { Triggers } from './triggers.ts';
 
 const MAX_PREVIEW = 100;
 const PREVIEW_RULE = `must be a whole number from 1 to ${MAX_PREVIEW}`;
 
-const whose = z.strictObject(clientField('triggers'));
-const one = whose.extend({
+const whose = clientField('triggers');
+
+export const WHOSE = parameters(whose);
+export const ONE = parameters({
+  ...whose,
   preview: z
     .string(PREVIEW_RULE)
     .regex(/^\d{1,3}$/, PREVIEW_RULE)
@@ -20,15 +23,11 @@ const one = whose.extend({
     .optional()
     .describe('How many of the next times to show.'),
 });
-const page = whose.extend({ limit: LIMIT, after: PLACE.optional() });
+export const PAGE = parameters({ ...whose, ...PAGE_FIELDS });
 
-export type Whose = z.infer<typeof whose>;
-export type One = z.infer<typeof one>;
-export type Page = z.infer<typeof page>;
-
-export const WHOSE: Input<Whose> = { schema: whose, wording: QUERY_WORDING };
-export const ONE: Input<One> = { schema: one, wording: QUERY_WORDING };
-export const PAGE: Input<Page> = { schema: page, wording: QUERY_WORDING };
+export type Whose = z.infer<typeof WHOSE.schema>;
+export type One = z.infer<typeof ONE.schema>;
+export type Page = z.infer<typeof PAGE.schema>;
 
 /**
  * Finds the client whose triggers a call is about. A client's call is always about its own triggers. Root names a

@@ -6,9 +6,6 @@ import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
 
-/** Errors about the query parameter `client`, with which root changes a trigger on behalf of a client. */
-const WHOSE_ERRORS = ['bad_query', 'client_not_found'] as const;
-
 /**
  * The routes of `/triggers`. A client sees and changes its own triggers, and root those of all clients. Viewers see all
  * triggers.
@@ -20,7 +17,6 @@ export function triggersApi(parts: TriggersParts): Route[] {
     route('GET /triggers', ALL, {
       query: PAGE,
       answers: { 200: z.array(TRIGGER_REPORT) },
-      errors: ['bad_query'],
       handle: (request) => calls.list(request),
     }),
     route('GET /triggers/:name', ALL, {
@@ -29,7 +25,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       answers: {
         200: TRIGGER_REPORT.extend({ preview: z.array(z.int()).optional().describe('The next times.') }),
       },
-      errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
+      errors: ['bad_trigger', 'trigger_not_found'],
       handle: (request) => calls.read(request),
     }),
     route('PUT /triggers/:name', BOTH, {
@@ -40,7 +36,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       maxBodyBytes: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + MAX_BODY_BYTES,
       answers: { 200: TRIGGER_REPORT, 201: TRIGGER_REPORT },
       errors: [
-        ...WHOSE_ERRORS,
+        'client_not_found',
         'bad_trigger',
         'topic_claimed',
         'limit_reached',
@@ -54,7 +50,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       params: TRIGGER_PARAMS,
       query: WHOSE,
       answers: NOTHING,
-      errors: ['bad_trigger', 'bad_query', 'trigger_not_found'],
+      errors: ['bad_trigger', 'trigger_not_found'],
       handle: (request) => calls.remove(request),
     }),
     route('POST /triggers/:name/fire', BOTH, {
@@ -63,7 +59,7 @@ export function triggersApi(parts: TriggersParts): Route[] {
       query: WHOSE,
       answers: { 200: z.object({ id: z.string() }) },
       errors: [
-        ...WHOSE_ERRORS,
+        'client_not_found',
         'bad_trigger',
         'trigger_not_found',
         'topic_claimed',

@@ -1,11 +1,5 @@
-import { editDistance } from '../edit_distance.ts';
+import { mistakesIn } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
-
-/**
- * A typed word counts as a misspelling of a route's word if it has at most one mistake for every three letters of the
- * route's word.
- */
-const LETTERS_PER_MISTAKE = 3;
 
 /**
  * For a `path` that does not accept `method`, returns the most similar path that does. Returns undefined if no path is
@@ -27,22 +21,17 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)
     return { mistakes: Number.POSITIVE_INFINITY, path: '' };
-  const all = parts.map((part, index) => mistakesIn(given[index] ?? '', part));
+  const all = parts.map((part, index) => mistakesInPart(given[index] ?? '', part));
   return {
     mistakes: all.reduce((sum, each) => sum + each, 0),
     path: `/${parts.map((part, index) => (part.startsWith(':') ? given[index] : part)).join('/')}`,
   };
 }
 
-function mistakesIn(given: string, word: string): number {
-  if (word.startsWith(':')) return 0;
-  const max = word.length / LETTERS_PER_MISTAKE;
-  // The lengths are compared first, because a path may have 16 KiB, and comparing its characters would take long.
-  if (Math.abs(given.length - word.length) > max) return Number.POSITIVE_INFINITY;
-  const typed = given.toLowerCase();
-  const mistakes = editDistance(typed, word);
-  if (mistakes <= max) return mistakes;
+function mistakesInPart(given: string, part: string): number {
+  if (part.startsWith(':')) return 0;
+  const mistakes = mistakesIn(given, part);
   // Some calls take either word, and others one alone. Using the other one counts as a mistake.
-  const renamed = typed.replace(/^subscription/, 'subscriber');
-  return renamed === typed ? Number.POSITIVE_INFINITY : 1 + mistakesIn(renamed, word);
+  const renamed = given.replace(/^subscription/i, 'subscriber');
+  return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);
 }

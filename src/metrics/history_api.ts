@@ -3,9 +3,9 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
-import { QUERY_WORDING } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { ALL, type Input, ok, type Route, route } from '../routing/route.ts';
+import { parameters } from '../routing/query.ts';
+import { ALL, ok, type Route, route } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import {
   type History,
@@ -22,7 +22,7 @@ const RANGE = oneOf(Object.keys(RANGES) as RangeName[]);
 
 const SUBJECT_RULE = 'must be bus, topic: and a name, or subscriber: and a token';
 
-const query = z.strictObject({
+const QUERY = parameters({
   metric: METRIC.optional().describe('One metric alone; otherwise all of the subject.'),
   subject: z
     .string(SUBJECT_RULE)
@@ -34,9 +34,7 @@ const query = z.strictObject({
   ),
 });
 
-type Query = z.infer<typeof query>;
-
-const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+type Query = z.infer<typeof QUERY.schema>;
 
 const HISTORY = z.object({
   subject: z.string(),
@@ -116,7 +114,7 @@ export function historyApi(parts: HistoryParts): Route[] {
     route('GET /history', ALL, {
       query: QUERY,
       answers: { 200: HISTORY },
-      errors: ['bad_query', 'subscriber_not_found', 'topic_not_found'],
+      errors: ['subscriber_not_found', 'topic_not_found'],
       handle: show,
     }),
   ];

@@ -21,12 +21,13 @@ const WITH_CREDENTIALS: readonly ErrorCode[] = [
 const WITH_BODY: readonly ErrorCode[] = ['bad_body', 'body_too_large', 'unsupported_encoding', 'overloaded'];
 
 /** Returns the codes of all errors that a call of this route can cause. */
-function codesOf({ isHealthCheck, roles, body, takesText, errors = [] }: Route): ErrorCode[] {
+function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: Route): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...errors,
     ...ANY,
     ...(isHealthCheck ? [] : BUT_HEALTH_CHECKS),
     ...(roles.length > 0 ? WITH_CREDENTIALS : []),
+    ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
   // The codes are in the order of ERRORS, so that the statuses ascend.

@@ -54,6 +54,7 @@ import { tailApi } from '../records/tail_api.ts';
 import { DIALECTS, type Dialect } from '../routing/dialect.ts';
 import { Pages } from '../routing/paging.ts';
 import { Proxies } from '../routing/proxies.ts';
+import { declaredQueries } from '../routing/query.ts';
 import type { Route } from '../routing/route.ts';
 import { clientBytes, shareOfBytes } from '../store/client_quota.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -116,7 +117,8 @@ export function buildApi(given: ApiParts): Built {
       ...historyApi(parts),
       ...tailApi(parts),
     ];
-    return [...rows, ...openApi(rows, { ...parts, delivered: DELIVERED })];
+    const routes = declaredQueries(rows, dialect);
+    return [...routes, ...openApi(routes, { ...parts, delivered: DELIVERED })];
   };
   return {
     routesIn,

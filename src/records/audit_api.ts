@@ -1,21 +1,14 @@
 import { z } from 'zod';
-import {
-  DEFAULT_LISTED,
-  LIMIT,
-  nextLink,
-  PLACE_MEANING,
-  PLACE_RULE,
-  QUERY_WORDING,
-  TIME,
-} from '../routing/paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
+import { parameters } from '../routing/query.ts';
+import { ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Audit, StoredEntry } from './audit.ts';
 
 const TEXT_RULE = 'must be given once';
 
-const query = z.strictObject({
+const QUERY = parameters({
   since: TIME.describe('Leaves out what is older than this time (ms since 1970).'),
   client: z.string(TEXT_RULE).optional().describe('The public name of a client.'),
   action: z.string(TEXT_RULE).optional().describe('Such as `topic.delete`.'),
@@ -27,9 +20,7 @@ const query = z.strictObject({
     .describe(PLACE_MEANING),
 });
 
-type Query = z.infer<typeof query>;
-
-const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+type Query = z.infer<typeof QUERY.schema>;
 
 /** An entry of the audit: a call that changed something. `at` is in ms, by Redis's clock. */
 const ENTRY = z
@@ -58,7 +49,6 @@ export function auditApi({ audit }: { audit: Audit }): Route[] {
     route('GET /audit', WATCHERS, {
       query: QUERY,
       answers: { 200: z.array(ENTRY) },
-      errors: ['bad_query'],
       handle: list,
     }),
   ];

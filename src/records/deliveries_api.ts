@@ -1,15 +1,8 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
-import {
-  DEFAULT_LISTED,
-  LIMIT,
-  nextLink,
-  PLACE_MEANING,
-  PLACE_RULE,
-  QUERY_WORDING,
-  TIME,
-} from '../routing/paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
+import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import {
@@ -37,7 +30,7 @@ const SEARCHED_PER_CALL = 10_000;
 /** The word for the listed items in error messages and docs. */
 const WHAT = 'batches';
 
-const pageQuery = z.strictObject({
+const PAGE = parameters({
   ...askedFields(WHAT),
   state: oneOf(STATES).optional(),
   since: TIME.describe(
@@ -54,9 +47,8 @@ const pageQuery = z.strictObject({
     .optional()
     .describe(PLACE_MEANING),
 });
-type Query = z.infer<typeof pageQuery>;
+type Query = z.infer<typeof PAGE.schema>;
 
-const PAGE: Input<Query> = { schema: pageQuery, wording: QUERY_WORDING };
 const PARAMS: Input<{ id: string }> = {
   schema: z.object({
     id: z
@@ -94,7 +86,6 @@ export function deliveriesApi(parts: DeliveriesParts): Route[] {
     route('GET /deliveries', ALL, {
       query: PAGE,
       answers: { 200: z.array(DELIVERY) },
-      errors: ['bad_query'],
       handle: list,
     }),
     route('GET /deliveries/:id', ALL, {

@@ -2,25 +2,25 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
-import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE, QUERY_WORDING } from '../routing/paging.ts';
+import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
+import { parameters } from '../routing/query.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED, oneOf } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_places.ts';
 import type { Jobs } from './jobs.ts';
 
-const query = z.strictObject({
+const QUERY = parameters({
   queue: oneOf(QUEUES).optional(),
   state: oneOf(JOB_STATES).optional(),
   limit: LIMIT,
   cursor: PLACE.optional(),
 });
 
-type Query = z.infer<typeof query>;
+type Query = z.infer<typeof QUERY.schema>;
 type List = { caller: Caller; path: string; query: Query };
 
-const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
 const JOB_PARAMS: Input<{ id: string }> = {
   schema: z.object({ id: z.string().describe('The id of the job.') }),
   wording: { code: 'job_not_found', whole: 'there is no such job' },
@@ -63,7 +63,6 @@ export function jobsApi(parts: JobsParts): Route[] {
     route('GET /jobs', WATCHERS, {
       query: QUERY,
       answers: { 200: z.array(JOB) },
-      errors: ['bad_query'],
       handle: list,
     }),
     route('POST /jobs/:id/run', ROOT, {

@@ -1,22 +1,20 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
-import { QUERY_WORDING } from '../routing/paging.ts';
-import { type Input, ok, type Route, route, WATCHERS } from '../routing/route.ts';
+import { parameters } from '../routing/query.ts';
+import { ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import type { Tail } from './tail.ts';
 
-const query = z.strictObject({
+const QUERY = parameters({
   topic: z
     .string('must be given once')
     .regex(TOPIC_NAME, `must be ${TOPIC_NAME_RULE}`)
     .optional()
     .describe('Only events of this topic.'),
 });
-type Query = z.infer<typeof query>;
-
-const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+type Query = z.infer<typeof QUERY.schema>;
 
 const TAIL_ENTRY = z
   .object({
@@ -45,7 +43,6 @@ export function tailApi({ tail, publicNames }: TailParts): Route[] {
     route('GET /tail', WATCHERS, {
       query: QUERY,
       answers: { 200: z.array(TAIL_ENTRY) },
-      errors: ['bad_query'],
       handle: watch,
     }),
   ];

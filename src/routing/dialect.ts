@@ -15,6 +15,11 @@ export interface Dialect {
   otherMethod: ErrorCode & ('method_not_allowed' | 'not_found');
   /** True if a new client that chooses no token gets a secret. The request for the new client can override this. */
   makesSecrets: boolean;
+  /**
+   * True if calls that the Ruby Routemaster has too ignore unknown query parameters (see routing/query.ts). If false,
+   * they refuse them, as all other calls do.
+   */
+  ignoresUnknownParameters: boolean;
   /** True if `GET /subscriptions` shows a client all subscribers. If false, it shows only the client itself. */
   listsOthers: boolean;
   /** True if a subscriber's `max` (events per batch) above 10,000 is lowered to 10,000. If false, it is refused. */
@@ -38,6 +43,7 @@ export const DIALECTS = {
     wrongRole: 'forbidden',
     otherMethod: 'method_not_allowed',
     makesSecrets: true,
+    ignoresUnknownParameters: false,
     listsOthers: false,
     cutsMax: false,
     events: { maxUrlLength: 1024, ignoresUnknownFields: false, loosensTimestamps: false },
@@ -49,6 +55,7 @@ export const DIALECTS = {
     wrongRole: 'unauthenticated',
     otherMethod: 'not_found',
     makesSecrets: false,
+    ignoresUnknownParameters: true,
     listsOthers: true,
     cutsMax: true,
     // The Ruby Routemaster had no maximum length of URLs, so URLs may be longer here than without compatibility mode.

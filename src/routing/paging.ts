@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Caller } from './caller.ts';
 import { ENTRIES_PER_CALL, pickPage } from './picking.ts';
-import type { Input, Wording } from './route.ts';
+import { parameters } from './query.ts';
 
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
@@ -44,33 +44,19 @@ export const PLACE = z
   .regex(/^[\w-]{39,}$/, PLACE_RULE)
   .describe(PLACE_MEANING);
 
-export const QUERY_WORDING: Wording = {
-  code: 'bad_query',
-  whole: 'the query cannot be read',
-  field: (name, rule) => `${name} ${rule}`,
-  unknown: (name) => `${name} is nothing that can be asked for here`,
-};
-
-/**
- * The query parameters of a listing with pages. Other parameters are ignored: clients that are older than the pages may
- * send some.
- */
+/** The schemas of the query parameters of a listing with pages. */
 export const PAGE_FIELDS = {
   limit: LIMIT,
   after: PLACE.optional(),
 };
-const query = z.object(PAGE_FIELDS);
 
-type PageQuery = z.infer<typeof query>;
-const PAGE_QUERY: Input<PageQuery> = { schema: query, wording: QUERY_WORDING };
-
-/** The query parameters, and the possible error, of every route that lists its entries in pages. */
-export const PAGED = { query: PAGE_QUERY, errors: ['bad_query'] } as const;
+/** The query of a listing with pages that takes no other parameters. */
+export const PAGE_QUERY = parameters(PAGE_FIELDS);
 
 export interface PagedCall {
   caller: Caller;
   path: string;
-  query: PageQuery;
+  query: z.infer<typeof PAGE_QUERY.schema>;
 }
 
 /** Returns the header `Link` that leads to the next page. */

@@ -104,6 +104,7 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   /** True for a route that is also served over plain http, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
+  /** The query parameters, made by `parameters` (routing/query.ts). Absent if the call takes none. */
   query?: Input<Query>;
   /** The schema of the JSON body. If the schema allows undefined, the body may be empty. */
   body?: Input<Body>;

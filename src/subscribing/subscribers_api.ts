@@ -6,8 +6,9 @@ import type { LatestStandings } from '../metrics/standings.ts';
 import type { Caller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGE_FIELDS, PAGED, type PagedCall, type Pages, QUERY_WORDING } from '../routing/paging.ts';
+import { PAGE_FIELDS, type PagedCall, type Pages } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
+import { parameters } from '../routing/query.ts';
 import {
   ALL,
   CLIENTS,
@@ -49,8 +50,8 @@ export const SUBSCRIBER_PARAMS: Input<{ token: string }> = {
   wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
 };
 
-/** The query of the listing. Unknown parameters are ignored: clients that are older than the pages may send some. */
-const query = z.object({
+/** The query of the listing. */
+const QUERY = parameters({
   ...PAGE_FIELDS,
   sort: oneOf(SORTS)
     .optional()
@@ -64,9 +65,7 @@ const query = z.object({
     .optional()
     .describe('Those whose token contains this; for viewers, those whose name contains it.'),
 });
-type Query = z.infer<typeof query>;
-type ListCall = Omit<PagedCall, 'query'> & { query: Query };
-const QUERY: Input<Query> = { schema: query, wording: QUERY_WORDING };
+type ListCall = Omit<PagedCall, 'query'> & { query: z.infer<typeof QUERY.schema> };
 
 interface SubscribersParts {
   subscriptions: Subscriptions;
@@ -82,7 +81,7 @@ interface SubscribersParts {
 /** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
   const { list, show, leave, remove } = handlers(parts);
-  const listing = { ...PAGED, query: QUERY, answers: { 200: SUBSCRIBERS }, handle: list } as const;
+  const listing = { query: QUERY, answers: { 200: SUBSCRIBERS }, handle: list } as const;
   return [
     route('GET /subscriptions', ALL, listing),
     route('GET /subscribers', ALL, listing),

@@ -6,7 +6,7 @@ import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Caller } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGED, type PagedCall, type Pages } from '../routing/paging.ts';
+import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -54,7 +54,7 @@ export function topicsApi(parts: TopicsParts): Route[] {
     handle: remove,
   } as const;
   return [
-    route('GET /topics', ALL, { ...PAGED, answers: { 200: z.array(TOPIC) }, handle: list }),
+    route('GET /topics', ALL, { query: PAGE_QUERY, answers: { 200: z.array(TOPIC) }, handle: list }),
     route('GET /topics/:name', ALL, {
       params: TOPIC_PARAMS,
       answers: { 200: WHOLE_TOPIC },

@@ -84,6 +84,24 @@ describe('a bus speaks as the Ruby Routemaster', () => {
   });
 });
 
+test('query parameters that the Ruby Routemaster ignored are refused outside the mode', async (t) => {
+  for (const [mode, expected] of [
+    ['none', 400],
+    ['routemaster', 200],
+  ] as const) {
+    const bus = await started(t, false, { ROUTEMASTER_COMPATIBILITY: mode });
+    await bus.root.call('POST', '/api_tokens', { name: 'demo', token: RUBY_TOKEN });
+    const authorization = basic(RUBY_TOKEN, 'x');
+    const status = async (method: string, path: string, body?: string) =>
+      (await send(Number(new URL(bus.url).port), method, path, { authorization }, body)).status;
+    assert.equal(await status('GET', '/topics?page=2'), expected);
+    assert.equal(await status('POST', '/topics/gadgets?page=2', EVENT), expected);
+    assert.equal(await status('GET', '/topics?limit=0'), 400);
+    assert.equal(await status('GET', '/joins?page=2'), 400);
+    assert.equal(await status('GET', '/health?page=2'), 200);
+  }
+});
+
 test('a token without a secret can be asked for in either mode, and one with a secret too', async (t) => {
   for (const mode of ['none', 'routemaster']) {
     const bus = await started(t, false, { ROUTEMASTER_COMPATIBILITY: mode });

@@ -1,0 +1,62 @@
+import { z } from 'zod';
+import { nearestWord } from '../edit_distance.ts';
+import type { Dialect } from './dialect.ts';
+import type { Input, Route, Wording } from './route.ts';
+
+/**
+ * Calls that the Ruby Routemaster has too, or that its clients make. It ignored query parameters that it did not know,
+ * and its clients may send some. Its health checks are not listed, because they need no credentials.
+ */
+const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
+  ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],
+  ...['GET /topics', 'POST /topics/:name', 'DELETE /topics/:name', 'DELETE /topic/:name'],
+  ...['GET /subscriptions', 'GET /subscribers', 'POST /subscription', 'POST /subscriber'],
+  ...['DELETE /subscriber', 'DELETE /subscriber/topics/:name'],
+  ...['GET /pulse', 'GET /pulse/scaling'],
+]);
+
+/** Declares the query parameters of a route: the schema of each, by name. All others are refused. */
+export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
+  return { schema: z.strictObject(shape), wording: wordingFor(Object.keys(shape)) };
+}
+
+const NO_PARAMETERS = parameters({});
+
+/**
+ * Returns the routes of the API, each with the query that it accepts. A route that declares no parameters accepts none.
+ * Unknown parameters are ignored in two cases:
+ *
+ * - The call needs no credentials. Platforms, and links to `/docs`, may add parameters of their own. A refusal would
+ *   make a platform restart a healthy process.
+ * - The call is one of the Ruby Routemaster, and the dialect ignores them.
+ */
+export function declaredQueries(
+  routes: readonly Route[],
+  { ignoresUnknownParameters }: Pick<Dialect, 'ignoresUnknownParameters'>,
+): Route[] {
+  return routes.map((route) => {
+    if (route.roles.length === 0) return route;
+    const { query = NO_PARAMETERS } = route;
+    const isLoose = ignoresUnknownParameters && CALLS_OF_ROUTEMASTER.has(`${route.method} ${route.path}`);
+    return { ...route, query: isLoose ? loosened(query) : query };
+  });
+}
+
+function loosened(query: Input<unknown>): Input<unknown> {
+  return { ...query, schema: (query.schema as z.ZodObject).strip() };
+}
+
+function wordingFor(names: readonly string[]): Wording {
+  return {
+    code: 'bad_query',
+    whole: 'the query cannot be read',
+    field: (name, rule) => `${name} ${rule}`,
+    unknown: (name) => `${name} is nothing that can be asked for here; ${advice(name, names)}`,
+  };
+}
+
+function advice(name: string, known: readonly string[]): string {
+  const near = nearestWord(name, known);
+  if (near !== undefined) return `did you mean ${near}?`;
+  return known.length === 0 ? 'this call takes no parameters' : `use ${known.join(', ')}`;
+}
