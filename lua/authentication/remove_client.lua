@@ -3,7 +3,7 @@
 remove_client: delete a client with its secret and its triggers. Returns true if there was such a client.
 
 The caller removes its subscriber and its joins next. If that is cut off, the same removal can be made again, although
-the client is gone by then. Topics stay the client's own.
+the client is gone by then. Topics stay the client's own, until root deletes them or gives them to another client.
 ]]
 local triggers = include('flow/triggers')
 

@@ -83,11 +83,6 @@ local function find_repeated(call, waiting, topic, later)
   end
 end
 
-local function judge_room(held, later, args)
-  if held.events + #later > args.max_client_delayed then return 'too_many_delayed' end
-  if held.bytes + later.bytes > args.max_client_bytes then return 'too_much_delayed' end
-end
-
 -- Returns nothing if the events in `later` may wait in Redis. Otherwise returns the reason for the refusal, with the
 -- index of the event if one event is the reason.
 --
@@ -95,7 +90,7 @@ end
 -- Without room, only the event that is due last is compared with the stored ones. This is enough: earlier events of a
 -- stored publication may have been published already, but the last one still waits.
 local function judge_later(call, args, waiting, publication, held, later)
-  local full = judge_room(held, later, args)
+  local full = delayed.judge_room(held.events + #later, held.bytes + later.bytes, args)
   local repeated = find_repeated(call, waiting, publication.topic, full and { later.last } or later)
   if repeated then return 'already_delayed', repeated end
   return full

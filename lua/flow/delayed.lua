@@ -7,7 +7,8 @@ number of 12 digits that is higher for each further delayed event of the topic. 
 stay in the order of acceptance. The entry of an id can be found, because the hash has the place.
 
 `delayed:held:{token}` has what the delayed events of a client take: their number, their bytes, and the bytes of each of
-its topics. The client is the publisher of the topic, which stays the same for as long as the topic exists.
+its topics. The client is the publisher of the topic. If the topic gets another publisher, its delayed events count as
+those of the new one.
 
 Entries are written before texts, and removed before them. So a write that was cut off leaves one of two things: an
 entry whose event was never acknowledged, or a text whose event is in batches already, or was dropped.
@@ -61,6 +62,19 @@ end
 -- Returns the bytes that the delayed events of a topic take.
 function delayed.bytes_in(call, publisher, topic)
   return tonumber(redis.call('HGET', call.keys.delayed_held(publisher), topic)) or 0
+end
+
+-- Returns the number of a topic's delayed events, and the bytes that they take. A topic without a publisher has none.
+function delayed.of_topic(call, publisher, topic)
+  if not publisher then return 0, 0 end
+  return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
+end
+
+-- Returns the reason why a client may not have so many delayed events, or so many bytes of them. Returns nothing if it
+-- may.
+function delayed.judge_room(events, bytes, args)
+  if events > args.max_client_delayed then return 'too_many_delayed' end
+  if bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
 -- Adds to the stored number of a client's delayed events, and to the stored sum of their bytes. Negative numbers
@@ -147,12 +161,20 @@ function delayed.remove(call, publisher, topic, entries, ids, bytes)
   delayed.enter_topic(call, topic)
 end
 
+-- Counts the delayed events of a topic as those of its new publisher.
+function delayed.give(call, topic, from, to)
+  local events, bytes = delayed.of_topic(call, from, topic)
+  if events == 0 then return end
+  count(call, from, topic, -events, -bytes)
+  count(call, to, topic, events, bytes)
+end
+
 -- Removes all delayed events of a topic. Returns their number.
 function delayed.remove_topic(call, publisher, topic)
   local keys = call.keys
-  local events = redis.call('ZCARD', keys.delayed_due(topic))
+  local events, bytes = delayed.of_topic(call, publisher, topic)
   if events > 0 then
-    count(call, publisher, topic, -events, -delayed.bytes_in(call, publisher, topic))
+    count(call, publisher, topic, -events, -bytes)
     redis.call('UNLINK', keys.delayed_due(topic), keys.delayed_events(topic))
     redis.call('ZREM', keys.delayed_topics(), topic)
   end

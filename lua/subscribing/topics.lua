@@ -1,5 +1,5 @@
 --[[
-Topics: deletes topics, and keeps the list of the topics that each client owns.
+Topics: deletes topics, gives them to other clients, and keeps the list of the topics that each client owns.
 ]]
 local bulk = include('store/bulk')
 local delayed = include('flow/delayed')
@@ -76,6 +76,17 @@ function topics.remove(call, topic)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = tonumber(mark.partition) end
   return delayed_events, partitions
+end
+
+-- Makes a client the publisher of a topic. The present publisher, if there is one, no longer owns the topic.
+function topics.give(call, topic, client)
+  local keys, before = call.keys, topics.publisher(call, topic)
+  if before then
+    delayed.give(call, topic, before, client)
+    redis.call('SREM', keys.topics_owned(before), topic)
+  end
+  redis.call('SADD', keys.topics_owned(client), topic)
+  redis.call('HSET', keys.topic(topic), 'publisher', client)
 end
 
 -- True if a topic has neither a publisher nor a subscription.

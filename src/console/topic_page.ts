@@ -3,7 +3,7 @@ import { type Content, type Html, html } from '../html.ts';
 import { parseJson } from '../json.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
-import { ALL, BOTH, CLIENTS, type Route } from '../routing/route.ts';
+import { ALL, BOTH, CLIENTS, ROOT, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
@@ -58,7 +58,8 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
             ]),
             history && plots(history.body, path),
             mayPublish(call, topic) && publishing(call, path),
-            html`<div class="acts">${isOwn(call, topic) && removal(call, name)}</div>`,
+            html`<div class="acts">${api.allows('PUT /topics/:name/publisher', call) && giving(call, name)}
+${isOwn(call, topic) && removal(call, name)}</div>`,
           ],
         };
       },
@@ -85,6 +86,17 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
         const { name } = call.params;
         const params = { name, id: String(call.body.id) };
         await api.call('DELETE /topics/:name/delayed/:id', call, { params });
+        return `${PATH}/${name}`;
+      },
+    }),
+    action(`${PATH}/:name/give`, ROOT, {
+      action: 'topic.give',
+      params: TOPIC_PARAMS,
+      form: ANY_FIELDS,
+      async act(call) {
+        const { name } = call.params;
+        const body = { client: call.body.client };
+        await api.call('PUT /topics/:name/publisher', call, { params: { name }, body });
         return `${PATH}/${name}`;
       },
     }),
@@ -123,6 +135,20 @@ function isShown(call: PageCall, topic: Topic): boolean {
 
 function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
+}
+
+/** Returns a form that makes another client the publisher of a topic. */
+function giving(call: PageCall, name: string): Html {
+  return confirmed(
+    call,
+    'Give this topic to another client…',
+    'Its present publisher, if there is one, can no longer publish to it. Subscriptions and events stay.',
+    {
+      action: `${PATH}/${name}/give`,
+      does: 'Give it to this client',
+      content: html`<label>Token of the client <input name="client" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`,
+    },
+  );
 }
 
 /** Returns a form that removes a topic. The person must type the name of the topic. */

@@ -81,6 +81,13 @@ export const TOPIC_TEXTS: Record<string, RouteText> = {
     description: 'With its subscribers, as far as the caller may see them.',
     answer: { ...TOPIC, subscriber_count: 1, subscribers: [BILLING] },
   },
+  'PUT /topics/:name/publisher': {
+    chapter: 'Topics',
+    summary: 'Give a topic to another client',
+    description:
+      "The client publishes to it from now on, and its former publisher, which may be gone, no longer. Subscriptions and events stay; those that wait for their time count as the new publisher's. A topic that nobody owns can be given too.",
+    body: { client: SHOP },
+  },
   'DELETE /topics/:name': DELETE_TOPIC,
   'DELETE /topic/:name': DELETE_TOPIC,
 

@@ -24,7 +24,9 @@ export function refuseUnlessStored(
       'idempotency_key_reused',
       'something else was published under this Idempotency-Key a while ago; send a key again only with the same topic and body',
     );
-  refuseDelay({ outcome, index }, topic, limits);
+  refuseDelay({ outcome, index }, topic);
+  const full = delayedRefusal(outcome, limits);
+  if (full) throw full;
 }
 
 function tooManyKeys({ idempotencyWindowMs, maxClientKeys }: RefusalLimits): BusError {
@@ -36,7 +38,7 @@ function tooManyKeys({ idempotencyWindowMs, maxClientKeys }: RefusalLimits): Bus
   );
 }
 
-function refuseDelay({ outcome, index = 0 }: TimedOutcome, topic: string, limits: RefusalLimits): void {
+function refuseDelay({ outcome, index = 0 }: TimedOutcome, topic: string): void {
   if (outcome === 'too_far')
     throw new BusError('bad_event', `event ${index}: at is more than a year ahead`, {
       members: { index, field: 'at' },
@@ -47,15 +49,23 @@ function refuseDelay({ outcome, index = 0 }: TimedOutcome, topic: string, limits
       `event ${index}: an event with its id waits in ${topic} already, or stands before it; nothing was stored`,
       { members: { index, field: 'id' } },
     );
+}
+
+/** Returns the error if a client would have more delayed events than it may. Returns undefined for other outcomes. */
+export function delayedRefusal(
+  outcome: TimedOutcome['outcome'],
+  limits: Pick<RefusalLimits, 'maxClientDelayed' | 'maxClientBytes'>,
+): BusError | undefined {
   const advice = 'wait until some are published, delete some, or';
   if (outcome === 'too_many_delayed')
-    throw new BusError(
+    return new BusError(
       'limit_reached',
       `this client may have ${limits.maxClientDelayed} delayed events; ${advice} have ROUTEMASTER_MAX_CLIENT_DELAYED raised`,
     );
   if (outcome === 'too_much_delayed')
-    throw new BusError(
+    return new BusError(
       'limit_reached',
       `the delayed events of this client may take ${limits.maxClientBytes} bytes of Redis; ${advice} have ROUTEMASTER_CLIENT_DELAYED_SHARE or the memory of Redis raised`,
     );
+  return undefined;
 }

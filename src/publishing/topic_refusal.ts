@@ -28,7 +28,7 @@ export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): B
 
 export function claimedByOther(topic: string): string {
   return (
-    `another client publishes to ${topic}; choose another topic, ` +
-    `or have that client, or root if that client is gone, delete ${topic} with its subscriptions`
+    `another client publishes to ${topic}; choose another topic, have root give you ${topic}, ` +
+    'or have that client delete it with its subscriptions'
   );
 }

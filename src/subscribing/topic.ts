@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { seriesOf } from '../metrics/series.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import { NAMED } from '../routing/schemas.ts';
-import type { Reply } from '../store/contracts.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -46,6 +46,9 @@ interface TopicSubscribers {
    */
   tokens: string[];
 }
+
+/** The limits on what one client owns. */
+export type GiveLimits = Omit<Arguments<'give_topic'>, 'topic' | 'client'>;
 
 export class Topics {
   readonly #partitions: Partitions;
@@ -138,6 +141,17 @@ export class Topics {
     this.#list.forget();
     for (const index of partitions) await this.#outbox?.flush(home, this.#partitions.all[index] as Partition);
     return reply;
+  }
+
+  /**
+   * Makes a client the publisher of a topic. Its subscriptions and delayed events stay. A repeat is harmless. If the
+   * client would exceed one of these limits, changes nothing.
+   */
+  give(name: string, client: string, limits: GiveLimits): Promise<Reply<'give_topic'>> {
+    const { maxClientTopics, maxClientDelayed, maxClientBytes } = limits;
+    return this.#partitions.ofTopic(name).run('give_topic', {
+      ...{ topic: name, client, maxClientTopics, maxClientDelayed, maxClientBytes },
+    });
   }
 }
 

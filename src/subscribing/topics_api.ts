@@ -1,19 +1,28 @@
 import { z } from 'zod';
+import { actingClient } from '../authentication/acting_client.ts';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { allows } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { delayedRefusal } from '../publishing/refusals.ts';
+import { topicRefusal } from '../publishing/topic_refusal.ts';
 import type { Caller } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
-import { TOPIC, type Topic, type Topics } from './topic.ts';
+import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
 
 export interface TopicParams {
   name: string;
+}
+
+interface GiveCall {
+  caller: { role: 'root' };
+  params: TopicParams;
+  body: { client: string };
 }
 
 /** Schema of the name of a topic in a path. */
@@ -30,8 +39,21 @@ const WHOLE_TOPIC = TOPIC.extend({
     .describe('Some 100 of them. A client sees itself and its joins; `join:` and a name stand for a join.'),
 });
 
+const PUBLISHER: Input<{ client: string }> = {
+  schema: z.strictObject({
+    client: z.string('must be the token of a client').describe('The token of the client.'),
+  }),
+  wording: {
+    code: 'bad_client',
+    whole: 'send an object such as {"client": "shop--psbsfvxhjewnxiczhqc0"}',
+    field: (name, rule) => `${name} ${rule}`,
+    unknown: (name) => `${name} is not a field here; use client`,
+  },
+};
+
 interface TopicsParts {
   topics: Topics;
+  limits: GiveLimits;
   /**
    * Resolves with the tokens of a client's joins. A client that asks for a topic's subscribers sees its own joins among
    * them.
@@ -43,9 +65,9 @@ interface TopicsParts {
   log: Log;
 }
 
-/** `/topics`: lists topics and deletes one. Publishing is in publish_api.ts. */
+/** `/topics`: lists topics, deletes one, and gives one to another client. Publishing is in publish_api.ts. */
 export function topicsApi(parts: TopicsParts): Route[] {
-  const { list, show, remove } = handlers(parts);
+  const { list, show, give, remove } = handlers(parts);
   const removing = {
     action: 'topic.delete',
     params: TOPIC_PARAMS,
@@ -61,12 +83,20 @@ export function topicsApi(parts: TopicsParts): Route[] {
       errors: ['bad_topic', 'topic_not_found'],
       handle: show,
     }),
+    route('PUT /topics/:name/publisher', ROOT, {
+      action: 'topic.give',
+      params: TOPIC_PARAMS,
+      body: PUBLISHER,
+      answers: NOTHING,
+      errors: ['bad_topic', 'bad_client', 'topic_not_found', 'client_not_found', 'limit_reached'],
+      handle: give,
+    }),
     route('DELETE /topics/:name', BOTH, removing),
     route('DELETE /topic/:name', BOTH, removing),
   ];
 }
 
-function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsParts) {
+function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }: TopicsParts) {
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
@@ -113,6 +143,18 @@ function handlers({ topics, joinsOf, pages, publicNames, clients, log }: TopicsP
         publicNames.seenBy(caller, tokens),
       ]);
       return ok({ ...shown, subscriber_count: count, subscribers: tokens.map(nameOf) });
+    },
+
+    async give({ caller, params: { name }, body }: GiveCall) {
+      const { token, scopes } = await actingClient(clients, caller, body.client);
+      if (!allows(scopes?.publish, name))
+        throw new BusError('forbidden', `this client may not publish to ${name}`, {
+          members: { field: 'client' },
+        });
+      const outcome = await topics.give(name, token, limits);
+      if (outcome === 'ok') return NO_CONTENT;
+      if (outcome === 'topic_not_found') throw notFound(name);
+      throw topicRefusal(outcome, name) ?? delayedRefusal(outcome, limits);
     },
 
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {

@@ -8,7 +8,7 @@ import { PrintingProcess, root } from '../../harness/processes/command.ts';
  * files that look into Redis themselves. The test that kills workers is left out: the fault scenario `outbox-kill` does that.
  * `npm run acceptance-cluster` runs some with 16 partitions on a cluster.
  */
-const FILES = ['acceptance/joins', 'acceptance/unsubscribing'];
+const FILES = ['acceptance/giving_topics', 'acceptance/joins', 'acceptance/unsubscribing'];
 
 test('the bus works with four partitions', async (t) => {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;

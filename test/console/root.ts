@@ -200,6 +200,27 @@ describe('root', () => {
     await visit.assertSound();
   });
 
+  test('gives a topic to another client', async () => {
+    const topic = 'topic_to_give';
+    await scene.publisher.publish(topic, { url: 'https://shop.example.com/5' });
+    const heir = await bus.client('heir');
+    const visit = await as(root, `/console/topics/${topic}`);
+    const form = `form[action="/console/topics/${topic}/give"]`;
+    const give = async (token: string) => {
+      await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+      await visit.page.type(`${form} [name=client]`, token);
+      await visit.submit(`${form} button`);
+    };
+    await give('nobody');
+    assert.match(await visit.text('main'), /no client has this token/);
+    await visit.page.goto(`${bus.url}/console/topics/${topic}`);
+    await visit.assertSound();
+    await give(heir.token);
+    assert.ok((await visit.text('main')).includes(heir.token));
+    await heir.publish(topic, { url: 'https://shop.example.com/6' });
+    await bus.root.call('DELETE', `/topics/${topic}`);
+  });
+
   test('removes a topic whose name it types, and nothing by a slip', async () => {
     const topic = 'topic_to_remove';
     await scene.publisher.publish(topic, { url: 'https://shop.example.com/4' });

@@ -208,6 +208,12 @@ export class Model {
     for (const hold of this.holds.values()) if (this.tokenOf(hold) === token) hold.telling = 0;
   }
 
+  giveTopic(topic: string, client: string): string {
+    if (!this.topics.has(topic)) return 'topic_not_found';
+    this.publishers.set(topic, client);
+    return 'ok';
+  }
+
   removeTopic(topic: string): void {
     this.topics.delete(topic);
     this.publishers.delete(topic);

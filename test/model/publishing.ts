@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Published } from '../../harness/scripts/bus_inputs.ts';
+import { DELAY_LIMITS, type Published } from '../../harness/scripts/bus_inputs.ts';
 import type { Model } from './model.ts';
 import type { Publication } from './things.ts';
 import type { World } from './world.ts';
@@ -113,6 +113,14 @@ export async function leave(world: World, model: Model, token: string): Promise<
   assert.equal(found, model.subscribers.has(token));
   model.leave(token);
   return `leave ${token}`;
+}
+
+export async function giveTopic(world: World, model: Model, topic: string, client: string): Promise<string> {
+  const { maxClientTopics, maxClientDelayed, maxClientBytes } = DELAY_LIMITS;
+  const limits = { maxClientTopics, maxClientDelayed, maxClientBytes };
+  const outcome = model.giveTopic(topic, client);
+  assert.equal(await world.bus.store.run('give_topic', { topic, client, ...limits }), outcome);
+  return `giveTopic ${topic} ${client}: ${outcome}`;
 }
 
 export async function removeTopic(world: World, model: Model, topic: string): Promise<string> {

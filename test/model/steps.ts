@@ -77,6 +77,7 @@ export const anyStep = fc.oneof(
     step(1, publishing.resume, token, pauser),
     step(1, publishing.unsubscribe, token, topic),
     step(1, publishing.leave, token),
+    step(1, publishing.giveTopic, topic, fc.constantFrom('shop', 'shop', 'mill')),
     step(1, publishing.removeTopic, topic),
     step(12, delivering.acquire, workers, fc.constantFrom(0, 0, 1, 2), fc.constantFrom(...KINDS)),
     step(

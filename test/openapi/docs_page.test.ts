@@ -7,6 +7,7 @@ import { Api } from '../../harness/http/api.ts';
 import { ROOT_KEY } from '../../harness/processes/web_process.ts';
 import { buryAll } from '../../harness/scripts/dead_letters.ts';
 import { docsPage } from '../../src/openapi/docs_page.ts';
+import { SHOP } from '../../src/openapi/examples.ts';
 import { documentOf, pageOf } from './document.ts';
 
 const run = promisify(execFile);
@@ -144,7 +145,9 @@ describe('every line for curl', () => {
   for (const line of lines) {
     test(`works when it is pasted: ${line.slice(0, 100)}`, async () => {
       // The bus would look up a name of example.com, and the machine may have no DNS.
-      const pasted = line.replace('https://billing.example.com/events', 'https://203.0.113.9/events');
+      const reachable = line.replace('https://billing.example.com/events', 'https://203.0.113.9/events');
+      // A person writes the token of a client in place of that of the example.
+      const pasted = reachable.replace(SHOP, `'"$TOKEN"'`);
       const env = { PATH: process.env.PATH ?? '', ...(await variables(line)) };
       const command = pasted.replace('curl ', "curl -sS -o /dev/null -w '%{http_code}' ");
       const { stdout } = await run('bash', ['-euc', command], { env });

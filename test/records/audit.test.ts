@@ -53,6 +53,7 @@ describe('the audit', () => {
       ['POST', '/dead_letters/retry', 'sub'],
       ['DELETE', `/dead_letters?subscriber=${sub}`, 'root'],
       ['DELETE', '/subscriber/topics/widgets', 'sub'],
+      ['PUT', '/topics/widgets/publisher', 'root', JSON.stringify({ client: pub })],
       ['DELETE', '/topics/widgets', 'pub'],
       ['DELETE', `/subscribers/${sub}`, 'root'],
       ['POST', `/api_tokens/${pub}/secret`, 'root', '{"grace":0}'],
@@ -61,13 +62,14 @@ describe('the audit', () => {
       const { status, text } = await api.call(method, path, { as, ...(body && { body }) });
       assert.ok(status < 300, `${method} ${path}: ${status} ${text}`);
     }
-    assert.deepEqual((await recorded(api, 10)).map(brief), [
+    assert.deepEqual((await recorded(api, 11)).map(brief), [
       `client.create root - ${pub} 201`,
       `client.create root - ${sub} 201`,
       `subscription.put client ${sub} - 204`,
       `dead_letters.retry client ${sub} - 200`,
       `dead_letters.purge root - ${sub} 200`,
       `subscription.delete client ${sub} widgets 204`,
+      'topic.give root - widgets 204',
       `topic.delete client ${pub} widgets 204`,
       `subscriber.delete root - ${sub} 204`,
       `client.rotate_secret root - ${pub} 200`,

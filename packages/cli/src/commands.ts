@@ -4,6 +4,7 @@ import { examine } from './doctor.ts';
 import { listen } from './listening.ts';
 import {
   deleteTopic,
+  giveTopic,
   listDeadLetters,
   listTopics,
   pauseSubscription,
@@ -140,6 +141,12 @@ export const COMMANDS: readonly Command[] = [
     run: top,
   },
   { name: 'topic list', args: [''], help: 'list the topics', run: listTopics },
+  {
+    name: 'topic give',
+    args: ['TOPIC TOKEN'],
+    help: 'make the client with this token the publisher of a topic (root)',
+    run: giveTopic,
+  },
   { name: 'topic del', args: ['TOPIC'], help: 'remove a topic (its publisher, root)', run: deleteTopic },
   {
     name: 'trigger list',

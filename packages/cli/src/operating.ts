@@ -31,6 +31,11 @@ export async function listTopics(call: Call): Promise<void> {
   call.print(topics, table(['TOPIC', 'PUBLISHER', 'EVENTS'], rows));
 }
 
+export async function giveTopic(call: Call): Promise<void> {
+  const [name = '', client = ''] = call.args;
+  await call.connect().giveTopic(name, client);
+}
+
 export async function deleteTopic(call: Call): Promise<void> {
   const [name = ''] = call.args;
   await call.connect().removeTopic(name);

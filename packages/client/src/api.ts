@@ -126,6 +126,11 @@ export abstract class Api extends AnyCall {
     return this.call('GET /topics/:name', { params: { name } }, options);
   }
 
+  /** Makes the client with this token the publisher of a topic, in place of its present publisher. */
+  giveTopic(name: string, client: string, options?: CallOptions) {
+    return this.call('PUT /topics/:name/publisher', { params: { name }, body: { client } }, options);
+  }
+
   removeTopic(name: string, options?: CallOptions) {
     return this.call('DELETE /topics/:name', { params: { name } }, options);
   }

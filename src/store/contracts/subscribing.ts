@@ -54,6 +54,16 @@ export const subscribingContracts = {
     arguments: { topic: 'text', client: 'text?', series },
     reply: { outcome: 'ok|topic_not_found|forbidden', delayed: 'number', partitions: ['number'] },
   },
+  give_topic: {
+    arguments: {
+      topic: 'text',
+      client: 'text',
+      maxClientTopics: 'number',
+      maxClientDelayed: 'number',
+      maxClientBytes: 'number',
+    },
+    reply: 'ok|topic_not_found|owns_too_many|too_many_delayed|too_much_delayed',
+  },
   mark_topics: {
     arguments: {
       partition: 'text',

@@ -201,6 +201,12 @@ test('sub, topic and secret do as the API', async (t) => {
   const topics = await terminal.rtm(`topic list ${asRoot()}`);
   assert.match(topics.stdout, /^TOPIC +PUBLISHER +EVENTS\n/);
   assert.match(topics.stdout, new RegExp(`^${topic} +publisher--\\w+ +1$`, 'm'));
+  assert.deepEqual(await terminal.rtm(`topic give ${topic} ${subscriber.token} ${asRoot()}`), silent);
+  assert.match(
+    (await terminal.rtm(`topic list ${asRoot()}`)).stdout,
+    new RegExp(`^${topic} +${subscriber.token} `, 'm'),
+  );
+  assert.match((await terminal.rtm(`topic give ${topic} nobody ${asRoot()}`)).stderr, /^client_not_found: /);
   assert.deepEqual(await terminal.rtm(`topic del ${topic} ${asRoot()}`), silent);
 
   const rotated = await terminal.rtm(`secret rotate ${subscriber.token} --grace 0 ${asRoot()}`);

@@ -35,6 +35,7 @@ const METHODS: Partial<Record<CallName, (bus: Routemaster) => Promise<unknown>>>
   'GET /topics/:name/delayed': (bus) => drain(bus.delayedEvents('NAME')),
   'DELETE /topics/:name/delayed/:id': (bus) => bus.removeDelayedEvent('NAME', 'ID'),
   'GET /topics/:name': (bus) => bus.topic('NAME'),
+  'PUT /topics/:name/publisher': (bus) => bus.giveTopic('NAME', 'TOKEN'),
   'DELETE /topics/:name': (bus) => bus.removeTopic('NAME'),
   'POST /subscription': (bus) => bus.subscribe({ topics: [], callback: 'https://shop.example.com' }),
   'GET /subscriptions': (bus) => drain(bus.subscriptions()),

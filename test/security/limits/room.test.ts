@@ -76,6 +76,32 @@ describe('topics', () => {
   });
 });
 
+describe('a client', () => {
+  const limited = new Api({
+    env: { ROUTEMASTER_MAX_CLIENT_TOPICS: '1', ROUTEMASTER_MAX_CLIENT_DELAYED: '1' },
+  });
+  beforeEach(() => limited.reset());
+  const give = async (topic: string, to: string) => {
+    const body = JSON.stringify({ client: await limited.token(to) });
+    return limited.call('PUT', `/topics/${topic}/publisher`, { as: 'root', body });
+  };
+
+  test('is given no more topics, and no more delayed events, than it may have', async () => {
+    const publish = (as: string, topic: string, body: string) =>
+      limited.call('POST', `/topics/${topic}`, { as, body });
+    assert.equal((await publish('pub', 'a', EVENT)).status, 204);
+    assert.equal((await publish('other', 'b', EVENT)).status, 204);
+    const problem = problemIn(await give('a', 'other'));
+    assert.deepEqual([problem.status, problem.code], [409, 'limit_reached']);
+    assert.match(problem.detail, /ROUTEMASTER_MAX_CLIENT_TOPICS/);
+    assert.equal((await limited.call('DELETE', '/topics/b', { as: 'other' })).status, 204);
+    const delayed = '{"type":"noop","url":"https://app.example.com/1","delay":60000}';
+    assert.equal((await publish('pub', 'a', delayed)).status, 204);
+    assert.equal((await give('a', 'other')).status, 204);
+    assert.equal((await publish('pub', 'c', EVENT)).status, 204, 'the former publisher has room again');
+  });
+});
+
 test('subscribers are limited in number; existing ones may still change', async () => {
   for (const as of ['one', 'two']) assert.equal((await subscribe(as, ['a'])).status, 204);
   await api.token('three');

@@ -660,6 +660,11 @@ export interface Calls {
     body: undefined;
     answer: undefined;
   };
+  'PUT /topics/:name/publisher': {
+    query: undefined;
+    body: { client: string };
+    answer: undefined;
+  };
   'GET /triggers': {
     query: { client?: string | undefined; limit?: number | undefined; after?: string | undefined };
     body: undefined;
