@@ -119,7 +119,8 @@ export class Bus extends WorkerCalls {
 
   /** Publishes events that are due, in one call. Returns their ids by topic, and whether more events are due. */
   async publishDelayed(seed: string, turn = 0) {
-    const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed), turn });
+    const { maxOutboxBytes } = PUBLISH_LIMITS;
+    const reply = await this.store.run('publish_delayed', { uidSeed: seedOf(seed), turn, maxOutboxBytes });
     const published = Object.fromEntries(reply.published.map(({ topic, events }) => [topic, events]));
     return { ...reply, published };
   }

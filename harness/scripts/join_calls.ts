@@ -5,6 +5,7 @@ import { joinToken } from '../../src/ids.ts';
 import type { Arguments, Reply } from '../../src/store/contracts.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 import type { Bus } from './bus.ts';
+import { PUBLISH_LIMITS } from './bus_inputs.ts';
 import { longName, nthWord, packNamed, seedOf } from './names.ts';
 import { DELIVERY_LOG, RECORD } from './worker_calls.ts';
 
@@ -12,7 +13,7 @@ export const CLIENT = 'shop';
 const ROOM = 10_000;
 const LIMITS = {
   ...{ maxJoins: ROOM, maxClientJoins: ROOM, maxTopics: ROOM, maxClientTopics: ROOM },
-  ...{ maxJoinKeys: ROOM, maxJoinBytes: 100_000_000 },
+  ...{ maxJoinKeys: ROOM, maxJoinBytes: 100_000_000, maxOutboxBytes: PUBLISH_LIMITS.maxOutboxBytes },
 };
 const LEASE_MS = 30_000;
 

@@ -5,6 +5,9 @@ scheduled job; then a worker publishes what is due.
 ]]
 local agenda = {}
 
+-- An entry that cannot be published because an outbox is full (outboxes.lua) comes again after this time.
+agenda.WAIT_MS = 1000
+
 local function first_ms(entries)
   return tonumber(redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')[2]) or math.huge
 end
@@ -21,6 +24,18 @@ end
 function agenda.enter(call, entries, member, due_ms)
   if due_ms < first_ms(entries) then call.wakes.due = true end
   redis.call('ZADD', entries, string.format('%d', due_ms), member)
+end
+
+-- Lets a due entry wait for room in an outbox.
+function agenda.postpone(call, entries, member)
+  redis.call('ZADD', entries, string.format('%d', call.now_ms + agenda.WAIT_MS), member)
+end
+
+-- Returns true if `score` may be the score of an entry that is due at `due_ms`. It is that time, or a later one if the
+-- entry is due and was postponed.
+function agenda.is_placed(call, score, due_ms)
+  if not score or not due_ms then return false end
+  return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS
 end
 
 return agenda

@@ -8,6 +8,7 @@ has a thousand. `first` is the topic whose next event is due first; it is nil if
 to `until_ms` come before the events of the client's other topics. `work` measures how much of the script call's time
 the client has used (publish_delayed.lua).
 ]]
+local agenda = include('flow/agenda')
 local calls = include('store/calls')
 local delayed = include('flow/delayed')
 local intake = include('publishing/intake')
@@ -86,7 +87,8 @@ end
 
 -- Returns the publishers of topics with due events (delayed events whose time has come). The publisher of the event
 -- that was due earliest comes first. Also returns whether topics that were not read here may have due events. Removes a
--- topic without a publisher from `delayed:topics`, and leaves it to the sweep, a maintenance job.
+-- topic without a publisher from `delayed:topics`, and leaves it to the sweep, a maintenance job. Leaves out topics
+-- that take no events now, because an outbox is full; they come again after a second.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(
@@ -95,7 +97,9 @@ function due_topics.clients(call, taken)
   for i = 1, #due, 2 do
     local about = calls.try(call, intake.topic, taken, due[i])
     local token = about and about.publisher
-    if token then
+    if token and intake.judge_outboxes(call, taken, about) then
+      agenda.postpone(call, call.keys.delayed_topics(), about.name)
+    elseif token then
       local client = by_token[token]
       if not client then
         client = { unread = {}, next = 1, topics = {}, first = nil, until_ms = 0, work = 0 }

@@ -6,9 +6,14 @@ are long.
 Clients take turns, so that one with many overdue triggers does not keep others waiting: the reply has the first due
 trigger of each client, then the second of each, and so on. `turn` says which client begins.
 
+A trigger whose topic takes no events now, because `max_outbox_bytes` wait for another partition (outboxes.lua), is left
+out. It stays due, and comes again after a second.
+
 If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
 readable trigger is removed. Otherwise the scheduler would find such entries due for ever.
 ]]
+local agenda = include('flow/agenda')
+local intake = include('publishing/intake')
 local triggers = include('flow/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
@@ -52,7 +57,8 @@ local function in_turns(entries, turn, limit)
 end
 
 return function(call, args)
-  local keys, due, bytes = call.keys, {}, 0
+  local keys, due, bytes, taken = call.keys, {}, 0, intake.begin_unlimited()
+  taken.max_outbox_bytes = args.max_outbox_bytes
   local now = string.format('%d', call.now_ms)
   local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
   for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do
@@ -62,16 +68,18 @@ return function(call, args)
     if name then trigger, due_ms, length = read(call, client, name) end
     if not trigger then
       redis.call('ZREM', keys.triggers_due(), member)
-    elseif due_ms ~= score then
+    elseif not agenda.is_placed(call, score, due_ms) then
       triggers.enter(call, client, name, due_ms)
+    elseif intake.judge_outboxes(call, taken, intake.topic(call, taken, trigger.topic)) then
+      agenda.postpone(call, keys.triggers_due(), member)
     else
       due[#due + 1] = {
         client = client, name = name, due_at = due_ms,
         revision = trigger.revision, catch_up = trigger.catch_up, timing = trigger.timing,
       }
-      bytes = bytes + length
-      if bytes > MAX_DEFINITION_BYTES then break end
     end
+    bytes = bytes + (length or 0)
+    if bytes > MAX_DEFINITION_BYTES then break end
   end
   return { now_ms = call.now_ms, due = due }
 end

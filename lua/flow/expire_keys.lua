@@ -8,8 +8,11 @@ counted: it stays open while the queue of the join has a batch from before that 
 join keys, the oldest first, and publishes a limited number of copies (an event for one subscriber is a copy); `is_left`
 says that more join keys have expired. `version` is the time at which the join was put last, as the caller knows it. If
 the join was put again since, nothing changes and `changed` is set. A join that is gone loses its entry in
-`joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not be published.
+`joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not be published. While
+their topic takes no events, because an outbox is full (outboxes.lua), nothing is closed, and the join comes again after
+a second.
 ]]
+local agenda = include('flow/agenda')
 local join_work = include('flow/join_work')
 local open_keys = include('flow/open_keys')
 
@@ -31,6 +34,10 @@ return function(call, args)
   end
   local until_ms = counted_until(call, token) - args.within_ms
   local work = join_work.begin(call, args)
+  if join_work.must_wait(work.stuck) then
+    open_keys.schedule(call, token, args.within_ms, agenda.WAIT_MS)
+    return { changed = false, expired = 0, is_left = false, published = {} }
+  end
   for _, key in ipairs(open_keys.oldest(work.open, args.max_closed, until_ms)) do
     if join_work.is_full(work) then break end
     join_work.expire(work, key)

@@ -21,7 +21,8 @@ no longer sources, are taken and not counted.
 
 If the outcome is not `counted`, nothing has changed. `not_held` means that the worker does not hold the job, or that
 the batch has another number of events, because the same call was made before. `changed`: the join has other rules, or
-is gone. `refused`: the join may not publish to its topic; `reason` says why. `expiry_refusal` is the reason if the
+is gone. `refused`: the join may not publish to its topic; `reason` says why. `outbox_full`: one of its topics takes no
+events now, because an outbox is full (outboxes.lua), so the batch must wait. `expiry_refusal` is the reason if the
 events about expired join keys could not be published.
 ]]
 local batches = include('delivering/batches')
@@ -126,7 +127,9 @@ return function(call, args)
   local subscriber = call.keys.subscriber(args.token)
   if redis.call('HGET', subscriber, 'subscribed_at') ~= args.version then return outcome('changed') end
   local work = join_work.begin(call, args)
+  if join_work.must_wait(work.ready) then return outcome('outbox_full') end
   if work.ready.refusal then return outcome('refused', work.ready.refusal) end
+  if join_work.must_wait(work.stuck) then return outcome('outbox_full') end
   make_room(call, work, args)
   read_keys(work, args)
   local taken, unkeyed = count_all(call, work, args)

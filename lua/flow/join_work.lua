@@ -6,7 +6,7 @@ these join keys.
 the type of its events for complete join keys (`then_topic`, `then_type`), the topic and the type of its events for
 expired join keys, if it has such events (`expiry_topic`, `expiry_type`), and the limits on topics. If one of these
 topics lives in another partition, `then_home` or `expiry_home` is the number of that partition, which gets the events
-by an outbox.
+by an outbox. `max_outbox_bytes` is the limit on outboxes (outboxes.lua).
 ]]
 local intake = include('publishing/intake')
 local key_records = include('flow/key_records')
@@ -25,10 +25,14 @@ local HASH_LENGTH = 28
 --   claimed_by_other  the topic belongs to another client
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
--- If the topic lives in another partition (`home`), only `replaced` is checked here, and the rest there.
+--   outbox_full       too many bytes wait for a partition that is to get the events; the join must wait
+-- If the topic lives in another partition (`home`), `replaced` and the way there are checked here, and the rest there.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
-  if home then return nil end
+  if home then
+    local is_full = outboxes.are_full(call, taken.outgoing, { { partition = home } }, taken.max_outbox_bytes)
+    return is_full and 'outbox_full' or nil
+  end
   return intake.judge(call, taken, { topic = topic, client = args.client })
 end
 
@@ -54,6 +58,7 @@ function join_work.begin(call, args)
   local counts, taken = {}, intake.begin_unlimited()
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  taken.max_outbox_bytes = args.max_outbox_bytes
   local created_at, published =
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published'))
   return {
@@ -63,6 +68,11 @@ function join_work.begin(call, args)
     id_stem = id_stem(args.token, created_at, published),
     published = 0, copies = 0, completed = 0, expired = 0, evicted = 0, now = string.format('%d', call.now_ms),
   }
+end
+
+-- True if events for `to`, a topic of the join or nil, must wait because an outbox is full.
+function join_work.must_wait(to)
+  return to and to.refusal == 'outbox_full'
 end
 
 -- True if the script call has published its maximum of copies (an event for one subscriber is a copy).

@@ -4,7 +4,8 @@ publish_delayed: publish delayed events that are due.
 
 The events are stored for the subscribers that their topics have now, as by publish.lua, and are removed from the
 delayed events in the same step. A call does a bounded amount of work; `is_left` says whether more events are due. While
-memory is exhausted Redis does not run the script (no `allow-oom`), and the events wait.
+memory is exhausted Redis does not run the script (no `allow-oom`), and the events wait. A topic that takes no events
+now, because `max_outbox_bytes` wait for another partition (outboxes.lua), comes again after a second.
 
 Events are published in the order of their time over all topics, until a client has used its part of the call's work.
 All clients with due events have equal parts, so a client with many events does not keep others waiting. When all have
@@ -143,8 +144,9 @@ local function take_all(call, progress, turn)
 end
 
 return function(call, args)
-  local progress =
-    { taken = intake.begin_unlimited(), topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
+  local taken = intake.begin_unlimited()
+  taken.max_outbox_bytes = args.max_outbox_bytes
+  local progress = { taken = taken, topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
   local is_left = take_all(call, progress, args.turn)
   intake.end_run(progress.taken)
   storing.store(call, args.uid_seed, progress.taken)

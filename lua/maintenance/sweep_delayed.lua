@@ -11,6 +11,7 @@ rank of the next entry; `added`, how many delayed events the topic had ever got 
 how many entries it had then, without those that the calls have removed; and `bytes`, the sum so far. If no event came
 or went meanwhile, the last call corrects the stored bytes of the topic's delayed events.
 ]]
+local agenda = include('flow/agenda')
 local delayed = include('flow/delayed')
 local findings = include('maintenance/findings')
 local topics = include('subscribing/topics')
@@ -46,7 +47,7 @@ end
 local function check_place(call, topic, found)
   local listed = redis.call('ZSCORE', call.keys.delayed_topics(), topic)
   local first = redis.call('ZRANGE', call.keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
-  if listed == (first or false) then return end
+  if listed == (first or false) or agenda.is_placed(call, tonumber(listed or nil), tonumber(first)) then return end
   delayed.enter_topic(call, topic)
   findings.add(found, 'delayed_topic_misplaced', topic)
 end

@@ -7,6 +7,7 @@ creation or a deletion was cut off, and the one that is left is removed. An entr
 unreadable trigger is left alone, without an entry, until its client replaces or deletes it. `names` are members of
 `triggers:due`, each with the trigger's name and its client's token.
 ]]
+local agenda = include('flow/agenda')
 local findings = include('maintenance/findings')
 local triggers = include('flow/triggers')
 
@@ -29,7 +30,7 @@ local function check(call, found, member)
   local wanted, fault = nil, 'entry_without_trigger'
   if name then wanted, fault = judge(call, client, name) end
   local score = tonumber(redis.call('ZSCORE', due, member) or nil)
-  if wanted and score ~= wanted then
+  if wanted and not agenda.is_placed(call, score, wanted) then
     triggers.enter(call, client, name, wanted ~= math.huge and wanted or nil)
     fault = 'trigger_misplaced'
   elseif fault == 'trigger_incomplete' then

@@ -138,7 +138,7 @@ end
 
 -- Returns 'outbox_full' if the topic has subscribers in another partition, and too many bytes already wait to be moved
 -- there. One check in a script call suffices, because one call adds few bytes compared with the maximum.
-local function judge_outboxes(call, taken, topic)
+function intake.judge_outboxes(call, taken, topic)
   if #topic.elsewhere == 0 or not taken.max_outbox_bytes then return end
   if topic.is_stuck == nil then
     topic.is_stuck = outboxes.are_full(call, taken.outgoing, topic.elsewhere, taken.max_outbox_bytes)
@@ -152,7 +152,7 @@ function intake.judge(call, taken, publication)
   local topic = intake.topic(call, taken, publication.topic)
   return judge_key(call, taken, publication)
     or judge_client(call, taken, topic, publication.client)
-    or judge_outboxes(call, taken, topic)
+    or intake.judge_outboxes(call, taken, topic)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first refused

@@ -55,7 +55,7 @@ const redis = {
     'Replicas of Redis that must have an event before its publish is answered 204; with fewer, 503 after a second.',
   ),
   maxOutboxBytes: setting('ROUTEMASTER_MAX_OUTBOX_BYTES', bytes, '67108864').help(
-    'Bytes that may wait in a partition for another one. Beyond them publications that need it are refused with 503.',
+    'Bytes that may wait in a partition for another one. Beyond them publishes for it get 503, and triggers and joins wait.',
   ),
   redisMaxBytes: setting('ROUTEMASTER_REDIS_MAX_MEM', bytes, '0').help(
     'Bytes of Redis that the bus may fill. 0: the `maxmemory` of Redis.',

@@ -1,4 +1,5 @@
 import { clock, sleep } from '../clock.ts';
+import type { Config } from '../config.ts';
 import { StorageFull } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
@@ -14,7 +15,7 @@ const WARN_EVERY_MS = 60_000;
 
 interface DueEventsParts {
   partition: Partition;
-  limits: MemoryLimits;
+  limits: MemoryLimits & Pick<Config, 'maxOutboxBytes'>;
   /** Called while Redis is short of memory. The function must free some memory if the shortage lasts. */
   onFull: () => void;
   recorder: Pick<Recorder, 'published' | 'added' | 'publishedLate'>;
@@ -76,8 +77,8 @@ export class DueEvents {
 
   /** Publishes some of the events that are due. Returns true if more are due. */
   async #publishSome(turn: number): Promise<boolean> {
-    const { partition, recorder, log } = this.#parts;
-    const args = { uidSeed: uidSeed(), turn };
+    const { partition, limits, recorder, log } = this.#parts;
+    const args = { uidSeed: uidSeed(), turn, maxOutboxBytes: limits.maxOutboxBytes };
     const { published, lost, isLeft } = await partition.run('publish_delayed', args);
     for (const { topic, events, bytes, subscribers, lateMs } of published) {
       recorder.published(topic, events, bytes);

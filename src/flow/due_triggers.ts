@@ -35,7 +35,10 @@ type Fired = Reply<'fire_triggers'>;
 interface DueTriggersParts {
   partition: Partition;
   guard: Pick<StorageGuard, 'check'>;
-  limits: Pick<Config, 'maxTopics' | 'maxClientTopics' | 'publishRate' | 'publishBytes' | 'publishBurstMs'>;
+  limits: Pick<
+    Config,
+    'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
+  >;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
   log: Log;
   /** Called if Redis is out of memory. The function must free some memory. */
@@ -62,9 +65,11 @@ export class DueTriggers {
    * cannot be reached.
    */
   async publish(): Promise<void> {
-    const { partition, guard } = this.#parts;
+    const { partition, guard, limits } = this.#parts;
     await guard.check(partition);
-    const { nowMs, due } = await partition.run('due_triggers', { limit: FIRED_PER_CALL, turn: this.#turn++ });
+    const { maxOutboxBytes } = limits;
+    const asked = { limit: FIRED_PER_CALL, turn: this.#turn++, maxOutboxBytes };
+    const { nowMs, due } = await partition.run('due_triggers', asked);
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
   }

@@ -15,7 +15,9 @@ import { clientBytes } from '../store/client_quota.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { keyOf } from './join_key.ts';
+import { outletsOf } from './join_rules.ts';
 import {
+  areFullElsewhere,
   countPublished,
   type Join,
   type JoinFigures,
@@ -35,7 +37,7 @@ const MAX_JOINS_KNOWN = 1000;
  */
 const TAKEN = { status: null, durationMs: 0 };
 
-const UNTIL_THERE_IS_MEMORY = triedAgainIn(1000);
+const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
 
 interface JoinBatchesParts {
   partitions: Partitions;
@@ -90,7 +92,7 @@ export class JoinBatches {
       if (batch.createdAtMs < join.createdAtMs) return DONE;
       if (signal.aborted) return GIVEN_BACK;
       const reply = await this.#count(work, join, events);
-      if (reply === 'no_memory') return UNTIL_THERE_IS_MEMORY;
+      if (reply === 'no_room' || reply.outcome === 'outbox_full') return UNTIL_THERE_IS_ROOM;
       if (reply.outcome === 'not_held') return { end: 'settled', held: false };
       if (reply.outcome === 'refused') return this.#refused(work, join, reply);
       if (reply.outcome === 'changed') join = await this.#find(batch.token);
@@ -115,10 +117,10 @@ export class JoinBatches {
 
   /**
    * Calls the script `join_events` for the next events, 50 at most. Example: a join waits for an order and its payment.
-   * The script notes which has come, and publishes an event of the join when both have. Returns 'no_memory', and counts
-   * nothing, while Redis is short of memory.
+   * The script notes which has come, and publishes an event of the join when both have. Returns 'no_room', and counts
+   * nothing, while Redis is short of memory, or an outbox in another partition is full.
    */
-  async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_memory'> {
+  async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_room'> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
     const { leaseMs, laneLimit, laneLimitMax, deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
@@ -128,6 +130,7 @@ export class JoinBatches {
       await guard.check(partition);
       const refusal = await this.#refusalElsewhere(join);
       if (refusal) return { ...NOTHING_COUNTED, outcome: 'refused', reason: refusal };
+      if (await areFullElsewhere(join, outletsOf(join.rules), settings, partitions)) return 'no_room';
       return await partition.run('join_events', {
         ...{ q: 'main', worker, job: packed, lease, leaseMs, laneLimit, laneLimitMax, slowMs: SLOW_MS },
         deliveryLog,
@@ -140,7 +143,7 @@ export class JoinBatches {
         events: slice.map((event) => argumentsOf(event, join)),
       });
     } catch (error) {
-      if (error instanceof StorageFull) return 'no_memory';
+      if (error instanceof StorageFull) return 'no_room';
       throw error;
     }
   }

@@ -7,6 +7,7 @@ import type { Partitions } from '../store/partitions.ts';
 import type { Flushing } from '../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
 import {
+  areFullElsewhere,
   countPublished,
   type Join,
   type JoinFigures,
@@ -109,8 +110,12 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const join = await readJoin(partition, token);
   if (join?.rules.on_expiry) await guard.check(partition);
   if (join) await takeWhatIsAccepted(parts, join);
+  const to = join?.rules.on_expiry?.topic;
+  const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
+  // With a limit of 0 the script closes no key, and looks at the join again after a second.
+  const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
-    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, settings, partitions),
+    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, limits, partitions),
     maxClosed: MAX_CLOSED,
   });
   recorder.joined(token, { completed: 0, expired, unkeyed: 0 });

@@ -5,12 +5,19 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { marksIn } from '../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
 
 /** Limits on the joins of the bus and of a client. */
 export type JoinLimits = Pick<
   Config,
-  'maxJoins' | 'maxClientJoins' | 'maxJoinKeys' | 'maxJoinBytes' | 'maxTopics' | 'maxClientTopics'
+  | 'maxJoins'
+  | 'maxClientJoins'
+  | 'maxJoinKeys'
+  | 'maxJoinBytes'
+  | 'maxTopics'
+  | 'maxClientTopics'
+  | 'maxOutboxBytes'
 >;
 
 /** A join, with what a worker needs in order to count events for it. */
@@ -52,14 +59,42 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
   };
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   const { then, on_expiry, within, sources } = rules;
-  const { maxTopics, maxClientTopics } = limits;
+  const { maxTopics, maxClientTopics, maxOutboxBytes } = limits;
   return {
-    ...{ token, name, client, version, sources, maxTopics, maxClientTopics },
+    ...{ token, name, client, version, sources, maxTopics, maxClientTopics, maxOutboxBytes },
     withinMs: within,
     ...{ thenTopic: then.topic, thenType: then.type, thenHome: homeOf(then.topic) },
     ...{ expiryTopic: on_expiry?.topic, expiryType: on_expiry?.type, expiryHome: homeOf(on_expiry?.topic) },
     uidSeed: uidSeed(),
   } satisfies Partial<Arguments<'join_events'>>;
+}
+
+/**
+ * Returns true if one of these topics of a join lives in another partition and takes no events now, because too much
+ * waits there for a third partition with subscribers of the topic. If the partition cannot be reached, returns false:
+ * what the join publishes then waits in its own partition, whose scripts know the limit.
+ */
+export async function areFullElsewhere(
+  { token }: Join,
+  topics: readonly string[],
+  { maxOutboxBytes }: Pick<JoinLimits, 'maxOutboxBytes'>,
+  partitions: Partitions,
+): Promise<boolean> {
+  const foreign = topics.filter((topic) => partitions.ofTopic(topic) !== partitions.ofSubscriber(token));
+  const found = foreign.map(async (topic) => {
+    const [marks, bytes, aside] = await partitions
+      .ofTopic(topic)
+      .command((redis, keys) =>
+        Promise.all([
+          redis.hget(keys.topic(topic), 'elsewhere'),
+          redis.hget(keys.outboxes_sent(), 'bytes'),
+          redis.hgetall(keys.outboxes_bytes()),
+        ]),
+      );
+    const waiting = (partition: number) => Number(bytes ?? 0) + Number(aside[partition] ?? 0);
+    return [...marksIn(marks).keys()].some((partition) => waiting(partition) >= maxOutboxBytes);
+  });
+  return (await Promise.allSettled(found)).some((each) => each.status === 'fulfilled' && each.value);
 }
 
 export interface JoinFigures {

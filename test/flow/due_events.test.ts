@@ -13,7 +13,7 @@ import { readMemory } from '../../src/store/memory.ts';
 const MB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
 /** The high mark is at 14 MB. */
-const limits = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB };
+const limits = { redisMaxBytes: 15 * MB, redisMinFreeBytes: MB, maxOutboxBytes: MB };
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -86,7 +86,7 @@ describe('what is due', () => {
     await redis.store.redis.config('SET', 'maxmemory', '1');
     const publishing = new DueEvents({
       ...{ partition: redis.store, onFull: () => full++, log: recorded.log },
-      limits: { redisMaxBytes: 0, redisMinFreeBytes: 0 },
+      limits: { redisMaxBytes: 0, redisMinFreeBytes: 0, maxOutboxBytes: MB },
       recorder: {
         published: () => assert.fail(),
         added: () => assert.fail(),

@@ -39,7 +39,14 @@ function firing({ full = (): boolean => false } = {}) {
         return undefined;
       },
     },
-    limits: { maxTopics: 100, maxClientTopics: 100, publishRate: 0, publishBytes: 0, publishBurstMs: 10_000 },
+    limits: {
+      maxTopics: 100,
+      maxClientTopics: 100,
+      maxOutboxBytes: 1000,
+      publishRate: 0,
+      publishBytes: 0,
+      publishBurstMs: 10_000,
+    },
     recorder: new Recorder({ increment }),
     log,
     onFull: () => filled++,
@@ -203,7 +210,7 @@ class Worker {
   }
 
   async read(nowMs: number): Promise<void> {
-    const { due } = await this.#store.run('due_triggers', { limit: 100, turn: 0 });
+    const { due } = await this.#store.run('due_triggers', { limit: 100, turn: 0, maxOutboxBytes: 1000 });
     this.#firings = due
       .filter(({ dueAt }) => dueAt <= nowMs)
       .map(({ timing, catchUp, ...trigger }) => {

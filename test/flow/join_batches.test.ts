@@ -28,7 +28,7 @@ const RULES: Rules = { sources: [{ topic: 'paid', count: 2 }] };
 const settings = {
   ...{ leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64, deliveryLog: 1000 },
   ...{ maxJoins: 100, maxClientJoins: 100, maxTopics: 100, maxClientTopics: 100 },
-  ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000 },
+  ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000, maxOutboxBytes: 1000 },
 };
 const running = new AbortController().signal;
 let counted: Record<string, number> = {};

@@ -25,7 +25,7 @@ const RULES: Rules = {
 };
 const settings = {
   ...{ maxJoins: 100, maxClientJoins: 100, maxTopics: 100, maxClientTopics: 100 },
-  ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000 },
+  ...{ maxJoinKeys: 1000, maxJoinBytes: 1_000_000, maxOutboxBytes: 1000 },
 };
 const running = new AbortController().signal;
 let counted: Record<string, number> = {};

@@ -47,7 +47,11 @@ describe('what is due', () => {
     await bus.subscribe('bob');
     await bus.delay('a', 'widgets', [{ ...event('e1'), text: 'twelve bytes' }]);
     await bus.hasten('widgets', HOUR_MS + 1000);
-    const reply = await redis.store.run('publish_delayed', { uidSeed: 'b'.padEnd(16, '-'), turn: 0 });
+    const reply = await redis.store.run('publish_delayed', {
+      uidSeed: 'b'.padEnd(16, '-'),
+      turn: 0,
+      maxOutboxBytes: 1000,
+    });
     const [{ lateMs: [lateMs = 0] = [], subscribers, ...rest } = assert.fail()] = reply.published;
     assert.deepEqual(rest, { topic: 'widgets', events: 1, bytes: 12 });
     assert.deepEqual(subscribers.split('\n').sort(), ['alice', 'bob']);

@@ -17,7 +17,8 @@ afterEach(() => assertConsistent(redis.store));
 
 const put = (name: string, wanted: Parameters<typeof putTrigger>[2] = {}) =>
   putTrigger(redis.store, name, wanted);
-const due = async (limit = 100, turn = 0) => (await redis.store.run('due_triggers', { limit, turn })).due;
+const due = async (limit = 100, turn = 0) =>
+  (await redis.store.run('due_triggers', { limit, turn, maxOutboxBytes: 1000 })).due;
 const state = (name: string, client = 'shop') =>
   redis.store.redis.hgetall(redis.store.keys.trigger(client, name));
 const score = (name: string, client = 'shop') =>

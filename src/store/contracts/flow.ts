@@ -24,6 +24,7 @@ const join = {
   sources: [{ topic: 'text', count: 'number' }],
   maxTopics: 'number',
   maxClientTopics: 'number',
+  maxOutboxBytes: 'number',
   uidSeed: 'text',
 } as const;
 
@@ -66,7 +67,7 @@ export const flowContracts = {
     },
   },
   publish_delayed: {
-    arguments: { uidSeed: 'text', turn: 'number' },
+    arguments: { uidSeed: 'text', turn: 'number', maxOutboxBytes: 'number' },
     reply: {
       published: [
         { topic: 'text', events: 'number', bytes: 'number', subscribers: 'text', lateMs: ['number'] },
@@ -132,7 +133,7 @@ export const flowContracts = {
       events: [{ topic: 'text', key: 'text?', id: 'text', url: 'text' }],
     },
     reply: {
-      outcome: 'counted|not_held|changed|refused',
+      outcome: 'counted|not_held|changed|refused|outbox_full',
       reason: `replaced|${refusal}?`,
       taken: 'number',
       isDone: 'flag',
@@ -179,7 +180,7 @@ export const flowContracts = {
     reply: { removed: 'flag', state: ['text'] },
   },
   due_triggers: {
-    arguments: { limit: 'number', turn: 'number' },
+    arguments: { limit: 'number', turn: 'number', maxOutboxBytes: 'number' },
     reply: {
       nowMs: 'number',
       due: [{ ...trigger, dueAt: 'number', revision: 'text', catchUp: 'none|latest|all', timing: 'text' }],
