@@ -3,17 +3,30 @@ import { run } from './run.ts';
 
 const { env, stdin, stdout, stderr } = process;
 
-// If the reader of a pipe closes it early, as in `rtm token list | head`, this is not a failure.
-stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 0 : 2));
+/** Aborted to end a command that must clean up first. Undefined if the command need not. */
+let interrupted: AbortController | undefined;
 
-/** The first Ctrl-C lets a command clean up. A second one ends the process. */
+/** The first Ctrl-C lets a command clean up, and so does a closed terminal. A second one ends the process. */
 function interruption(): AbortSignal {
-  const interrupted = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
-  return interrupted.signal;
+  const controller = new AbortController();
+  interrupted = controller;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => controller.abort());
+  return controller.signal;
 }
 
-process.exitCode = await run(process.argv.slice(2), {
+stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+  // If the reader of a pipe closes it early, as in `rtm token list | head`, this is not a failure.
+  const status = code === 'EPIPE' ? 0 : 2;
+  if (status !== 0 && !process.exitCode) stderr.write(`${message}\n`);
+  if (!interrupted) process.exit(status);
+  process.exitCode = status;
+  interrupted.abort();
+});
+// Nobody can be told that stderr is gone.
+stderr.on('error', () => {});
+
+const status = await run(process.argv.slice(2), {
   env,
   stdin,
   stdout,
@@ -21,3 +34,4 @@ process.exitCode = await run(process.argv.slice(2), {
   folder: process.cwd(),
   interruption,
 });
+process.exitCode ||= status;

@@ -113,6 +113,25 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 
+test('listen unsubscribes when the reader of its output ends, or the terminal closes', async (t) => {
+  const [shop, search] = [await client('shop'), await client('search')];
+  for (const ending of ['reader', 'terminal']) {
+    const listening = terminal.start(`listen unread --port 0 ${search.options}`.split(' '));
+    t.after(() => listening.kill('SIGKILL'));
+    let stderr = '';
+    listening.stderr.on('data', (text) => (stderr += text));
+    await until(() => stderr.includes('listening to unread'));
+    const closed = once(listening, 'close');
+    if (ending === 'terminal') listening.kill('SIGHUP');
+    else {
+      listening.stdout.destroy();
+      await terminal.rtm(`pub created unread https://shop.example.com/1 ${shop.options}`);
+    }
+    assert.deepEqual(await closed, [0, null], stderr);
+    assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
+  }
+});
+
 test('listen says that a topic has no publisher, and names a target that does not answer, and why', async (t) => {
   const [shop, search] = [await client('shop'), await client('search')];
   const target = `http://127.0.0.1:${await freePort()}/events`;
