@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { ProblemError, Routemaster } from '@routemaster/client';
 import { type Call, Failure } from './command.ts';
+import { sayIfUnreached } from './patience.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
@@ -90,7 +91,9 @@ class Refused extends Error {
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
-  const bus = new LinePublisher({ ...call.target(), timeoutMs: PUBLISH_TIMEOUT_MS });
+  const target = call.target();
+  sayIfUnreached(target.url, PUBLISH_TIMEOUT_MS, call.streams.stderr);
+  const bus = new LinePublisher({ ...target, timeoutMs: PUBLISH_TIMEOUT_MS });
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const input = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });

@@ -177,6 +177,18 @@ test('a person and a script are told once that the bus cannot be reached, before
   assert.deepEqual([stdout, status], ['', 2]);
 });
 
+test('pub --ndjson says within its two minutes that the bus cannot be reached', async (t) => {
+  const line = `pub orders --ndjson - -b 127.0.0.1:${await freePort()} -t x`;
+  const publishing = terminal.start(line.split(' '));
+  t.after(() => publishing.kill('SIGKILL'));
+  let stderr = '';
+  publishing.stderr.on('data', (text) => (stderr += text));
+  publishing.stdin.end('{"type":"noop","url":"https://shop.example.com/1"}\n');
+  await until(() =>
+    /^http:\S+ cannot be reached \(.*ECONNREFUSED.*\); trying again, for 120 s in all\n$/.test(stderr),
+  );
+});
+
 test('pub takes the words of the API too', async (t) => {
   const { topic, receiver } = await bus.scene(t);
   const shop = await client('shop');
