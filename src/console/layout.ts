@@ -37,6 +37,8 @@ const HTMX = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphSkip: '.plot',
+  // An error page lacks the part that is refreshed, so the part would vanish.
+  noSwap: [204, 304, '4xx', '5xx'],
   defaultTimeout: 10_000,
 });
 

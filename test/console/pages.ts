@@ -83,6 +83,25 @@ describe('each page', () => {
     assert.deepEqual(visit.complaints, []);
   });
 
+  test('keeps what it shows while refreshes fail, says so, and goes on', async () => {
+    const client = await bus.client('coming_and_going');
+    const publish = () => client.publish('comes_and_goes', { url: 'https://shop.example.com/2' });
+    await publish();
+    const visit = await as(root, '/console/topics/comes_and_goes');
+    const [title, before] = [await visit.page.title(), await visit.text('#topic')];
+    await client.call('DELETE', '/topics/comes_and_goes');
+    await visit.page.waitForSelector('.stale');
+    assert.match(
+      (await visit.page.evaluate(
+        `getComputedStyle(document.querySelector('main'), '::after').content`,
+      )) as string,
+      /could not be refreshed/,
+    );
+    assert.deepEqual([await visit.page.title(), await visit.text('#topic')], [title, before]);
+    await publish();
+    await visit.page.waitForSelector('html:not(.stale)');
+  });
+
   test('asks for nothing while its tab is hidden', async () => {
     const [hidden, visible] = [await as(root, '/console'), await as(root, '/console')];
     await hidden.page.evaluate(`Object.defineProperty(document, 'hidden', { value: true })`);

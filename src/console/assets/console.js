@@ -41,7 +41,12 @@ document.addEventListener('htmx:before:request', ({ target }) => {
   underWay.add(target);
   fetchedAt.set(target, performance.now());
 });
-document.addEventListener('htmx:finally:request', ({ target }) => underWay.delete(target));
+document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) => {
+  underWay.delete(target);
+  // Without an answer there is no status. The style sheet says on the page that its figures are old.
+  const isRefreshed = ctx.response?.status < 400;
+  document.documentElement.classList.toggle('stale', !isRefreshed);
+});
 
 // Several sessions share the answers to refreshes, so forms in refreshed parts have no form token. The token of this
 // session is copied from the form in the page's `<header>`.
