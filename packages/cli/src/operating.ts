@@ -1,6 +1,6 @@
 import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { subscriptionOf } from './subscriptions.ts';
-import { members, table, timeOf } from './tables.ts';
+import { members, table, textOf, timeOf } from './tables.ts';
 
 export async function showSubscription(call: Call): Promise<void> {
   const [token = ''] = call.args;
@@ -54,7 +54,7 @@ export async function showDeadLetter(call: Call): Promise<void> {
   const [id = ''] = call.args;
   const letter = await call.connect().deadLetter(id);
   const { history, events, ...record } = letter;
-  const rest = [...history, ...events].map((each) => JSON.stringify(each));
+  const rest = [...history, ...events].map(textOf);
   call.print(letter, [...members(record), ...rest]);
 }
 
