@@ -29,8 +29,9 @@ export function curlOf(
   const isWhole = events.length === event_count && body.length <= MAX_BODY;
   const data = isWhole ? quote(body) : '@-';
   const asking = `curl -sS -u "$CREDENTIALS" "$BUS/deliveries/${id}" | jq -c .events | `;
+  // Without -g, curl takes brackets and braces of the callback for several addresses.
   const lines = [
-    `${isWhole ? '' : asking}curl -i ${quote(callback)}`,
+    `${isWhole ? '' : asking}curl -i -g ${quote(callback)}`,
     '-u "$DELIVERY_UUID:x"',
     "-H 'Content-Type: application/json'",
     "-H 'User-Agent: routemaster'",
