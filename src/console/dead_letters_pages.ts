@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
+import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
@@ -19,6 +20,9 @@ const ID: Input<{ id: string }> = {
   wording: { code: 'dead_letter_not_found', whole: 'there is no such dead letter' },
 };
 
+/** Errors of a selected letter that leave it out: it is gone, or its subscriber has left. */
+const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
+
 type WholeLetter = DeadLetter & { history: AttemptReport[]; events: Record<string, unknown>[] };
 
 /** Pages that list dead letters, show one, and retry or purge them. */
@@ -30,9 +34,22 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       form: ANY_FIELDS,
       async act(call) {
         const ids = [call.body.id ?? []].flat();
-        const name = call.body.do === 'purge' ? 'DELETE /dead_letters/:id' : 'POST /dead_letters/:id/retry';
-        for (const id of ids) await api.call(name, call, { params: { id } });
-        return PATH;
+        const act = call.body.do === 'purge' ? 'purge' : 'retry';
+        const name = act === 'purge' ? 'DELETE /dead_letters/:id' : 'POST /dead_letters/:id/retry';
+        let done = 0;
+        for (const id of ids) {
+          try {
+            await api.call(name, call, { params: { id } });
+            done++;
+          } catch (error) {
+            // One letter that somebody else has retried or purged meanwhile must not stop the others.
+            if (ids.length === 1 || !(error instanceof BusError) || !LEFT_OUT.includes(error.code))
+              throw error;
+          }
+        }
+        if (done === ids.length) return PATH;
+        const said = headline({ act, state: 'ended', matched: ids.length, done });
+        return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done) };
       },
     }),
     ...bulkPages({ bulks, joinsOf }),
@@ -120,6 +137,12 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
       };
     },
   });
+}
+
+function leftOut(said: string, others: number): Html {
+  return html`<h1>${said}</h1>
+<p>${others} of those that were selected ${others === 1 ? 'was' : 'were'} left out: they are gone, or their subscriber has left.</p>
+<p><a href="${PATH}">Dead letters</a></p>`;
 }
 
 function selector({ id }: DeadLetter): Html {

@@ -186,6 +186,31 @@ describe('root', () => {
     await until(async () => (await scene.subscriber.report()).events.sent === 1);
   });
 
+  test('retries the selected dead letters that are still there', async () => {
+    const { subscriber, topic, publisher, receiver } = await bus.scene({ after: (end) => ends.push(end) });
+    const { callback } = receiver;
+    const subscription = { topics: [topic], callback, uuid: 'me', max: 1, timeout: 0, max_attempts: 1 };
+    await subscriber.call('POST', '/subscription', subscription);
+    receiver.answers(...[1, 2, 3].map(() => answer.status(500)));
+    for (const n of [1, 2, 3]) await publisher.publish(topic, { url: `https://shop.example.com/${n}` });
+    await until(async () => (await subscriber.report()).dead_letters.batches === 3);
+    const visit = await as(root, `/console/dead_letters?subscriber=${subscriber.token}`);
+    const ids = await visit.page.$$eval('input[type=checkbox]', (boxes) =>
+      boxes.map((box) => {
+        box.click();
+        return box.value;
+      }),
+    );
+    await subscriber.call('DELETE', `/dead_letters/${ids[0]}`);
+    await visit.submit('button[value=retry]');
+    assert.match(
+      await visit.text('main'),
+      /^Retried 2 dead letters 1 of those that were selected was left out/,
+    );
+    await visit.assertSound();
+    await until(() => receiver.events.length === 2);
+  });
+
   test('retries all dead letters that match, after it has seen their number', async () => {
     const visit = await as(root, '/console/dead_letters?reason=max_age');
     assert.match(await visit.text('main'), /None match/);
