@@ -26,7 +26,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
   const { subscriber, topics, callback, ordered } = report;
   const content = html`<label>Topics <textarea name="topics" rows="3" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
 <label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>
-<div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" value="${report[member]}"></label>`)}</div>
+<div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" required value="${report[member]}"></label>`)}</div>
 <label><input type="checkbox" name="ordered" value="yes"${ordered && html` checked`}> Keep the order across batches</label>
 <p class="hint">A topic that is taken out of the list brings no more events. A pause of its own ends.</p>`;
   return html`<details class="confirm wide"><summary>Change the subscription…</summary><div class="card">${form(

@@ -67,6 +67,10 @@ describe('a client', () => {
     await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
     await visit.page.evaluate(`document.querySelector('[name=topics]').value = 'a_topic b_topic'`);
     await visit.page.evaluate(`document.querySelector('[name=max]').value = '7'`);
+    const mayBeEmpty = await visit.page.$$eval('input[type=number]', (fields) =>
+      fields.filter(({ required }) => !required).map(({ name }) => name),
+    );
+    assert.deepEqual(mayBeEmpty, []);
     const before = await subscriber.report();
     await visit.submit(`form[action="${path}/settings"] button`);
     const { uuid, topics, max_events, max_attempts } = await subscriber.report();
