@@ -101,9 +101,10 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
 }
 
 /** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */
-export function answerError(error: BusError, { caller, formToken, path, headers }: FailedCall): Answer {
+export function answerError(error: BusError, call: FailedCall): Answer {
+  const { caller, formToken, headers } = call;
   if (error.code === 'unauthenticated') {
-    const login = `/console/login?to=${encodeURIComponent(path)}`;
+    const login = `/console/login?to=${encodeURIComponent(pageOf(call))}`;
     if (isRefresh(headers)) return { status: 401, headers: { 'HX-Redirect': login } };
     return { status: 303, headers: { Location: login } };
   }
@@ -118,6 +119,13 @@ export function answerError(error: BusError, { caller, formToken, path, headers 
     headers: { ...PAGE_HEADERS, ...withoutLists(error.headers) },
     body: whole({ caller, formToken, headers }, page).text,
   };
+}
+
+/** Returns the path and query of the page that a person was looking at. A form or a refresh has an address of its own. */
+function pageOf({ method, url, headers }: FailedCall): string {
+  if (method !== 'POST' && !isRefresh(headers)) return url;
+  const { pathname, search } = URL.parse(headers.referer ?? '') ?? { pathname: '/console', search: '' };
+  return pathname + search;
 }
 
 function withoutLists(headers: Record<string, string | string[]>): Record<string, string> {

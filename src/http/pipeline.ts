@@ -117,7 +117,8 @@ export class Pipeline {
     const error = errorToAnswer(this.#parts.log, thrown, request);
     if (response.headersSent) return void response.destroy();
     const { caller, formToken = '' } = session ?? {};
-    await send(response, page(error, { caller, formToken, path, headers: request.headers }));
+    const { headers, method, url = path } = request;
+    await send(response, page(error, { caller, formToken, headers, method, url }));
   }
 
   #callerOf(

@@ -75,8 +75,11 @@ export interface Answer {
 }
 
 /** What the error page of a route needs to know about the call that failed. */
-export interface FailedCall extends Pick<Call, 'path' | 'headers' | 'formToken'> {
+export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   caller: Caller | undefined;
+  method: string | undefined;
+  /** The path with the query. */
+  url: string;
 }
 
 /** For each status, the schema of the body. Null stands for no body. */

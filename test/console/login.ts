@@ -6,7 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { ROOT_KEY } from '../../harness/processes/bus_environment.ts';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
-import { browser, bus, login, root, send, VIEWER_KEY } from './visits.ts';
+import { as, browser, bus, login, root, send, VIEWER_KEY } from './visits.ts';
 
 async function formToken(cookie: string): Promise<string> {
   const page = await (await send('/console', { cookie })).text();
@@ -53,6 +53,37 @@ describe('the login', () => {
       ['nobody', ''],
     ] as const) {
       assert.equal((await send('/console/login', { fields: { user, password } })).status, 401, user);
+    }
+  });
+
+  test('leads to the page that was asked for, with its filter, from an open page or a form too', async () => {
+    const path = '/console/triggers?limit=5';
+    const leads = (await send(path, {})).headers.get('location');
+    assert.equal(leads, `/console/login?to=${encodeURIComponent(path)}`);
+    // A client, because more sessions of root would end the one that other tests share.
+    const { token, secret } = await bus.client('returning');
+    const client = { user: token, password: secret };
+    for (const javascript of [true, false]) {
+      const visit = await as(client, '/console/deliveries?state=dead', { javascript });
+      const context = visit.page.browserContext();
+      const leave = async () => context.deleteCookie(...(await context.cookies()));
+      const enter = async () => {
+        await visit.page.type('[name=user]', client.user);
+        await visit.page.type('[name=password]', client.password);
+        await visit.submit('form.login button');
+      };
+      if (javascript) {
+        await Promise.all([visit.page.waitForNavigation(), leave()]);
+        await enter();
+        assert.equal(visit.page.url(), `${bus.url}/console/deliveries?state=dead`);
+      }
+      await visit.page.goto(bus.url + path);
+      await leave();
+      await visit.page.click('details.wide summary');
+      await visit.page.type('[name=name]', 'unmade');
+      await visit.submit('main form[action="/console/triggers"] button');
+      await enter();
+      assert.equal(visit.page.url(), bus.url + path);
     }
   });
 
