@@ -24,7 +24,11 @@ function typeOf(word: string): EventType {
 export async function publish(call: Call): Promise<void> {
   const file = textOption(call, 'ndjson');
   if (call.args.length !== (file === undefined ? 3 : 1)) throw new UsageError('Wrong number of arguments.');
-  if (file !== undefined) return publishLines(call, file);
+  if (file !== undefined) {
+    if (call.options.data !== undefined)
+      throw new UsageError('--data is for one event; with --ndjson, each line has its own data');
+    return publishLines(call, file);
+  }
   const [word = '', topic = '', url = ''] = call.args;
   const type = typeOf(word);
   const data = await dataOf(call);

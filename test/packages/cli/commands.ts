@@ -51,6 +51,15 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   }
 });
 
+test('pub refuses data beside a file of events, which has data of its own', async () => {
+  const { options } = await client('shop');
+  const { stderr, status } = await terminal.rtm(`pub beside --ndjson - --data {} ${options}`, {
+    stdin: '{"type":"noop","url":"https://shop.example.com/1"}',
+  });
+  assert.match(stderr, /^--data is for one event; .*\nUsage:/);
+  assert.equal(status, 1);
+});
+
 test('pub shows on a terminal how far it is', async (t) => {
   const { topic } = await bus.scene(t, { max: 10_000 });
   const shop = await client('shop');
