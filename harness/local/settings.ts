@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { OF_BIN_START } from '../../src/config/settings.ts';
 import { BootError } from '../../src/errors.ts';
+import { secret } from '../../src/ids.ts';
 import { freePort, isFreePort } from '../processes/ports.ts';
 import { makeDirectory } from './data_directory.ts';
 import { HTTPS_PORT, RECEIVER_PORT } from './sample_receiver.ts';
@@ -126,7 +126,7 @@ function callbacks(demoPort?: number): NodeJS.ProcessEnv {
 }
 
 function keptKey(file: string): string {
-  if (!existsSync(file)) writeFileSync(file, `${randomBytes(24).toString('base64url')}\n`);
+  if (!existsSync(file)) writeFileSync(file, `${secret()}\n`);
   const key = readFileSync(file, 'utf8').trim();
   if (key === '') throw new BootError(`${file} is empty; delete it to get a new key`);
   return key;
