@@ -68,6 +68,7 @@ describe('a script', () => {
         'delay',
         'expire_keys',
         'fire_triggers',
+        'give_topic',
         'join_events',
         'limit_client',
         'mark_topics',
