@@ -8,7 +8,7 @@ import { DONE, GIVEN_BACK, type Settlement, triedAgainIn } from '../delivering/s
 import { takenRecord } from '../delivering/taken_record.ts';
 import { StorageFull } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
-import { parseJson } from '../json.ts';
+import { parseOwnJson } from '../json.ts';
 import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { clientBytes } from '../store/client_quota.ts';
@@ -202,7 +202,7 @@ export class JoinBatches {
 }
 
 function eventsIn(pieces: readonly Buffer[]): StoredEvent[] {
-  return pieces.flatMap((piece) => parseJson(`[${eventJson(piece)}]`, 'an event') as StoredEvent[]);
+  return pieces.flatMap((piece) => parseOwnJson(`[${eventJson(piece)}]`) as StoredEvent[]);
 }
 
 function argumentsOf({ topic, id, url, data }: StoredEvent, { rules }: Join) {

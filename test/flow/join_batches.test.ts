@@ -94,6 +94,15 @@ describe('a batch of a join', () => {
     await assertConsistent(redis.store);
   });
 
+  test('is counted whatever numbers and how many values its events have', async () => {
+    await joins.put('order', RULES);
+    const data = `{"key":12345678901234567890,"values":[${Array(20_000).fill(1)}]}`;
+    const event = `{"id":"e1","topic":"paid","type":"noop","url":"https://a.example","t":1,"data":${data}}`;
+    await publish(event.replace('e1', 'e2'), event);
+    assert.deepEqual(await joinBatches().take(await grant(), running), { end: 'settled', held: true });
+    assert.deepEqual([counted['joins.completed'], counted['joins.unkeyed']], [1, 0]);
+  });
+
   test('is listed like a delivery, and is taken without an answer', async () => {
     await joins.put('order', RULES);
     await publish(joinEvent('paid', 1));
