@@ -1,4 +1,5 @@
 import { clock } from '../clock.ts';
+import { parseOwnJson } from '../json.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
@@ -124,7 +125,7 @@ export class Tail {
       ]);
       return found;
     });
-    return entries.map((entry) => JSON.parse(entry) as TailEntry);
+    return entries.map((entry) => parseOwnJson(entry) as TailEntry);
   }
 
   /**

@@ -43,6 +43,14 @@ describe('the live tail', () => {
     await until(async () => (await api.store.redis.exists(api.store.keys.tail('*'))) === 1);
   });
 
+  test('shows numbers of 64 bits with their digits', async () => {
+    await api.token('pub');
+    await look();
+    await publish('widgets', EVENT.replace('}', ',"data":{"id":12345678901234567890}}'));
+    await when('', 1);
+    assert.match((await api.call('GET', '/tail', { as: 'viewer' })).text, /"id":12345678901234567890/);
+  });
+
   test('shows those of one topic, the newest first', async () => {
     await api.token('pub');
     await look('?topic=widgets');
