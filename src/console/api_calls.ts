@@ -1,6 +1,7 @@
 import { BusError } from '../errors.ts';
 import { isPieces } from '../http/answers.ts';
 import { checked } from '../http/validation.ts';
+import { parseOwnJson } from '../json.ts';
 import type { Caller } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
 
@@ -115,13 +116,13 @@ async function read(
   for await (const piece of pieces) {
     // The API sends a long list in pieces. Each piece is a bracket or a comma, followed by some entries, so its first
     // character is skipped. The last piece is only a closing bracket.
-    if (keep) entries.push(...JSON.parse(`[${piece.slice(1)}]`).map(keep));
+    if (keep) entries.push(...(parseOwnJson(`[${piece.slice(1)}]`) as never[]).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;
       break;
     } else text += piece;
   }
-  return keep ? entries : JSON.parse(text);
+  return keep ? entries : parseOwnJson(text);
 }
 
 function nextQuery(link: string | undefined): Record<string, string> | undefined {

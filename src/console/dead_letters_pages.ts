@@ -4,6 +4,7 @@ import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
+import { parseOwnJson } from '../json.ts';
 import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
@@ -62,7 +63,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
           params: call.params,
           ending: BATCH_ENDING,
         });
-        const letter = typeof body === 'string' ? (JSON.parse(body) as WholeLetter) : body;
+        const letter = typeof body === 'string' ? (parseOwnJson(body) as WholeLetter) : body;
         return { title: `Dead letter ${letter.id}`, current: PATH, body: shown(call, letter) };
       },
     }),

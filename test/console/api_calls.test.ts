@@ -38,6 +38,17 @@ test('a page keeps what it needs of each entry of a long listing', async () => {
   assert.equal(body.length, PIECES);
 });
 
+test('a page shows numbers of 64 bits with their digits', async () => {
+  const letter = '{"events":[{"data":12345678901234567890}]}';
+  async function* pieces() {
+    yield letter;
+  }
+  const handle = async () => ({ ...ok(pieces()), calls: 0 });
+  const api = new ApiCalls([route('GET /letter', ALL, { answers: { 200: z.unknown() }, handle })]);
+  const { body } = await api.call('GET /letter', visit());
+  assert.equal(JSON.stringify(body), letter);
+});
+
 test('a page costs its visitor what its calls of the API do', async () => {
   const { api } = answering('[', ']');
   const visitor = visit();

@@ -108,8 +108,22 @@ describe('a client', () => {
       await visit.page.evaluate(`document.querySelector('[name=rules]').value = '{'`);
       await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
       await visit.submit(`form[action="${path}"] button`);
-      assert.match(await visit.text('main'), /this is no JSON/);
+      assert.match(await visit.text('main'), /this is not JSON/);
     }
+  });
+
+  test('changes a trigger whose numbers keep their digits', async () => {
+    const { topic, publisher, receiver } = await bus.scene({ after: (end) => ends.push(end) });
+    const data = { id: JSON.rawJSON('12345678901234567890') };
+    const event = { type: 'noop', url: 'https://shop.example.com/12', data };
+    await publisher.call('PUT', '/triggers/precise', { topic, event, schedule: { every: 86_400_000 } });
+    const who = { user: publisher.token, password: publisher.secret };
+    const visit = await as(who, '/console/triggers/precise');
+    await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+    await visit.submit('form[action="/console/triggers"] button');
+    await publisher.call('POST', '/triggers/precise/fire');
+    await until(() => receiver.deliveries.length > 0);
+    assert.match(receiver.deliveries[0]?.body ?? '', /"id":12345678901234567890\}/);
   });
 
   test('sees that its join counted a batch, which nobody answered', async () => {
