@@ -1,4 +1,4 @@
-import type { Routemaster } from '@routemaster/client';
+import type { Bus } from './bus.ts';
 
 export interface Option {
   type: 'string' | 'boolean';
@@ -12,8 +12,8 @@ export interface Option {
 export interface Call {
   args: string[];
   options: Record<string, string | boolean | undefined>;
-  /** Returns a `Routemaster` object for the bus that `--bus` names. `timeoutMs` is the time limit of each call. */
-  connect(options?: { timeoutMs?: number }): Routemaster;
+  /** Returns the bus that `--bus` names. `timeoutMs` is the time limit of each call. */
+  connect(options?: { timeoutMs?: number }): Bus;
   /** The URL and the credentials that `connect` uses. */
   target(): Target;
   /** Prints the value as JSON if the user gave `--json`, and otherwise the lines. */

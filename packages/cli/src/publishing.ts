@@ -32,18 +32,22 @@ export async function publish(call: Call): Promise<void> {
   const [word = '', topic = '', url = ''] = call.args;
   const type = typeOf(word);
   const data = await dataOf(call);
-  await call.connect().publish(topic, { type, url, data });
+  const event = JSON.stringify({ type, url });
+  await call
+    .connect()
+    .publishText(topic, data === undefined ? event : `${event.slice(0, -1)},"data":${data}}`);
 }
 
-/** Returns the data that the option `--data` gives: JSON, `@` and the name of a file, or `-` for stdin. */
-async function dataOf(call: Call): Promise<unknown> {
+/** Returns the JSON that the option `--data` gives: JSON, `@` and the name of a file, or `-` for stdin. */
+async function dataOf(call: Call): Promise<string | undefined> {
   const given = textOption(call, 'data');
   if (given === undefined) return undefined;
   const isFile = given.startsWith('@');
   const json =
     given === '-' ? await text(call.streams.stdin) : isFile ? await readFile(given.slice(1), 'utf8') : given;
   try {
-    return JSON.parse(json);
+    JSON.parse(json);
+    return json;
   } catch (error) {
     throw new UsageError(`--data is not JSON: ${(error as Error).message}`);
   }

@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { ProblemError, Routemaster } from '@routemaster/client';
+import { ProblemError } from '@routemaster/client';
+import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
-import { sayIfUnreached } from './patience.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
@@ -31,8 +30,13 @@ interface Chunk {
  * Posts many lines of a file in one request, as they are. `publishAll` of the client library would cost more CPU time:
  * it takes objects, so each line would have to be parsed and then written as JSON again.
  */
-class LinePublisher extends Routemaster {
+class LinePublisher {
+  readonly #bus: Bus;
   #maxLines = MAX_LINES;
+
+  constructor(bus: Bus) {
+    this.#bus = bus;
+  }
 
   /**
    * Posts the lines of a chunk in their order, and calls `stored` after each request that the bus accepts. A chunk that
@@ -61,9 +65,7 @@ class LinePublisher extends Routemaster {
    * if the bus has refused the request.
    */
   async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
-    const path = `/topics/${encodeURIComponent(topic)}`;
-    const request = { method: 'POST', path, body: `[${lines.join(',')}]`, key: randomUUID() };
-    return this.request(request, true, {}).then(
+    return this.#bus.publishText(topic, `[${lines.join(',')}]`).then(
       () => undefined,
       (error: unknown) => {
         if (error instanceof ProblemError) return error;
@@ -91,15 +93,13 @@ class Refused extends Error {
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
-  const target = call.target();
-  sayIfUnreached(target.url, PUBLISH_TIMEOUT_MS, call.streams.stderr);
-  const bus = new LinePublisher({ ...target, timeoutMs: PUBLISH_TIMEOUT_MS });
+  const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }));
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const input = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
   let underWay: Promise<void> = Promise.resolve();
   const post = async (chunk: Chunk) => {
-    await bus
+    await publisher
       .post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes))
       .catch((error: unknown) => {
         throw error instanceof Refused ? failureOf(error, progress.stored) : error;

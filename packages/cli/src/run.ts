@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { Routemaster } from '@routemaster/client';
+import { Bus } from './bus.ts';
 import { type Call, type Command, type Streams, UsageError } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
@@ -87,7 +87,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
       const at = target();
       sayIfUnreached(at.url, timeoutMs, stderr);
-      return new Routemaster({ ...at, timeoutMs });
+      return new Bus({ ...at, timeoutMs });
     },
     print(value, lines) {
       if (options.json) {

@@ -30,11 +30,11 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   const event = (n: number) => JSON.stringify({ type: 'noop', url: `https://shop.example.com/${n}` });
 
   const one = await terminal.rtm(`pub noop ${topic} https://shop.example.com/d --data - ${shop.options}`, {
-    stdin: '{"a":[1]}',
+    stdin: '{"a":[12345678901234567890]}',
   });
   assert.deepEqual(one, silent);
   await until(() => receiver.events.length === 1);
-  assert.deepEqual(receiver.events[0]?.data, { a: [1] });
+  assert.match(receiver.deliveries[0]?.body ?? '', /"data":\{"a":\[12345678901234567890\]\}/);
 
   write('good.ndjson', `${Array.from({ length: 7000 }, (_, n) => event(n)).join('\n')}\n`);
   const all = await terminal.rtm(`pub ${topic} --ndjson good.ndjson ${shop.options}`);
