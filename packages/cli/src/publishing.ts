@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { type Call, textOption, UsageError } from './command.ts';
 import { publishLines } from './publishing_lines.ts';
 
@@ -43,9 +43,10 @@ async function dataOf(call: Call): Promise<string | undefined> {
   const given = textOption(call, 'data');
   if (given === undefined) return undefined;
   const isFile = given.startsWith('@');
-  const json =
-    given === '-' ? await text(call.streams.stdin) : isFile ? await readFile(given.slice(1), 'utf8') : given;
+  const bytes =
+    given === '-' ? await buffer(call.streams.stdin) : isFile ? await readFile(given.slice(1)) : undefined;
   try {
+    const json = bytes ? new TextDecoder('utf-8', { fatal: true }).decode(bytes) : given;
     JSON.parse(json);
     return json;
   } catch (error) {

@@ -114,6 +114,13 @@ export async function publishLines(call: Call, file: string): Promise<void> {
       underWay.catch(() => {});
     }
     await underWay;
+  } catch (error) {
+    await underWay;
+    if ((error as { code?: string }).code !== 'ERR_ENCODING_INVALID_ENCODED_DATA') throw error;
+    throw new Failure(
+      'bad_body',
+      `the lines are not UTF-8 (${number(progress.stored)} events before are stored)`,
+    );
   } finally {
     progress.clear();
   }
@@ -125,7 +132,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
 }
 
 async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
-  const decoder = new TextDecoder();
+  const decoder = new TextDecoder('utf-8', { fatal: true });
   let [rest, number] = ['', 0];
   let chunk: Chunk = { lines: [], numbers: [], bytes: 0 };
   const add = (line: string) => {

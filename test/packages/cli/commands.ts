@@ -60,6 +60,19 @@ test('pub refuses data beside a file of events, which has data of its own', asyn
   assert.equal(status, 1);
 });
 
+test('pub refuses a file that is not UTF-8', async () => {
+  const shop = await client('shop');
+  const line = '{"type":"noop","url":"https://shop.example.com/1","data":"M\u00fcller"}\n';
+  writeFileSync(join(terminal.folder, 'latin1'), line, 'latin1');
+  const lines = await terminal.rtm(`pub latin --ndjson latin1 ${shop.options}`);
+  assert.deepEqual(
+    [lines.stderr, lines.status],
+    ['bad_body: the lines are not UTF-8 (0 events before are stored)\n', 2],
+  );
+  const data = await terminal.rtm(`pub noop latin https://shop.example.com/1 --data @latin1 ${shop.options}`);
+  assert.match(data.stderr, /--data is not JSON: .*not valid for encoding utf-8/);
+});
+
 test('pub shows on a terminal how far it is', async (t) => {
   const { topic } = await bus.scene(t, { max: 10_000 });
   const shop = await client('shop');
