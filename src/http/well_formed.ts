@@ -66,8 +66,9 @@ function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
 }
 
 function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
-  const from = URL.parse(origin)?.host;
-  return Boolean(from) && from === host?.toLowerCase();
+  const from = URL.parse(origin);
+  // Browsers leave the default port out of `Origin`, but a router may add it to `Host`.
+  return Boolean(from?.host) && from?.host === URL.parse(`${from?.protocol}//${host}`)?.host;
 }
 
 /**

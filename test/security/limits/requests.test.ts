@@ -274,11 +274,28 @@ describe('a request that a page of another site makes a browser send with stored
   }
 
   test('is accepted from a page of the bus itself', async () => {
-    const headers = { origin: `http://127.0.0.1:${api.port}` };
-    assert.equal(
-      (await api.call('POST', '/topics/widgets', { as: 'pub', headers, body: EVENT })).status,
-      204,
-    );
+    const own: Record<string, string>[] = [
+      { origin: `http://127.0.0.1:${api.port}` },
+      { origin: 'http://bus.internal', host: 'bus.internal:80' },
+      { origin: 'https://bus.example.com', host: 'BUS.example.com:443' },
+      { origin: 'http://[2001:db8::1]', host: '[2001:db8::1]:80' },
+    ];
+    for (const headers of own) {
+      const { status } = await api.call('POST', '/topics/widgets', { as: 'pub', headers, body: EVENT });
+      assert.equal(status, 204, headers.host);
+    }
+  });
+
+  test('is refused from a page at another port of the host', async () => {
+    for (const [origin, host] of [
+      ['http://bus.internal', 'bus.internal:443'],
+      ['https://bus.internal', 'bus.internal:80'],
+      ['http://bus.internal:3000', 'bus.internal'],
+    ] as const) {
+      const call = { as: 'pub', headers: { origin, host }, body: EVENT };
+      const refusal = { code: 'forbidden', detail: /another site/ } as const;
+      await assertRefused(api, () => api.call('POST', '/topics/widgets', call), refusal);
+    }
   });
 
   test('a request that a person makes in a browser is accepted', async () => {
