@@ -6,6 +6,8 @@ import ipaddr from 'ipaddr.js';
 const MAX_HOST = 259;
 /** Matches a name or an IPv4 address, or an IPv6 address in brackets, with or without a port. */
 const HOST = /^([a-z\d]([a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(:\d{1,5})?$/i;
+/** Matches an address with a port, as some routers write it. An IPv6 address is in brackets then. */
+const WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+))(?::\d+)?$/;
 
 /**
  * The routers (proxies) in front of this process. Each router appends the address of its caller to `X-Forwarded-For`.
@@ -23,7 +25,9 @@ export class Proxies {
    * `X-Forwarded-For`. Without routers, or if that entry is no IP address, it is the address of the connection.
    */
   addressOf(request: IncomingMessage): string {
-    const address = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
+    const written = this.#writtenByRouter(request.headers['x-forwarded-for']) ?? '';
+    const [, v6, v4] = WITH_PORT.exec(written) ?? [];
+    const address = v6 ?? v4 ?? written;
     return withoutMapping(isIP(address) === 0 ? (request.socket.remoteAddress ?? '') : address);
   }
 

@@ -29,6 +29,15 @@ describe('the address of a caller', () => {
     assert.equal(address(2, '192.0.2.1'), '192.0.2.1');
   });
 
+  test('may have a port, which is left out', () => {
+    assert.equal(address(1, '192.0.2.1:5678'), '192.0.2.1');
+    assert.equal(address(1, 'forged, [2001:db8::1]:443'), '2001:db8::1');
+    assert.equal(address(1, '[2001:db8::1]'), '2001:db8::1');
+    assert.equal(address(1, '2001:db8::1:443'), '2001:db8::1:443');
+    for (const header of ['192.0.2.1:', '192.0.2.1:a', '[192.0.2.1', '[x]:1', ':1'])
+      assert.equal(address(1, header), '10.0.0.1', header);
+  });
+
   test('is that of the connection where the router says none', () => {
     for (const header of [undefined, '', 'unknown', '192.0.2.1, ', 'x'.repeat(16_000)])
       assert.equal(address(1, header), '10.0.0.1');
