@@ -94,8 +94,8 @@ function unfinishedBytes(bytes: Buffer): number {
 
 /** Returns an error if the headers already show that the body cannot be read. Otherwise returns undefined. */
 export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): BusError | undefined {
-  const encoding = headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity')
+  const encoding = headers['content-encoding'] ?? '';
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity')
     return new BusError(
       'unsupported_encoding',
       `send the body as it is, without Content-Encoding: ${encoding}`,

@@ -69,6 +69,8 @@ const requests: [title: string, status: number, sent: Sent][] = [
   ['an unknown field', 400, { body: '{"type":"noop","url":"https://a.example","x":1}' }],
   ['a number that is too large', 400, { body: '{"type":"noop","url":"https://a.example","data":1e999}' }],
   ['half a character', 400, { body: '{"type":"noop","url":"https://a.example","data":"\\ud800"}' }],
+  ['a body that is not compressed, in capitals', 204, { headers: ['Content-Encoding: Identity'] }],
+  ['a body with an empty encoding', 204, { headers: ['Content-Encoding:'] }],
   ['a compressed body', 415, { headers: ['Content-Encoding: gzip'] }],
   ['a key that is none', 400, { headers: ['Idempotency-Key: a b'] }],
   ['another client’s topic', 403, { as: 'mill' }],
