@@ -63,7 +63,7 @@ export class Addresses {
    * text.
    */
   standing(text: string): Standing {
-    return isIP(text) === 0 ? 'unknown' : this.#standing(ipaddr.parse(text));
+    return isIP(text) === 0 ? 'unknown' : this.#standing(parsed(text));
   }
 
   #standing(address: Address): Standing {
@@ -117,7 +117,12 @@ function readNetwork(entry: string): Network {
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
     );
   }
-  return [ipaddr.parse(address), length];
+  return [parsed(address), length];
+}
+
+/** Parses an IP address without its zone. ipaddr.js cannot read one such as that of `fe80::1%br-lan`. */
+function parsed(address: string): Address {
+  return ipaddr.parse(address.replace(/%.*/, ''));
 }
 
 /** Turns a name in camelCase, such as `linkLocal`, into words with hyphens: `link-local`. */
