@@ -15,6 +15,8 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
+// Matches ids that no URL can have as a part of its path: `fetch`, for example, shortens the path.
+const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.
 const HTTPS_URL = /^https:\/\/[^\s\p{Cc}]+$/iu;
@@ -66,6 +68,11 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
   const event = { ...content, topic, id: readId(id) };
   const given = readTimestamp(limits.loosensTimestamps ? loosened(timestamp) : timestamp);
   const due = readDue(at ?? undefined, delay ?? undefined);
+  if (due && DOTS.test(event.id))
+    throw new BadEvent(
+      'id',
+      `id must not be ${event.id} with at or delay, because no URL could name the event`,
+    );
   return due ? timedEvent(event, given, due) : eventText({ ...event, timestamp: given ?? nowMs });
 }
 
