@@ -95,7 +95,10 @@ export class Triggers {
         elsewhere.length === 0
           ? await home.run('put_trigger', args)
           : await this.#moveTo(home, elsewhere, args);
-      if (outcome !== 'conflict') return outcome;
+      if (outcome === 'conflict') continue;
+      const isNewHere = outcome === 'created' || (outcome === 'changed' && elsewhere.length > 0);
+      if (isNewHere) await this.#keepOne(trigger);
+      return outcome;
     }
     throw new Error(`the trigger ${trigger.name} was replaced ${MAX_TRIES} times while it was to be`);
   }
@@ -118,6 +121,16 @@ export class Triggers {
     const state = removed.find((each) => each.removed)?.state ?? [];
     const moved = await home.run('put_trigger', { ...args, before: revisionOf(args.definition), state });
     return moved === 'created' ? 'changed' : moved;
+  }
+
+  /**
+   * Removes the trigger from all partitions that have it, except the first. Two calls at the same moment, with topics
+   * in two partitions, do not see each other's trigger, and both triggers would fire.
+   */
+  async #keepOne(trigger: TriggerName): Promise<void> {
+    if (this.#partitions.all.length === 1) return;
+    const [, ...others] = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
+    await Promise.all(others.map(({ partition }) => partition.run('remove_trigger', trigger)));
   }
 
   /** Removes a trigger. Returns false if there was no such trigger. */

@@ -99,3 +99,20 @@ describe('a trigger whose new topic is in another partition', () => {
     assert.equal((await found()).fired, 1);
   });
 });
+
+describe('two puts of one trigger at once, with topics in two partitions,', () => {
+  const later = { due: { nextMs: AHEAD } } as const;
+
+  test('leave one trigger if both make it', async () => {
+    assert.deepEqual(await Promise.all([put(2, later), put(1, later)]), ['created', 'created']);
+    assert.deepEqual(await dueTimes(), [[1, String(AHEAD)]]);
+  });
+
+  test('leave one trigger if both change it', async () => {
+    await put(0, later);
+    assert.deepEqual(await Promise.all([put(2), put(1)]), ['changed', 'changed']);
+    const [[place, due] = [], ...others] = await dueTimes();
+    assert.deepEqual([due, others], [String(AHEAD), []]);
+    assert.equal((await found()).topic, topics[place ?? 0]);
+  });
+});
