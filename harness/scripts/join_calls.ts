@@ -54,6 +54,7 @@ export class JoinCalls {
       sources: whole.sources.map(({ topic }) => topic),
       outlets: outletsOf(whole),
       foreign: [],
+      judgesOnly: false,
     });
   }
 

@@ -2,7 +2,7 @@
 --[[
 claim_topics: make a client the publisher of topics that live in this partition, as a publish would, because a join of
 the client in another partition is to publish to them. If a topic is refused, `outcome` is the refusal as in
-publish.lua, `topic` is that topic, and nothing changes.
+publish.lua, `topic` is that topic, and nothing changes. With `judges_only`, nothing changes in any case.
 ]]
 local intake = include('publishing/intake')
 
@@ -11,6 +11,7 @@ return function(call, args)
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
   local refusal, topic = intake.judge_all(call, taken, args.client, args.topics)
   if refusal then return { outcome = refusal, topic = topic } end
+  if args.judges_only then return { outcome = 'ok' } end
   for _, each in ipairs(args.topics) do intake.accept(call, taken, { topic = each, client = args.client }) end
   return { outcome = 'ok' }
 end

@@ -14,6 +14,8 @@ of joins. A refusal changes nothing.
 claimed these outlets (mark_topics, claim_topics). A client has all of its joins in one partition, so `has_join` is
 decided here for all outlets, and `loop` for joins of this client.
 
+With `judges_only`, nothing changes, and the reply is the one that the call would get otherwise.
+
 If a join is changed, its open join keys keep the counts of the sources that stay. A join key is checked against the new
 rules at its next event, and expires by the new `within_ms`. Unknown source topics are created without a publisher.
 ]]
@@ -134,6 +136,6 @@ return function(call, args)
   local reason, topic = judge(call, args, taken)
   if reason then return { outcome = reason, topic = topic } end
   local is_new = redis.call('SISMEMBER', call.keys.joins(), args.token) == 0
-  store(call, args, taken)
+  if not args.judges_only then store(call, args, taken) end
   return { outcome = is_new and 'created' or 'changed' }
 end

@@ -159,7 +159,7 @@ export class JoinBatches {
     if (home === partitions.ofSubscriber(token)) return undefined;
     const { maxTopics, maxClientTopics } = settings;
     const claim = { client: ownerOf(token), maxTopics, maxClientTopics, topics: [rules.then.topic] };
-    const { outcome } = await home.run('claim_topics', claim);
+    const { outcome } = await home.run('claim_topics', { ...claim, judgesOnly: false });
     return outcome === 'ok' ? undefined : outcome;
   }
 

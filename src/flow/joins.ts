@@ -1,5 +1,5 @@
 import { joinToken, readJoinToken } from '../ids.ts';
-import type { Reply } from '../store/contracts.ts';
+import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
@@ -24,8 +24,9 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal the join is as before, and `outcome` is the reason. But the client may
-   * have become the publisher of topics in other partitions, because that comes before the script checks the rules.
+   * Creates or changes a join. After a refusal the join is as before, and `outcome` is the reason. But if something
+   * changes between the checks and the last step, the client may have become the publisher of topics in other
+   * partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
@@ -38,14 +39,14 @@ export class Joins {
       outlets: this.#marks.foreign(partition, outlets),
     };
     const before = this.#partitions.all.length > 1 ? await this.#sourcesOf(partition, token) : [];
-    const refusal = await this.#prepare(client, token, { sources, outlets, foreign });
-    if (refusal) return refusal;
-    const reply = await partition.run('put_join', {
+    const putting = {
       ...{ token, name, client, maxJoins, maxClientJoins, maxTopics, maxClientTopics },
       rules: JSON.stringify(rules),
       withinMs: rules.within,
       ...{ sources, outlets, foreign: [...foreign.sources, ...foreign.outlets] },
-    });
+    };
+    const refusal = await this.#prepare(partition, putting, foreign);
+    const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));
     await this.#marks.refresh(partition, [...before, ...foreign.sources]);
     return reply;
   }
@@ -55,38 +56,44 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions for a new or changed join: makes the client the publisher of the topics to which the join
-   * publishes, and marks the source topics, so that their events are passed on to the join (see TopicMarks). Returns
-   * the reason for a refusal, such as a loop of joins, or undefined.
+   * Prepares other partitions for a new or changed join: marks the source topics, so that their events are passed on to
+   * the join (see TopicMarks), and makes the client the publisher of the topics to which the join publishes. Returns the
+   * reason for a refusal, such as a loop of joins, or undefined. Topics are claimed last, because that is not undone.
    */
   async #prepare(
-    client: string,
-    token: string,
-    {
-      sources,
-      outlets,
-      foreign,
-    }: { sources: string[]; outlets: string[]; foreign: { sources: string[]; outlets: string[] } },
+    partition: Partition,
+    putting: Omit<Arguments<'put_join'>, 'judgesOnly'>,
+    foreign: { sources: string[]; outlets: string[] },
   ): Promise<Reply<'put_join'> | undefined> {
     if (this.#partitions.all.length === 1) return undefined;
-    const { maxTopics, maxClientTopics } = this.#limits;
-    const loop = await sourceInLoop(this.#partitions, { token, sources, outlets });
+    const { client, maxTopics } = putting;
+    const loop = await sourceInLoop(this.#partitions, putting);
     if (loop !== undefined) return { outcome: 'loop', topic: loop };
-    for (const [home, topics] of Map.groupBy(foreign.outlets, (topic) => this.#partitions.ofTopic(topic))) {
-      const { outcome, topic } = await home.run('claim_topics', {
-        client,
-        maxTopics,
-        maxClientTopics,
-        topics,
-      });
+    const refused = await this.#claim(client, foreign.outlets, true);
+    if (refused) return refused;
+    const judged = await partition.run('put_join', { ...putting, judgesOnly: true });
+    if (judged.outcome !== 'created' && judged.outcome !== 'changed') return judged;
+    if (!(await this.#marks.reserve(partition, foreign.sources, maxTopics)))
+      return { outcome: 'no_room', topic: undefined };
+    return this.#claim(client, foreign.outlets, false);
+  }
+
+  /**
+   * Makes the client the publisher of these topics. With `judgesOnly`, changes nothing. Returns the reason for a
+   * refusal, or undefined.
+   */
+  async #claim(
+    client: string,
+    outlets: readonly string[],
+    judgesOnly: boolean,
+  ): Promise<Reply<'put_join'> | undefined> {
+    const { maxTopics, maxClientTopics } = this.#limits;
+    for (const [home, topics] of Map.groupBy(outlets, (topic) => this.#partitions.ofTopic(topic))) {
+      const claim = { client, maxTopics, maxClientTopics, topics, judgesOnly };
+      const { outcome, topic } = await home.run('claim_topics', claim);
       if (outcome !== 'ok') return { outcome, topic };
     }
-    const reserved = await this.#marks.reserve(
-      this.#partitions.ofSubscriber(token),
-      foreign.sources,
-      maxTopics,
-    );
-    return reserved ? undefined : { outcome: 'no_room', topic: undefined };
+    return undefined;
   }
 
   /** Returns the tokens of all joins, or of the joins of one client, sorted by client and name. */

@@ -109,6 +109,7 @@ export const flowContracts = {
       sources: ['text'],
       outlets: ['text'],
       foreign: ['text'],
+      judgesOnly: 'flag',
     },
     reply: {
       outcome: `created|changed|too_many_joins|too_many_client_joins|too_many_of_topic|loop|has_join|${refusal}`,
@@ -116,7 +117,13 @@ export const flowContracts = {
     },
   },
   claim_topics: {
-    arguments: { client: 'text', maxTopics: 'number', maxClientTopics: 'number', topics: ['text'] },
+    arguments: {
+      client: 'text',
+      maxTopics: 'number',
+      maxClientTopics: 'number',
+      topics: ['text'],
+      judgesOnly: 'flag',
+    },
     reply: { outcome: `ok|${refusal}`, topic: 'text?' },
   },
   join_events: {

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { TestStore } from '../../harness/redis/store.ts';
+import { Joins } from '../../src/flow/joins.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+const ROOM = 1000;
+const LIMITS = {
+  ...{ maxJoins: ROOM, maxClientJoins: ROOM, maxTopics: ROOM, maxClientTopics: ROOM },
+  ...{ maxJoinKeys: ROOM, maxJoinBytes: ROOM, maxOutboxBytes: ROOM },
+};
+
+const redis = new TestStore();
+let partitions: Partitions;
+/** A client, and a topic of its own, of the second and of the third partition, seen from the client. */
+let client: string;
+let topics: string[];
+
+beforeEach(async () => {
+  await redis.flush();
+  partitions = Partitions.on(redis.store.redis, { partitions: 3 });
+  const names = Array.from({ length: 100 }, (_, i) => `name_${i}`);
+  const [own, ...others] = partitions.all;
+  client = names.find((name) => partitions.ofSubscriber(name) === own) ?? assert.fail();
+  topics = [own, ...others].map(
+    (each) => names.find((name) => partitions.ofTopic(name) === each) ?? assert.fail(),
+  );
+});
+
+/** Puts a join that counts `topics[0]` and publishes to the other two. */
+async function put(limits: Partial<typeof LIMITS> = {}): Promise<string> {
+  const [source = '', complete = '', expired = ''] = topics;
+  const { outcome } = await new Joins(partitions, { ...LIMITS, ...limits }).put(client, 'order', {
+    sources: [{ topic: source, count: 1 }],
+    ...{ by: 'data.key', within: 1000 },
+    then: { topic: complete, type: 'noop' },
+    on_expiry: { topic: expired, type: 'noop' },
+  });
+  return outcome;
+}
+
+/** Resolves with the publishers of the three topics. */
+function publishers(): Promise<(string | null)[]> {
+  return Promise.all(
+    topics.map((name) =>
+      partitions.ofTopic(name).command((redis, keys) => redis.hget(keys.topic(name), 'publisher')),
+    ),
+  );
+}
+
+describe('a join that publishes to topics of two other partitions', () => {
+  test('makes them its client’s', async () => {
+    assert.equal(await put(), 'created');
+    assert.deepEqual(await publishers(), [null, client, client]);
+    assert.equal(await put(), 'changed');
+  });
+
+  test('claims none of them if one is another client’s', async () => {
+    const name = topics[2] ?? '';
+    const home = partitions.ofTopic(name);
+    await home.redis.hset(home.keys.topic(name), 'publisher', 'mill');
+    assert.equal(await put(), 'claimed_by_other');
+    assert.deepEqual(await publishers(), [null, null, 'mill']);
+  });
+
+  test('claims none of them if its client may have no more joins', async () => {
+    assert.equal(await put({ maxClientJoins: 0 }), 'too_many_client_joins');
+    assert.deepEqual(await publishers(), [null, null, null]);
+  });
+});
