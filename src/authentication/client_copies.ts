@@ -60,6 +60,20 @@ export async function repairCopies(
   return ended;
 }
 
+/**
+ * Makes the copy of a client in the partition `other`, which lacks it because it was away when the client was made.
+ * Resolves with false if there is no such client.
+ */
+export async function addCopy(control: Partition, other: Partition, token: string): Promise<boolean> {
+  const client = (await readKnown(control, [token])).get(token);
+  if (!client) return false;
+  await registerIn(other, client);
+  // If the client was removed meanwhile, the removal may have been here before the copy.
+  if ((await readKnown(control, [token])).has(token)) return true;
+  await other.run('remove_client', { token });
+  return false;
+}
+
 async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenerator<string[]> {
   let cursor = '0';
   do {

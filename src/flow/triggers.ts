@@ -1,3 +1,4 @@
+import { addCopy } from '../authentication/client_copies.ts';
 import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -96,6 +97,9 @@ export class Triggers {
           ? await home.run('put_trigger', args)
           : await this.#moveTo(home, elsewhere, args);
       if (outcome === 'conflict') continue;
+      const { control } = this.#partitions;
+      const isUnknown = outcome === 'client_not_found' && home !== control;
+      if (isUnknown && (await addCopy(control, home, trigger.client))) continue;
       const isNewHere = outcome === 'created' || (outcome === 'changed' && elsewhere.length > 0);
       if (isNewHere) await this.#keepOne(trigger);
       return outcome;

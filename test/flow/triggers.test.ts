@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { EVERY_SECOND, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { Clients } from '../../src/authentication/client.ts';
 import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
 import { Triggers, type Wanted } from '../../src/flow/triggers.ts';
 import type { Partition } from '../../src/store/partition.ts';
@@ -37,10 +38,10 @@ const wanted = (topic: string, changes: Partial<Wanted> = {}): Wanted => ({
   ...changes,
 });
 
-function put(place: number, changes: Partial<Wanted> = {}) {
+function put(place: number, changes: Partial<Wanted> = {}, isFixed = true) {
   const topic = topics[place] as string;
   const triggers = new Triggers(partitions, LIMITS);
-  return triggers.put(TRIGGER, { isFixed: true, topic }, () => wanted(topic, changes));
+  return triggers.put(TRIGGER, { isFixed, topic }, () => wanted(topic, changes));
 }
 
 async function found() {
@@ -115,4 +116,13 @@ describe('two puts of one trigger at once, with topics in two partitions,', () =
     assert.deepEqual([due, others], [String(AHEAD), []]);
     assert.equal((await found()).topic, topics[place ?? 0]);
   });
+});
+
+test('a client that was made while the partition of the topic was away gets its trigger', async () => {
+  await new Clients(partitions.control, []).register('shop', TRIGGER.client, { publish: ['topic_*'] });
+  assert.equal(await put(2, {}, false), 'created');
+  const { redis, keys } = partitions.all[2] as Partition;
+  assert.equal(await redis.hget(keys.api_token(TRIGGER.client), 'publish'), 'topic_*');
+  await new Clients(partitions.control, []).remove(TRIGGER.client);
+  assert.equal(await put(1, {}, false), 'client_not_found');
 });
