@@ -100,7 +100,8 @@ export class Bulks {
    * bulk is not in the state `counted`, or if the owner has begun another bulk since: an owner has only one at a time.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
-    if ((await this.find(owner))?.state !== 'counted') return false;
+    const newest = await this.find(owner);
+    if (newest?.id !== id || newest.state !== 'counted') return false;
     const job = packJob(BULK_JOB, [owner, id, 'run']);
     return this.#inAll((partition) => partition.run('confirm_bulk', { owner, id, job }));
   }

@@ -160,4 +160,24 @@ describe('a bulk', () => {
     assert.equal((await all.find('root'))?.state, 'cancelled');
     await redis.flush();
   });
+
+  test('cannot be confirmed any more if another one has begun in another partition', async () => {
+    const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+    const all = new Bulks(partitions);
+    const [second, first] = partitions.all.map((each) =>
+      ['a', 'b', 'c', 'd', 'e', 'f'].find((token) => partitions.ofSubscriber(token) === each),
+    );
+    const ids: string[] = [];
+    for (const token of [first ?? '', second ?? '']) {
+      await all.begin('root', 'purge', { queues: [token] });
+      const partition = partitions.ofSubscriber(token);
+      const { id = '' } = await partition.redis.hgetall(partition.keys.bulk('root'));
+      await partition.run('count_bulk', { owner: 'root', id, queue: 0, token, max: 100 });
+      ids.push(id);
+    }
+    const [replaced = '', newest = ''] = ids;
+    assert.equal(await all.confirm('root', replaced), false);
+    assert.equal(await all.confirm('root', newest), true);
+    await redis.flush();
+  });
 });
