@@ -75,7 +75,7 @@ export class Delaying {
 
   #weigh(publication: TimedPublication): number {
     const { events } = publication;
-    const bytes = events.reduce((sum, event) => sum + textOf(event).length, 0);
+    const bytes = events.reduce((sum, event) => sum + Buffer.byteLength(textOf(event)), 0);
     const asEvents = events.length + (EVENTS_PER_TIMED - 1) * countTimed(publication);
     return Math.max(asEvents, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication));
   }

@@ -123,6 +123,6 @@ export class Publisher {
 
 function bytesOf({ events }: Publication): number {
   let bytes = 0;
-  for (const event of events) bytes += event.length;
+  for (const event of events) bytes += Buffer.byteLength(event);
   return bytes;
 }

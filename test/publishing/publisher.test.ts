@@ -162,6 +162,11 @@ describe('the outcome of a publish', () => {
       ['added', 'bob', 2],
     ]);
   });
+
+  test('counts bytes, of which a character may have several', async () => {
+    await publisher().publish(one('Žlutý 鳥'));
+    assert.deepEqual(figures.counted[0], ['published', 'widgets', 1, 11]);
+  });
 });
 
 describe('an idempotency key', () => {
