@@ -100,7 +100,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'pub',
-    args: ['created|updated|deleted|noop TOPIC URL', 'TOPIC --ndjson FILE|-'],
+    args: ['created|updated|deleted|noop TOPIC URL [--data JSON|@FILE|-]', 'TOPIC --ndjson FILE|-'],
     options: {
       data: { type: 'string', value: 'JSON|@FILE|-', help: 'the data of the event' },
       ndjson: {
@@ -171,14 +171,14 @@ export const COMMANDS: readonly Command[] = [
   { name: 'dead show', args: ['ID'], help: 'show a dead letter with its events', run: showDeadLetter },
   {
     name: 'dead retry',
-    args: ['ID', '--all'],
+    args: ['ID', '--all [--subscriber TOKEN]'],
     options: { all: ALL, subscriber: OF_SUBSCRIBER },
     help: 'deliver a dead letter again, or all',
     run: retryDeadLetters,
   },
   {
     name: 'dead purge',
-    args: ['ID', '--all'],
+    args: ['ID', '--all [--subscriber TOKEN]'],
     options: { all: ALL, subscriber: OF_SUBSCRIBER },
     help: 'remove a dead letter, or all',
     run: purgeDeadLetters,

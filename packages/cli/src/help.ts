@@ -1,11 +1,14 @@
 import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
-/** Returns a usage line for each way to call the command. The options that every command has are left out. */
+/**
+ * Returns a usage line for each way to call the command. An option that one way names is not added to the others. The
+ * options that every command has are left out.
+ */
 function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);
+  const others = own.filter((option) => !args.some((form) => form.includes(option.split(' ')[0] ?? option)));
   return args.map((form) => {
-    const others = own.filter((option) => !form.includes(option.split(' ')[0] ?? option));
     return ['rtm', name, form, ...others.map((option) => `[${option}]`)].filter(Boolean).join(' ');
   });
 }

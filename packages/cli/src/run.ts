@@ -66,7 +66,7 @@ function parse(command: Command, args: readonly string[]) {
 /** Returns true if one of the ways to call the command takes as many arguments as were given. */
 function fits({ args }: Command, given: number): boolean {
   return args.some((form) => {
-    const words = form.replace(/--\S+( \S+)?/g, '').match(/\S+/g) ?? [];
+    const words = form.replace(/\[?--\S+( [^[\s]\S*)?/g, '').match(/\S+/g) ?? [];
     const needed = words.filter((word) => !word.startsWith('['));
     const max = words.some((word) => word.includes('...')) ? Number.POSITIVE_INFINITY : words.length;
     return given >= needed.length && given <= max;

@@ -136,6 +136,15 @@ test('wrong usage ends with 1, and says how it is right', async () => {
   const usages: [string, RegExp][] = [
     ['token add', /^Wrong number of arguments\.\nUsage:\nrtm token add SERVICE \[TOKEN\] \[options\]\n/],
     ['token list more', /^Wrong number of arguments\./],
+    [
+      'pub orders',
+      /\.\nUsage:\nrtm pub [a-z|]+ TOPIC URL \[--data JSON\|@FILE\|-\] \[options\]\nrtm pub TOPIC --ndjson FILE\|- \[options\]\n/,
+    ],
+    ['pub noop orders https://a.example.com/ more', /^Wrong number of arguments\./],
+    [
+      'dead purge 1 --all',
+      /\nrtm dead purge ID \[options\]\nrtm dead purge --all \[--subscriber TOKEN\] \[options\]\n/,
+    ],
     ['sub add https://a.example.com/', /^Wrong number of arguments\./],
     ['sub add https://a.example.com/ t --latency soon -b localhost -t x', /^--latency is a whole number/],
     ['pub made orders https://a.example.com/ -b localhost -t x', /^EVENT is created, updated/],
