@@ -9,7 +9,8 @@ each due time is settled once, however many processes fire triggers.
 
 `times` are the due times that fire, in this order. Each publishes an event whose `id` is the name of the trigger, `@`
 and the due time, and whose `t` is the due time. `missed` is the number of due times that do not fire. `next_at` is the
-next due time, missing if there is none. A firing with an `error` could not be computed: the error is stored.
+next due time, missing if there is none. A firing with an `error` could not be computed: the error is stored, and the
+trigger is due again after a second, when another process may be able to.
 
 The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
 all of `times` are missed, and the outcome says why. A call does a bounded amount of work. When that is used up, the
@@ -20,6 +21,7 @@ otherwise the other subscribers would get their events again and again.
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
 ]]
+local agenda = include('flow/agenda')
 local intake = include('publishing/intake')
 local rates = include('publishing/rates')
 local storing = include('publishing/storing')
@@ -101,7 +103,9 @@ local function settle(call, settlement)
   redis.call('HSET', trigger, unpack(values))
   if not next_at then redis.call('HDEL', trigger, 'next_at') end
   if state.error and fired > 0 then redis.call('HDEL', trigger, 'error', 'error_at') end
-  redis.call('ZADD', call.keys.triggers_due(), next_at or '+inf', triggers.member(firing.client, firing.name))
+  local due, member = call.keys.triggers_due(), triggers.member(firing.client, firing.name)
+  redis.call('ZADD', due, next_at or '+inf', member)
+  if firing.error then agenda.postpone(call, due, member) end
 end
 
 -- Publishes the events of a trigger, if it may publish. Returns the outcome and the number of published events. Changes

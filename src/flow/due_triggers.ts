@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import { StorageFull } from '../errors.ts';
@@ -27,6 +28,9 @@ const MAX_TIMES = 200;
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
+/** Minimum time between two log lines about the same trigger whose times cannot be computed. It is tried each second. */
+const TELL_EVERY_MS = 3_600_000;
+const MAX_TOLD = 1000;
 
 type DueTrigger = Reply<'due_triggers'>['due'][number];
 type Firing = Arguments<'fire_triggers'>['firings'][number];
@@ -52,6 +56,8 @@ interface DueTriggersParts {
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
   readonly #missed: MissedLog;
+  /** The revisions of triggers whose times cannot be computed, if the log has said so in the last hour. */
+  readonly #told = new LRUCache<string, true>({ max: MAX_TOLD, ttl: TELL_EVERY_MS });
   /** Number of calls of `publish` so far. The script uses it to begin with another client in each call. */
   #turn = 0;
 
@@ -97,13 +103,18 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // This host may not know the time zone of a trigger. Such a trigger fails alone: all others still fire.
-      this.#parts.log.error(
-        { trigger: trigger.name, reason: reasonOf(error) },
-        'cannot compute when a trigger fires',
-      );
-      return { ...trigger, times: [], missed: 1, error: 'internal' };
+      // This host may not know the time zone of a trigger. Such a trigger fails alone: all others still fire. It stays
+      // due, since another worker, or this one after an upgrade, may know the zone.
+      this.#tell(trigger, error);
+      return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }
+  }
+
+  #tell({ name, revision }: Pick<DueTrigger, 'name' | 'revision'>, error: unknown): void {
+    if (this.#told.has(revision)) return;
+    this.#told.set(revision, true);
+    const about = { trigger: name, reason: reasonOf(error) };
+    this.#parts.log.error(about, 'cannot compute when a trigger fires; it stays due and is tried again');
   }
 
   async #fire(firings: readonly Firing[]): Promise<Fired> {

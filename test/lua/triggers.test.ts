@@ -190,11 +190,13 @@ describe('a trigger that fires', () => {
     assert.deepEqual(await state('daily'), { fired: '0', missed: '9', next_at: String(AHEAD) });
   });
 
-  test('that cannot be computed says why, until it is put again', async () => {
+  test('that cannot be computed says why, until it is put again, and is due again after a second', async () => {
     await put('daily', { nextAt: PAST });
-    await fire('a', await firingOf('daily', { times: [], missed: 1, nextAt: undefined, error: 'internal' }));
-    assert.equal((await state('daily')).error, 'internal');
-    assert.equal(await score('daily'), 'inf');
+    const beforeMs = await bus.nowMs();
+    await fire('a', await firingOf('daily', { times: [], missed: 0, nextAt: PAST, error: 'internal' }));
+    const { error, next_at } = await state('daily');
+    assert.deepEqual([error, next_at], ['internal', String(PAST)]);
+    assert.ok(Number(await score('daily')) >= beforeMs + 1000);
     await put('daily', { nextAt: PAST });
     assert.equal((await state('daily')).error, undefined);
   });
