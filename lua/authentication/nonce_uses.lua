@@ -7,6 +7,10 @@ its count is too high or too far ahead of the stored bits. A nonce has one bit f
 arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour:
 this Redis may have forgotten the uses of that nonce.
 
+The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if the bits may be gone before the
+nonce is too old for any use: the nonce is more than `ahead_ms` ahead of Redis's clock, or older than `kept_ms` less
+`ahead_ms`. Callers check the age too, but what they know of Redis's clock may be wrong after it has leapt.
+
 The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
 request, to repeat it later, when the client has quota again. So nonces that were issued to the client before that
@@ -50,6 +54,11 @@ local function consume(call, quota, use, kept_ms)
   return redis.call('SETBIT', uses, count, 1) == 0 and 'consumed' or 'repeated'
 end
 
+local function is_in_time(call, use, args)
+  local age_ms = call.now_ms - use.issued_at_ms
+  return age_ms > -args.ahead_ms and age_ms < args.kept_ms - args.ahead_ms
+end
+
 -- Returns the outcome of each nonce use (a nonce and its count `nc`): `consumed` if the bit of the use was not set
 -- before, `repeated` if it was. The head of this file has the other outcomes. Redis deletes the bits of a nonce
 -- `kept_ms` after its first use.
@@ -60,8 +69,11 @@ return function(call, args)
   for i, use in ipairs(args.uses) do
     local hour = math.floor(use.issued_at_ms / digest_keys.HOUR_MS)
     key_of[hour] = key_of[hour] or redis.call('HGET', call.keys.digest_keys(), hour)
-    local is_current = key_of[hour] == use.key
-    outcomes[i] = is_current and consume(call, quota, use, args.kept_ms) or 'replaced'
+    if key_of[hour] ~= use.key then
+      outcomes[i] = 'replaced'
+    else
+      outcomes[i] = is_in_time(call, use, args) and consume(call, quota, use, args.kept_ms) or 'expired'
+    end
   end
   client_quota.store(quota)
   return outcomes

@@ -43,6 +43,7 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * - `consumed`: the use is valid.
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
  * - `replaced`: the key that signed the nonce is no longer valid, because Redis may have lost uses.
+ * - `expired`: the nonce is too old, or from the future, by Redis's clock. This process was wrong about that clock.
  * - `old`: the use needs more of the client's quota (NONCE_BYTES), but after the nonce was issued, the client was
  *   refused with `too_many_nonces`. Somebody may have recorded the refused request and sent it again.
  */
@@ -57,7 +58,10 @@ export class NonceUses {
   constructor(control: Pick<Partition, 'run'>, redisMaxBytes: () => number = () => 0) {
     this.#redisMaxBytes = redisMaxBytes;
     const consume = (uses: NonceUse[]) =>
-      control.run('nonce_uses', { keptMs: NONCE_USES_KEPT_MS, maxClientNonces: this.#maxClientNonces, uses });
+      control.run('nonce_uses', {
+        ...{ keptMs: NONCE_USES_KEPT_MS, aheadMs: NONCE_AHEAD_MS },
+        ...{ maxClientNonces: this.#maxClientNonces, uses },
+      });
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL });
   }
 

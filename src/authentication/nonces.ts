@@ -79,8 +79,8 @@ export class Nonces {
    * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. Each use can be consumed once,
    * whichever process gets it. `client` is the user who sent the request: a client's token, `root` or `viewer`.
    *
-   * Resolves with `replaced` if the key that signed the nonce was replaced. This process then signs new nonces with the
-   * new key. Throws too_many_nonces and StorageUnavailable.
+   * Resolves with `replaced` if the key that signed the nonce was replaced, and with `expired` if this process was wrong
+   * about the time by Redis's clock. New nonces then have the new key and the right time. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
@@ -92,7 +92,7 @@ export class Nonces {
       key: issued.key.key,
       client,
     });
-    if (outcome === 'replaced') await this.#keys.load();
+    if (outcome === 'replaced' || outcome === 'expired') await this.#keys.load();
     return outcome;
   }
 

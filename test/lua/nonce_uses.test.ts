@@ -7,6 +7,7 @@ import { NonceKeys } from '../../src/authentication/nonce_keys.ts';
 const STEP = 512;
 /** Time in which an empty quota of three nonces becomes full: long, so that none is regained within a test by itself. */
 const KEPT_MS = 60_000;
+const AHEAD_MS = 10_000;
 const redis = new TestStore();
 let nonceKeys: NonceKeys;
 
@@ -26,6 +27,7 @@ async function useWith({ issuedAtMs }: { issuedAtMs: number }, ...uses: Use[]): 
   const key = nonceKeys.current() as Buffer;
   return redis.store.run('nonce_uses', {
     keptMs: KEPT_MS,
+    aheadMs: AHEAD_MS,
     maxClientNonces: 3,
     uses: uses.map(([nonce, count, client = 'shop']) => ({ nonce, count, issuedAtMs, key, client })),
   });
@@ -80,4 +82,13 @@ describe("a client's quota of nonces", () => {
     assert.deepEqual(await outcomesOf(['e', 1]), ['consumed']);
     assert.deepEqual(await useWith(before, ['d', 1], ['a', STEP], ['a', 2]), ['old', 'old', 'consumed']);
   });
+});
+
+test('a nonce is good for no use whose bits could be gone while it is used again', async () => {
+  const ages = [KEPT_MS, KEPT_MS - AHEAD_MS, KEPT_MS - AHEAD_MS - 5000, 5000 - AHEAD_MS, -AHEAD_MS - 5000];
+  const nowMs = nonceKeys.nowMs();
+  const outcomes: string[] = [];
+  for (const [index, ageMs] of ages.entries())
+    outcomes.push(...(await useWith({ issuedAtMs: nowMs - ageMs }, [`n${index}`, 1, `client_${index}`])));
+  assert.deepEqual(outcomes, ['expired', 'expired', 'consumed', 'consumed', 'expired']);
 });

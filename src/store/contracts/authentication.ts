@@ -19,10 +19,11 @@ export const authenticationContracts = {
   nonce_uses: {
     arguments: {
       keptMs: 'number',
+      aheadMs: 'number',
       maxClientNonces: 'number',
       uses: [{ nonce: 'text', count: 'number', issuedAtMs: 'number', key: 'bytes', client: 'text' }],
     },
-    reply: ['consumed|repeated|replaced|old|too_many_nonces'],
+    reply: ['consumed|repeated|replaced|expired|old|too_many_nonces'],
   },
   limit_client: {
     arguments: { token: 'text', scopes: SCOPES },

@@ -104,6 +104,26 @@ test('the time is that of Redis: a process whose clock is hours off issues good 
   assert.equal(nonces.check(right.nonces.issue()), 'fresh');
 });
 
+for (const [leap, aheadMs] of [
+  ['forward, as after a machine was suspended', -10 * 60_000],
+  ['back', 10 * 60_000],
+] as const) {
+  test(`if Redis’s clock leaps ${leap}, no use is consumed by the former time, and the next nonce is good`, async () => {
+    // The bus has run for more than an hour.
+    const { redis: connection, keys } = redis.store;
+    await connection.hset(keys.digest_keys(), { [Math.floor(Date.now() / HOUR_MS) - 1]: 'k'.repeat(32) });
+    const { clock, nonces } = await process();
+    clock.aheadMs = aheadMs;
+    const nonce = nonces.issue();
+    assert.equal(nonces.check(nonce), 'fresh', 'the process does not know of the leap yet');
+    assert.equal(await nonces.use(nonce, '00000001', 'shop'), 'expired');
+    assert.equal(nonces.check(nonce), 'old');
+    const next = nonces.issue();
+    assert.equal(nonces.check(next), 'fresh');
+    assert.equal(await nonces.use(next, '00000001', 'shop'), 'consumed');
+  });
+}
+
 test('keys are asked for once a minute, and whoever has some goes on while Redis is away', async () => {
   const { clock, keys, nonces } = await process();
   const calls = () => scriptCalls(redis.store);
