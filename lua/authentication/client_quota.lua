@@ -24,6 +24,8 @@ function client_quota.is_empty(quota, client)
   if not full_at_us then
     local stored = redis.call('GET', quota.key_of(client))
     full_at_us = math.max(quota.now_us, tonumber(stored) or 0)
+    -- An empty bucket is full after the window. A later time was stored before Redis's clock was set back.
+    full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end
   return full_at_us + quota.key_us - quota.now_us > quota.window_us

@@ -4,7 +4,8 @@ Rates: bounds how much each client publishes in the long run.
 A client has a token bucket for events and one for bytes. Each fills steadily, and is full after `burst_ms`. While
 neither is empty, a publication of any size is admitted, even one that takes more than a bucket holds: the client
 then waits longer until its next one. A bucket is stored as the time at which it will be full again. The buckets of
-a client expire when both are full. A rate of 0 means no limit.
+a client expire when both are full. With them is stored when that was (`at`): if it is later than now, Redis's clock
+was set back, and the times of the buckets are set back too. A rate of 0 means no limit.
 ]]
 local rates = {}
 
@@ -22,10 +23,11 @@ end
 local function buckets_of(call, state, client)
   local buckets = state.buckets[client]
   if not buckets then
-    local events, bytes = unpack(redis.call('HMGET', call.keys.rate(client), 'events', 'bytes'))
+    local events, bytes, at = unpack(redis.call('HMGET', call.keys.rate(client), 'events', 'bytes', 'at'))
+    local set_back_us = math.max(0, (tonumber(at) or 0) - state.now_us)
     buckets = {
-      events = math.max(state.now_us, tonumber(events) or 0),
-      bytes = math.max(state.now_us, tonumber(bytes) or 0),
+      events = math.max(state.now_us, (tonumber(events) or 0) - set_back_us),
+      bytes = math.max(state.now_us, (tonumber(bytes) or 0) - set_back_us),
     }
     state.buckets[client] = buckets
   end
@@ -70,7 +72,7 @@ end
 function rates.store(call, state)
   for client, buckets in pairs(state.changed) do
     local rate = call.keys.rate(client)
-    redis.call('HSET', rate, 'events', buckets.events, 'bytes', buckets.bytes)
+    redis.call('HSET', rate, 'events', buckets.events, 'bytes', buckets.bytes, 'at', state.now_us)
     redis.call('PEXPIRE', rate, full_in_ms(state, math.max(buckets.events, buckets.bytes)))
   end
 end

@@ -72,6 +72,17 @@ describe("a client's quota of nonces", () => {
     assert.deepEqual(await outcomesOf(['e', 1], ['f', 1]), ['consumed', 'too_many_nonces']);
   });
 
+  test('is empty at most, and regained, when the clock of Redis was set back', async () => {
+    await outcomesOf(['a', 1]);
+    const { redis: raw, keys } = redis.store;
+    const key = keys.nonce_quota('shop');
+    // The clock is set back by an hour: what was stored before seems to be an hour later.
+    await raw.set(key, Number(await raw.get(key)) + 3_600_000_000, 'KEEPTTL');
+    assert.deepEqual(await outcomesOf(['b', 1]), ['too_many_nonces']);
+    await regainOne();
+    assert.deepEqual(await outcomesOf(['b', 1]), ['consumed']);
+  });
+
   test('ends the nonces that got no step before a use was refused: it may have been recorded', async () => {
     const before = { issuedAtMs: nonceKeys.nowMs() };
     // This process's idea of the time of Redis may be a few ms ahead of it.

@@ -69,6 +69,19 @@ describe('the buckets of a client', () => {
     assert.ok(leftMs > 30_000 && leftMs <= 60_001, `${leftMs} ms`);
   });
 
+  test('are as full as before when the clock of Redis was set back', async () => {
+    await redis.flush();
+    await ask(demand(500));
+    const { redis: raw, keys } = redis.store;
+    const key = keys.rate('shop');
+    // The clock is set back by an hour: what was stored before seems to be an hour later.
+    for (const [field, value] of Object.entries(await raw.hgetall(key)))
+      await raw.hset(key, field, Number(value) + 3_600_000_000);
+    const [spent] = await spend(redis.store, rates, [demand(1)]);
+    assert.ok(spent?.letIn);
+    assert.ok(spent.eventsFullInMs > 4000 && spent.eventsFullInMs <= 5010, `${spent.eventsFullInMs} ms`);
+  });
+
   test('are read in one call for all publishes of a turn', async () => {
     await redis.flush();
     const limit = RateLimit.of(redis.store, rates) as RateLimit;
