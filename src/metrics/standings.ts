@@ -15,6 +15,8 @@ const RATE_DIGITS = 4;
  * reads them again. Reading the standings of 10,000 subscribers takes 30 ms or more.
  */
 const STANDINGS_KEPT_MS = 10_000;
+/** Standings older than this are outdated. The job `sample` makes new ones every ten seconds if a worker is there. */
+const OUTDATED_MS = 30_000;
 
 /** The figures of one subscriber when the job `sample` last ran, and its rates at that time, in events a second. */
 export interface Standing {
@@ -62,6 +64,11 @@ export interface PartitionTotals {
   published: number;
   delivered: number;
   failed: number;
+}
+
+/** Standings as a process has read them. `isOutdated` is true if there has been no sample for a while. */
+interface ReadStandings extends Standings {
+  isOutdated: boolean;
 }
 
 type Totals = Standing['totals'];
@@ -177,7 +184,7 @@ function standingOf(row: Row): Standing {
  */
 export class LatestStandings {
   readonly #partitions: Partitions;
-  #kept: Promise<Standings | undefined> | undefined;
+  #kept: Promise<ReadStandings | undefined> | undefined;
   #untilMs = 0;
 
   constructor(partitions: Partitions) {
@@ -188,17 +195,23 @@ export class LatestStandings {
    * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws StorageUnavailable
    * if Redis cannot be reached.
    */
-  get(): Promise<Standings | undefined> {
+  get(): Promise<ReadStandings | undefined> {
     const nowMs = clock.monotonicMs();
     if (this.#kept && nowMs < this.#untilMs) return this.#kept;
-    const reading = this.#partitions.control
-      .command((redis, keys) => redis.get(keys.standings()))
-      .then((packed) => unpackStandings(packed ?? undefined));
+    const reading = this.#read();
     this.#kept = reading;
     this.#untilMs = nowMs + STANDINGS_KEPT_MS;
     reading.catch(() => {
       this.#untilMs = 0;
     });
     return reading;
+  }
+
+  async #read(): Promise<ReadStandings | undefined> {
+    const [packed, [seconds]] = await this.#partitions.control.command((redis, keys) =>
+      Promise.all([redis.get(keys.standings()), redis.time()]),
+    );
+    const standings = unpackStandings(packed ?? undefined);
+    return standings && { ...standings, isOutdated: Number(seconds) * 1000 - standings.atMs > OUTDATED_MS };
   }
 }

@@ -42,11 +42,13 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 
   /**
    * Resolves with the standings (the figures at the last sample) of all subscribers. A subscriber that is newer than
-   * the last sample gets the figures of an empty queue.
+   * the last sample gets the figures of an empty queue. It may be missing for some seconds if another one has left
+   * since the sample.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
-    if (known && known.members === (await subscriptions.members())) return known.subscribers;
+    if (known && !known.isOutdated && known.members === (await subscriptions.members()))
+      return known.subscribers;
     const all = new Map(known?.subscribers.map((each) => [each.token, each]));
     return (await tokens()).map((token) => all.get(token) ?? unknownStanding(token));
   };
