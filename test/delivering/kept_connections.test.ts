@@ -57,6 +57,28 @@ test('connections are kept for seconds, whatever a subscriber asks for', async (
   await until(() => host.open.size === 0, { what: 'it is closed' });
 });
 
+test('a busy connection is replaced after five minutes, and the name resolved again', async (t) => {
+  let resolved = 0;
+  const resolve = async () => {
+    resolved++;
+    return ['127.0.0.1'];
+  };
+  const send = sender(t, { allow: ['127.0.0.1'], resolve });
+  const [host] = (await hosts(t, 1)) as [KeepingHost];
+  const callback = host.callback.replace('127.0.0.1', 'hooks.example');
+  const [beganMs, accepted] = [Date.now(), { accepted: true, status: 204 }];
+  let ageMs = 0;
+  t.mock.method(Date, 'now', () => beganMs + ageMs);
+  for (let n = 0; n < 10; n++) assert.deepEqual(await send(callback), accepted);
+  const [before, former] = [resolved, [...host.open]];
+  for (ageMs = 0; ageMs <= 300_000; ageMs += 60_000) assert.deepEqual(await send(callback), accepted);
+  assert.equal(resolved, before);
+  for (let n = 0; n < 10; n++) assert.deepEqual(await send(callback), accepted);
+  assert.ok(resolved > before);
+  await until(() => former.every(({ destroyed }) => destroyed), { what: 'the former ones are closed' });
+  assert.deepEqual(await send(callback), accepted);
+});
+
 test('of all subscribers a limited number of connections is kept, those used last', async (t) => {
   const send = sender(t, { allow: ['127.0.0.1'], keptConnections: 5 });
   const all = await hosts(t, 12);
