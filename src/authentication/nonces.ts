@@ -80,7 +80,8 @@ export class Nonces {
    * whichever process gets it. `client` is the user who sent the request: a client's token, `root` or `viewer`.
    *
    * Resolves with `replaced` if the key that signed the nonce was replaced, and with `expired` if this process was wrong
-   * about the time by Redis's clock. New nonces then have the new key and the right time. Throws too_many_nonces and StorageUnavailable.
+   * about the time by Redis's clock. New nonces then have the new key and the right time. Throws too_many_nonces and
+   * StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
