@@ -3,16 +3,16 @@ import type { ReceivedEvent } from './event.ts';
 import type { Handler } from './receiver.ts';
 
 /**
- * Stores dirty URLs, each with the time of its newest event. A URL is dirty if it had an event and was not handled
- * since.
+ * Stores dirty URLs, each with a number that is new at each mark. A URL is dirty if it had an event and was not handled
+ * since. The times of events cannot tell two marks apart: some publishers give them in whole seconds.
  */
 export interface DirtyStore {
-  /** Adds URLs with their times. A URL that is already stored gets the later of the two times. */
+  /** Marks URLs, which are given with the times of their newest events. A stored URL gets a new number. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
-  /** Returns up to `limit` URLs with their times, in no particular order. */
-  some(limit: number): Promise<[url: string, t: number][]>;
-  /** Removes a URL, unless it was marked with a later time than `t` meanwhile. */
-  clean(url: string, t: number): Promise<void>;
+  /** Returns up to `limit` URLs with the numbers of their last marks, in no particular order. */
+  some(limit: number): Promise<[url: string, mark: number][]>;
+  /** Removes a URL, unless it was marked again since `some` has returned this `mark`. */
+  clean(url: string, mark: number): Promise<void>;
   count(): Promise<number>;
 }
 
@@ -41,7 +41,7 @@ export class DirtyMap {
 
   /**
    * Calls `handle` for each dirty URL, one after the other. A URL is dirty if it has an event that was not handled yet.
-   * If `handle` resolves, the URL is clean, unless a newer event came meanwhile. If `handle` throws, the URL stays
+   * If `handle` resolves, the URL is clean, unless another event came meanwhile. If `handle` throws, the URL stays
    * dirty, and `sweep` throws AggregateError at the end. Returns the number of handled URLs.
    */
   async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
@@ -50,11 +50,11 @@ export class DirtyMap {
     for (;;) {
       const urls = (await this.#store.some(100 + tried.size)).filter(([url]) => !tried.has(url));
       if (urls.length === 0) break;
-      for (const [url, t] of urls) {
+      for (const [url, mark] of urls) {
         tried.add(url);
         try {
           await handle(url);
-          await this.#store.clean(url, t);
+          await this.#store.clean(url, mark);
         } catch (error) {
           errors.push(error);
         }
@@ -73,25 +73,32 @@ function newestTimes(events: readonly ReceivedEvent[]): Map<string, number> {
 
 /** Stores dirty URLs in the memory of one process. */
 export class MemoryDirtyStore implements DirtyStore {
-  readonly #times = new Map<string, number>();
+  readonly #urls = new Map<string, number>();
+  #marks = 0;
 
   async mark(times: ReadonlyMap<string, number>): Promise<void> {
-    for (const [url, t] of times) this.#times.set(url, Math.max(t, this.#times.get(url) ?? t));
+    for (const url of times.keys()) this.#urls.set(url, ++this.#marks);
   }
 
   async some(limit: number): Promise<[string, number][]> {
-    return [...this.#times].slice(0, limit);
+    return [...this.#urls].slice(0, limit);
   }
 
-  async clean(url: string, t: number): Promise<void> {
-    if (this.#times.get(url) === t) this.#times.delete(url);
+  async clean(url: string, mark: number): Promise<void> {
+    if (this.#urls.get(url) === mark) this.#urls.delete(url);
   }
 
   async count(): Promise<number> {
-    return this.#times.size;
+    return this.#urls.size;
   }
 }
 
+// The number of a mark is Redis's time in ms, to the microsecond. A counter for each URL would begin anew when the URL is
+// cleaned, so that a slow sweep could clean the mark of a later event.
+const MARK = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+for _, url in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, url) end`;
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
 
@@ -110,8 +117,7 @@ export class RedisDirtyStore implements DirtyStore {
 
   async mark(times: ReadonlyMap<string, number>): Promise<void> {
     if (times.size === 0) return;
-    const entries = [...times].flatMap(([url, t]) => [String(t), url]);
-    await this.#send('ZADD', this.#key, 'GT', ...entries);
+    await this.#send('EVAL', MARK, '1', this.#key, ...times.keys());
   }
 
   async some(limit: number): Promise<[string, number][]> {
@@ -122,8 +128,8 @@ export class RedisDirtyStore implements DirtyStore {
     );
   }
 
-  async clean(url: string, t: number): Promise<void> {
-    await this.#send('EVAL', CLEAN, '1', this.#key, url, String(t));
+  async clean(url: string, mark: number): Promise<void> {
+    await this.#send('EVAL', CLEAN, '1', this.#key, url, String(mark));
   }
 
   async count(): Promise<number> {

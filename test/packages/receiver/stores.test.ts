@@ -137,6 +137,24 @@ for (const [kind, open] of [
       await redis.flush();
     });
 
+    test('keeps a URL whose next event has the same time or an earlier one, also if two sweep it', async () => {
+      const map = new DirtyMap(open());
+      const mark = map.handler();
+      for (const t of [1000, 0]) {
+        await mark([event('a', 1000)], DELIVERY);
+        await map.sweep(async () => {
+          await mark([event('a', t)], DELIVERY);
+        });
+        assert.equal(await map.count(), 1, `after an event of ${t}`);
+      }
+      await map.sweep(async () => {
+        await map.sweep(() => {});
+        await mark([event('a', 1000)], DELIVERY);
+      });
+      assert.equal(await map.count(), 1);
+      await redis.flush();
+    });
+
     test('sweeps more URLs than are read at a time', async () => {
       const map = new DirtyMap(open());
       await map.handler()(
