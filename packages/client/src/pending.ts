@@ -83,7 +83,8 @@ export class Pending {
 
   /** True if the event is delayed: it has `at` or `delay`, so the bus publishes it later. */
   get isTimed(): boolean {
-    return this.#event.at !== undefined || this.#event.delay !== undefined;
+    // JavaScript may give null or undefined as an event. The bus refuses it by an answer to its publish.
+    return this.#event?.at !== undefined || this.#event?.delay !== undefined;
   }
 
   /** Writes the event as JSON. Throws what JSON.stringify throws. */

@@ -94,6 +94,15 @@ test('events are stored in the order of the calls, and each has its own outcome'
   assert.deepEqual(receiver.urls, good);
 });
 
+test('null and undefined are refused like other events that are none', async (t) => {
+  const { shop, topic, receiver } = await scene(t);
+  const given = [null, { type: 'update', url: url(1) }, undefined] as NewEvent[];
+  const outcomes = await Promise.allSettled(given.map((event) => shop.publish(topic, event)));
+  for (const n of [0, 2])
+    assert.match(String((outcomes[n] as PromiseRejectedResult).reason), /^BadEventError: /);
+  await until(() => receiver.events.length === 1);
+});
+
 test('a topic of another is refused for all', async (t) => {
   const { shop, topic } = await scene(t);
   await shop.updated(topic, url(1));
