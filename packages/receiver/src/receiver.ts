@@ -167,7 +167,9 @@ export class Deliveries {
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
       const handled = await on[topic]?.(its, delivery);
-      if (handled && handled.failed.length > 0) throw new EventsFailed(topic, handled.failed);
+      // In JavaScript, handlers return much else, such as what `Promise.all` resolves with.
+      const failed: readonly string[] | undefined = handled?.failed;
+      if (failed && failed.length > 0) throw new EventsFailed(topic, failed);
     }
   }
 }

@@ -8,6 +8,7 @@ import { Webhook } from 'standardwebhooks';
 import {
   createReceiver,
   type DropNotice,
+  type Handler,
   MemoryStore,
   type ReceivedEvent,
   type ReceiverOptions,
@@ -127,6 +128,20 @@ describe('a receiver', () => {
       'Error: the secret is hunter2',
       'EventsFailed: the handler of orders could not handle 1 events, such as e1',
     ]);
+  });
+
+  test('takes whatever else a handler returns for success', async (t) => {
+    const given = [[undefined], 'done', 3, true, null, {}];
+    const errors: unknown[] = [];
+    const orders = (() => given.shift()) as Handler;
+    const receiver = createReceiver({
+      uuid: 'me',
+      onError: (error) => void errors.push(error),
+      on: { orders },
+    });
+    const url = await listen(t, receiver.node());
+    while (given.length > 0)
+      assert.equal((await post(url, [event('orders', 1)])).status, 204, String(errors[0]));
   });
 
   test('answers 503 while another handles the delivery, and when the store fails', async (t) => {
