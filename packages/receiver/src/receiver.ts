@@ -195,11 +195,9 @@ export function answer(status: number, text: string, headers: Record<string, str
 }
 
 function report(error: unknown, delivery: Delivery, onError = logError): void {
-  try {
-    onError(error, delivery);
-  } catch (failure) {
-    logError(failure, delivery);
-  }
+  // The function may be async. If it fails, at once or later, this must not end the process.
+  const tell = async () => onError(error, delivery);
+  tell().catch((failure: unknown) => logError(failure, delivery));
 }
 
 function logError(error: unknown, { id }: Delivery): void {

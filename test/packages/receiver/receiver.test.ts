@@ -172,6 +172,22 @@ describe('a receiver', () => {
     assert.equal((await post(await listen(t, broken.node()), [event('orders', 1)])).status, 503);
   });
 
+  test('logs what an onError throws, at once or later', async (t) => {
+    const log = t.mock.method(console, 'error', () => {});
+    for (const onError of [
+      () => {
+        throw new Error('the alarm is away');
+      },
+      () => Promise.reject(new Error('the alarm is away')),
+    ]) {
+      const on = { orders: () => Promise.reject(new Error('no')) };
+      const receiver = createReceiver({ uuid: 'me', onError, on });
+      assert.equal((await post(await listen(t, receiver.node()), [event('orders', 1)])).status, 500);
+    }
+    const failures = log.mock.calls.map(({ arguments: [, error] }) => error.message);
+    assert.deepEqual(failures, ['the alarm is away', 'the alarm is away']);
+  });
+
   test('tells of drop notices and busts caches before the handlers', async (t) => {
     const told: unknown[] = [];
     const receiver = createReceiver({
