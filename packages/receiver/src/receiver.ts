@@ -147,16 +147,22 @@ export class Deliveries {
       if (claim === 'busy') return answer(503, 'this delivery is being handled', RETRY_SOON);
     } catch (error) {
       report(error, delivery, onError);
-      return answer(503, 'the store of deliveries failed', RETRY_SOON);
+      return STORE_FAILED;
     }
+    let isHandled = false;
     try {
       await this.#work(delivery, events);
+      isHandled = true;
       await store?.confirm(delivery.id);
       return ACCEPTED;
     } catch (error) {
       report(error, delivery, onError);
-      await store?.release(delivery.id).catch((failure: unknown) => report(failure, delivery, onError));
-      return answer(500, 'a handler failed; the log of the receiver says more');
+      try {
+        await store?.release(delivery.id);
+      } catch (failure) {
+        report(failure, delivery, onError);
+      }
+      return isHandled ? STORE_FAILED : answer(500, 'a handler failed; the log of the receiver says more');
     }
   }
 
@@ -189,6 +195,7 @@ export class EventsFailed extends Error {
 
 const ACCEPTED: Answer = { status: 204, headers: {}, body: '' };
 const RETRY_SOON = { 'retry-after': String(BUSY_RETRY_SECONDS) };
+const STORE_FAILED = answer(503, 'the store of deliveries failed', RETRY_SOON);
 
 export function answer(status: number, text: string, headers: Record<string, string> = {}): Answer {
   return { status, headers: { ...headers, 'content-type': 'text/plain; charset=utf-8' }, body: `${text}\n` };

@@ -156,20 +156,26 @@ describe('a receiver', () => {
     assert.deepEqual([second.status, second.headers.get('retry-after')], [503, '5']);
     finish();
     assert.equal((await first).status, 204);
-    const broken = createReceiver({
-      uuid: 'me',
-      store: {
-        claim: () => Promise.reject(new Error('away')),
-        confirm: async () => {},
-        release: async () => {},
-      },
-      onError: () => {
-        throw new Error('this does not matter');
-      },
-      on: {},
-    });
-    t.mock.method(console, 'error', () => {});
-    assert.equal((await post(await listen(t, broken.node()), [event('orders', 1)])).status, 503);
+    const away = () => Promise.reject(new Error('away'));
+    const failing = () => {
+      throw new Error('away');
+    };
+    const works = { claim: async () => 'claimed' as const, confirm: async () => {}, release: async () => {} };
+    const errors: string[] = [];
+    for (const broken of [{ claim: away }, { confirm: away }, { confirm: failing, release: failing }]) {
+      const receiver = createReceiver({
+        uuid: 'me',
+        store: { ...works, ...broken },
+        onError: (error) => void errors.push(String(error)),
+        on: {},
+      });
+      const response = await post(await listen(t, receiver.node()), [event('orders', 1)]);
+      assert.deepEqual(
+        [response.status, response.headers.get('retry-after'), await response.text()],
+        [503, '5', 'the store of deliveries failed\n'],
+      );
+    }
+    assert.deepEqual(errors, Array(4).fill('Error: away'));
   });
 
   test('logs what an onError throws, at once or later', async (t) => {
