@@ -235,12 +235,17 @@ function byTopic(
 ): Map<string, ReceivedEvent[]> {
   const groups = new Map<string, ReceivedEvent[]>();
   for (const event of events) {
-    const topic = Object.hasOwn(on, event.topic) && on[event.topic] ? event.topic : '*';
+    const topic = hasHandler(on, event.topic) ? event.topic : '*';
     const group = groups.get(topic);
     if (group) group.push(event);
     else groups.set(topic, [event]);
   }
   return groups;
+}
+
+/** Handlers may be methods of a class. What every object has, such as `constructor`, is no handler unless it is given. */
+function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
+  return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));
 }
 
 function isEvent(value: unknown): value is ReceivedEvent {

@@ -251,6 +251,24 @@ describe('a receiver', () => {
     assert.throws(() => createReceiver({ on: {} }), /otherwise anybody can send events/);
   });
 
+  test('gives events to the methods of an object of a class', async (t) => {
+    class Handlers {
+      readonly seen: string[] = [];
+      orders(events: ReceivedEvent[]) {
+        this.seen.push(...events.map(({ id }) => id));
+      }
+      '*'(events: ReceivedEvent[]) {
+        this.seen.push(`other ${events.map(({ id }) => id)}`);
+      }
+    }
+    const on = new Handlers();
+    const receiver = createReceiver<{ orders: unknown }>({ uuid: 'me', on });
+    const url = await listen(t, receiver.node());
+    const events = [event('orders', 1), event('users', 2), event('constructor', 3)];
+    assert.equal((await post(url, events)).status, 204);
+    assert.deepEqual(on.seen, ['e1', 'other e2,e3']);
+  });
+
   test('a topic that is called as a member of every object has no handler', async (t) => {
     const receiver = createReceiver({ uuid: 'me', on: {} });
     const url = await listen(t, receiver.node());
