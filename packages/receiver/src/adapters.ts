@@ -12,6 +12,7 @@ interface NodeRequest {
   headers: Headers;
   complete: boolean;
   readableEnded: boolean;
+  readableDidRead: boolean;
   iterator(options: { destroyOnReturn: boolean }): AsyncIterable<unknown>;
   body?: unknown;
   rawBody?: unknown;
@@ -46,7 +47,8 @@ interface FastifyReply {
 }
 
 const PARSED =
-  'something has parsed the body already, so its signature cannot be verified; put the receiver before express.json()';
+  'something has read the body already, so its signature cannot be verified; ' +
+  'put the receiver before what does, such as express.json()';
 
 /**
  * Returns a listener of `node:http`. The promise that it returns resolves when the answer is written, and never
@@ -75,7 +77,8 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
 
 async function bodyOf(request: NodeRequest, maxBytes: number): Promise<Uint8Array | 'too_large' | 'parsed'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
-  if (request.readableEnded || request.body !== undefined) return 'parsed';
+  // Express 4 sets `body` to {} if there is a parser, even one for other types, which has read nothing.
+  if (request.readableEnded || request.readableDidRead) return 'parsed';
   const chunks: Buffer[] = [];
   let bytes = 0;
   // With `destroyOnReturn: false`, the request is not destroyed at the end of the loop. Destroying it would close the
@@ -96,6 +99,7 @@ export function fetchHandler(deliveries: Deliveries) {
       new Response(status === 204 ? null : body, { status, headers: fields });
     const refusal = deliveries.refuse(request.method, headers);
     if (refusal) return respond(refusal);
+    if (request.bodyUsed) return respond(answer(500, PARSED));
     const chunks: Uint8Array[] = [];
     let bytes = 0;
     for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {

@@ -235,16 +235,31 @@ describe('a receiver', () => {
     assert.equal((await fetch(url)).status, 405);
   });
 
-  test('says what is wrong if something has parsed the body before', async (t) => {
+  test('says what is wrong if something has read the body before', async (t) => {
     const receiver = createReceiver({ uuid: 'me', on: {} });
     const wrong = express().use(express.json()).post('/events', receiver.express());
     const answer = await post(await listen(t, wrong), [event('orders', 1)]);
     assert.equal(answer.status, 500);
-    assert.match(await answer.text(), /put the receiver before express\.json\(\)/);
+    const advice = /put the receiver before what does, such as express\.json\(\)/;
+    assert.match(await answer.text(), advice);
+    const headers = { authorization: basic('me') };
+    const request = new Request('http://me/events', { method: 'POST', headers, body: '[]' });
+    await request.text();
+    const fetched = await receiver.fetch(request);
+    assert.equal(fetched.status, 500);
+    assert.match(await fetched.text(), advice);
     const raw = express()
       .use(express.raw({ type: '*/*' }))
       .post('/events', receiver.express());
     assert.equal((await post(await listen(t, raw), [event('orders', 1)])).status, 204);
+  });
+
+  test('reads a body that a parser for other types has left alone, as urlencoded() of Express 4', async (t) => {
+    const receiver = createReceiver({ uuid: 'me', on: {} });
+    const listener = receiver.express();
+    const app: RequestListener = (request, response) =>
+      listener(Object.assign(request, { body: {} }), response);
+    assert.equal((await post(await listen(t, app), [event('orders', 1)])).status, 204);
   });
 
   test('cannot be made without a password or a secret', () => {
