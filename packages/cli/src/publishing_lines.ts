@@ -50,8 +50,9 @@ class LinePublisher {
       const problem = await this.#postPart(topic, part);
       if (problem) {
         // If the topic has many subscribers, or if the events are delayed, the bus accepts fewer than MAX_LINES events
-        // at a time. It answers `body_too_large` to more events, so the next request has half as many.
-        if (problem.code !== 'body_too_large' || to - from === 1) throw new Refused(problem, part);
+        // at a time. It answers `body_too_large` to more events, so the next request has half as many. A router in front
+        // of the bus may take fewer bytes than the bus.
+        if (problem.status !== 413 || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
       }
@@ -162,7 +163,8 @@ async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<
  * that is not JSON is named. If all lines are JSON, no line is named.
  */
 function failureOf({ problem, part: { lines, numbers } }: Refused, stored: number): Failure {
-  const { index } = problem.members;
+  // A request that is too large is divided until it has one line.
+  const index = problem.status === 413 ? 0 : problem.members.index;
   const place = typeof index === 'number' ? index : lines.findIndex((line) => !isJson(line));
   const where = numbers[place] === undefined ? '' : `line ${numbers[place]}: `;
   return new Failure(problem.code, `${where}${problem.detail} (${number(stored)} events before are stored)`);

@@ -106,6 +106,20 @@ test('pub sends fewer events at once if the bus does not take so many', async ()
   assert.match(stderr, /^bad_event: line 901: .* \(0 events before are stored\)\n$/);
 });
 
+test('pub sends fewer bytes at once if a router in front of the bus does not take so many', async (t) => {
+  const router = await bus.receiver(t);
+  router.usual = (response, { body }) =>
+    void response.writeHead(body.length > 1000 ? 413 : 204, { 'content-type': 'text/html' }).end('');
+  const options = `-b ${new URL(router.callback).origin} -t shop`;
+  const event = (data: string) => JSON.stringify({ type: 'noop', url: 'https://a.example/1', data });
+  write('short.ndjson', `${event('x')}\n`.repeat(100));
+  assert.match((await terminal.rtm(`pub orders --ndjson short.ndjson ${options}`)).stdout, /^100 events in /);
+  write('long.ndjson', `\n${event('x')}\n${event('x'.repeat(1000))}\n${event('x')}\n`);
+  const { stderr, status } = await terminal.rtm(`pub orders --ndjson long.ndjson ${options}`);
+  assert.match(stderr, /^http_413: line 3: .* \(1 events before are stored\)\n$/);
+  assert.equal(status, 2);
+});
+
 test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C', async (t) => {
   const shop = await client('shop');
   const search = await client('search');
