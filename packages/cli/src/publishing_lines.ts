@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { ProblemError } from '@routemaster/client';
+import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
 import { Progress } from './progress.ts';
@@ -89,8 +89,8 @@ class Refused extends Error {
 }
 
 /**
- * Publishes the events of a file, one on each line, in their order. Stops when the bus refuses an event, and throws a
- * Failure that names the line of that event.
+ * Publishes the events of a file, one on each line, in their order. Stops when the bus refuses an event or cannot be
+ * reached for long, and throws a Failure that says how many events are stored and, if it can, which line is refused.
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
@@ -103,7 +103,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     await publisher
       .post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes))
       .catch((error: unknown) => {
-        throw error instanceof Refused ? failureOf(error, progress.stored) : error;
+        throw failureOf(error, progress.stored);
       });
   };
   try {
@@ -158,16 +158,25 @@ async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<
   if (chunk.lines.length > 0) yield chunk;
 }
 
+/** Returns an error that says how many events are stored, so that the user can go on with the rest of the file. */
+function failureOf(error: unknown, stored: number): unknown {
+  const before = `${number(stored)} events before are stored`;
+  if (error instanceof Refused)
+    return new Failure(error.problem.code, `${placeOf(error)}${error.problem.detail} (${before})`);
+  if (!(error instanceof RoutemasterError)) return error;
+  const more = error instanceof TimeLimitError && error.mayBeDone ? ', and perhaps the next ones' : '';
+  return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
+}
+
 /**
- * Returns a Failure that names the line of the refused event. If the bus has not told which event it is, the first line
- * that is not JSON is named. If all lines are JSON, no line is named.
+ * Names the line of the refused event. If the bus has not told which event it is, the first line that is not JSON is
+ * named. If all lines are JSON, no line is named.
  */
-function failureOf({ problem, part: { lines, numbers } }: Refused, stored: number): Failure {
+function placeOf({ problem, part: { lines, numbers } }: Refused): string {
   // A request that is too large is divided until it has one line.
   const index = problem.status === 413 ? 0 : problem.members.index;
   const place = typeof index === 'number' ? index : lines.findIndex((line) => !isJson(line));
-  const where = numbers[place] === undefined ? '' : `line ${numbers[place]}: `;
-  return new Failure(problem.code, `${where}${problem.detail} (${number(stored)} events before are stored)`);
+  return numbers[place] === undefined ? '' : `line ${numbers[place]}: `;
 }
 
 function isJson(line: string): boolean {

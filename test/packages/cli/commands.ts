@@ -120,6 +120,25 @@ test('pub sends fewer bytes at once if a router in front of the bus does not tak
   assert.equal(status, 2);
 });
 
+test('pub says how many events of a file are stored, also if the connection fails', async () => {
+  // `fetch` refuses this port at once, instead of trying again for two minutes.
+  const { stderr, status } = await terminal.rtm('pub orders --ndjson - -b 127.0.0.1:1 -t shop', {
+    stdin: '{}',
+  });
+  assert.match(stderr, /^no_connection: .* this port is reserved .* \(0 events before are stored\)\n$/);
+  assert.equal(status, 2);
+});
+
+test('pub says after a second that the bus to which it sends a file cannot be reached', async (t) => {
+  const line = `pub orders --ndjson - -b 127.0.0.1:${await freePort()} -t shop`;
+  const publishing = terminal.start(line.split(' '));
+  t.after(() => publishing.kill('SIGKILL'));
+  publishing.stdin.end('{}');
+  let stderr = '';
+  publishing.stderr.on('data', (text) => (stderr += text));
+  await until(() => /cannot be reached \(.*ECONNREFUSED.*\); trying again, for 120 s in all\n$/.test(stderr));
+});
+
 test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C', async (t) => {
   const shop = await client('shop');
   const search = await client('search');
