@@ -21,6 +21,8 @@ const LATER = [
   /^batches:closed hash /,
   // Which delivery logs were written when.
   /^deliveries:trail:/,
+  // When a client's rate was stored, by which it is known that Redis's clock was set back.
+  /^rate:\S+ hash \(expires\) at: <µs>$/,
   // How each subscriber stood at the last sample.
   /^standings string \(expires\) /,
 ];
