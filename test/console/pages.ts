@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { TestPage } from '../../harness/browser/browser.ts';
 import { until } from '../../harness/until.ts';
 import { as, browser, bus, HOSTILE, letterId, PATHS, root, scene } from './visits.ts';
+
+/** Returns the text at the foot of the page, which the style sheet shows while a part could not be refreshed. */
+const foot = ({ page }: TestPage) =>
+  page.evaluate(`getComputedStyle(document.querySelector('main'), '::after').content`) as Promise<string>;
 
 describe('each page', () => {
   test('is sound, on a narrow dark screen and on a wide light one', async () => {
@@ -91,15 +96,30 @@ describe('each page', () => {
     const [title, before] = [await visit.page.title(), await visit.text('#topic')];
     await client.call('DELETE', '/topics/comes_and_goes');
     await visit.page.waitForSelector('.stale');
-    assert.match(
-      (await visit.page.evaluate(
-        `getComputedStyle(document.querySelector('main'), '::after').content`,
-      )) as string,
-      /could not be refreshed/,
-    );
+    assert.match(await foot(visit), /could not be refreshed/);
     assert.deepEqual([await visit.page.title(), await visit.text('#topic')], [title, before]);
     await publish();
-    await visit.page.waitForSelector('html:not(.stale)');
+    await visit.page.waitForSelector('#topic:not(.stale)');
+  });
+
+  test('says that a part could not be refreshed while others are', async () => {
+    const topic = 'half_refreshed';
+    const client = await bus.client('of_half');
+    const publish = () => client.publish(topic, { url: 'https://shop.example.com/3' });
+    await publish();
+    const visit = await as(root, `/console/topics/${topic}`);
+    await visit.page.evaluate(`{
+      const send = fetch;
+      const refused = Promise.resolve(new Response('', { status: 503 }));
+      window.fetch = (url, how) => (String(url).includes('part=plots') ? refused : send(url, how));
+      htmx.trigger('#plots', 'refresh');
+    }`);
+    await visit.page.waitForSelector('#plots.stale');
+    const before = await visit.text('#topic');
+    await publish();
+    await until(async () => (await visit.text('#topic')) !== before);
+    assert.ok(await visit.page.$('#topic:not(.stale)'));
+    assert.match(await foot(visit), /could not be refreshed/);
   });
 
   test('asks for nothing while its tab is hidden', async () => {

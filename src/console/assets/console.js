@@ -43,9 +43,9 @@ document.addEventListener('htmx:before:request', ({ target }) => {
 });
 document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) => {
   underWay.delete(target);
-  // Without an answer there is no status. The style sheet says on the page that its figures are old.
+  // Without an answer there is no status. The style sheet says at the foot of the page that a part is old.
   const isRefreshed = ctx.response?.status < 400;
-  document.documentElement.classList.toggle('stale', !isRefreshed);
+  target.classList.toggle('stale', !isRefreshed);
 });
 
 // Several sessions share the answers to refreshes, so forms in refreshed parts have no form token. The token of this
