@@ -4,6 +4,7 @@ import { type Call, type Command, type Streams, UsageError } from './command.ts'
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
 import { sayIfUnreached } from './patience.ts';
+import { jsonOf } from './tables.ts';
 import { targetOf } from './target.ts';
 import { causeOf } from './unanswered.ts';
 import { unknownCommand } from './unknown_command.ts';
@@ -91,7 +92,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     },
     print(value, lines) {
       if (options.json) {
-        if (value !== undefined) stdout.write(`${JSON.stringify(value)}\n`);
+        if (value !== undefined) stdout.write(`${jsonOf(value)}\n`);
       } else for (const line of lines) stdout.write(`${line}\n`);
     },
     note: (line) => void stderr.write(`${line}\n`),

@@ -16,17 +16,21 @@ export function members(record: object): string[] {
   return Object.entries(record).map(([name, value]) => `${name.padEnd(width)}${textOf(value)}`.trimEnd());
 }
 
-/**
- * Returns the value as text. Control characters, which a terminal would obey, are escaped as in JSON; so are those from
- * U+007F on, which JSON itself lets stand.
- */
+/** Returns the value as text. Control characters, which a terminal would obey, are escaped as in JSON. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return text.replace(/\p{Cc}/gu, (character) => {
-    if (character < '\x7f') return JSON.stringify(character).slice(1, -1);
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  });
+  return text.replace(/\p{Cc}/gu, escaped);
+}
+
+/** Returns the value as JSON. Control characters from U+007F on, which JSON lets stand, are escaped too. */
+export function jsonOf(value: unknown): string {
+  return JSON.stringify(value).replace(/\p{Cc}/gu, escaped);
+}
+
+function escaped(character: string): string {
+  if (character < '\x7f') return JSON.stringify(character).slice(1, -1);
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 export function timeOf(ms: number): string {

@@ -372,6 +372,9 @@ test('dead lists, shows, retries and purges', async (t) => {
 
   const shown = (await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout;
   assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J"/);
+  const { stdout } = await terminal.rtm(`dead show ${id} --json ${asRoot()}`);
+  assert.match(stdout, /"\\u009b2J"/);
+  assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J');
   receiver.usual = answer.status(204);
   assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), { ...silent, stdout: 'retried 1\n' });
   await until(() => receiver.events.length === 1);
