@@ -40,14 +40,16 @@ type Listener = (request: IncomingMessage, response: ServerResponse) => void;
  * listeners mean a leak.
  */
 const MAX_LISTENERS = 32;
-/** While the server closes, it closes idle connections this often. */
-const SWEEP_MS = 50;
+/** While the server closes, it looks for idle connections this often. */
+export const SWEEP_MS = 50;
 
 /** An HTTP server that finishes the requests under way before it closes. */
 export class HttpServer {
   readonly #server: Server;
   /** All open connections. `close` closes those that are idle. */
   readonly #open = new Set<Line>();
+  /** While the server closes: the number of bytes that each idle connection had brought at the last sweep. */
+  readonly #quiet = new WeakMap<Line, number>();
   /**
    * Connections that Node has detached from its HTTP parser after a CONNECT or Upgrade request, until earlier responses
    * are sent. Node no longer knows these connections, so `close` ends them itself.
@@ -140,8 +142,8 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes the open ones:
    *
-   * - idle connections, and those that have sent no request yet: in a moment, so that a request which is on its way
-   *   is answered;
+   * - idle connections, and those that have sent no request yet: when no byte has come for SWEEP_MS, so that a request
+   *   which is on its way is answered;
    * - the others: after the response to their last request, which says so (`Connection: close`), or after `graceMs` at
    *   the latest.
    */
@@ -152,6 +154,7 @@ export class HttpServer {
     // connections that have sent no request yet, which routers open in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#closeIdle();
     const sweep = setInterval(() => this.#closeIdle(), SWEEP_MS);
     const limit = setTimeout(() => {
       this.#server.closeAllConnections();
@@ -172,8 +175,13 @@ export class HttpServer {
     connection?.begin(response, start);
   }
 
+  /** Closes the connections that are as idle as at the last sweep. New bytes may be a part of the next request. */
   #closeIdle(): void {
-    for (const socket of this.#open) if (socket.writable && socket[CONNECTION]?.isIdle) socket.destroy();
+    for (const socket of this.#open) {
+      if (!socket.writable || !socket[CONNECTION]?.isIdle) this.#quiet.delete(socket);
+      else if (this.#quiet.get(socket) === socket.bytesRead) socket.destroy();
+      else this.#quiet.set(socket, socket.bytesRead);
+    }
   }
 
   /**

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import { until } from '../../../harness/until.ts';
 import { readConfig } from '../../../src/config.ts';
 import { readBytes, textOf } from '../../../src/http/body.ts';
-import { HttpServer, SERVER_LIMITS, type ServerLimits } from '../../../src/http/server.ts';
+import { HttpServer, SERVER_LIMITS, type ServerLimits, SWEEP_MS } from '../../../src/http/server.ts';
 
 const DEFAULTS = readConfig({ ROUTEMASTER_ROOT_KEY: 'key' });
 
@@ -183,6 +183,25 @@ describe('a server that closes', () => {
     assert.deepEqual(text.match(/Connection: .*/g), ['Connection: keep-alive', 'Connection: close']);
     assert.match(text, /\/second$/);
     assert.deepEqual(paths, ['/', '/second']);
+    await closed;
+  });
+
+  test('answers a request that comes in parts', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const { server, line } = await begin(t, OK);
+    const send = async (part: string) => {
+      const bytes = line.received();
+      line.socket.write(part);
+      await until(() => line.received() > bytes);
+    };
+    await send('GET / ');
+    const closed = server.close(20_000);
+    for (const part of ['HTTP/1.1\r\n', 'Host: a\r\n']) {
+      await send(part);
+      t.mock.timers.tick(SWEEP_MS);
+    }
+    line.socket.write('\r\n');
+    assert.match((await line.ended).text, /Connection: close.*ok$/s);
     await closed;
   });
 
