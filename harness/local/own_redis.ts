@@ -35,14 +35,24 @@ export async function startOwnRedis(dir: string): Promise<OwnRedis> {
 }
 
 /**
+ * The locks of this process. Any other lock with the id of this process is from a dead one that had the same id, as is
+ * usual in containers.
+ */
+const locks = new Set<string>();
+
+/**
  * Keeps other launchers from looking for a Redis in `dir` until this one has named its connection. The lock is a link
  * to the id of the process that holds it. A lock whose process died is removed. Returns a function that ends the lock.
  */
 function lock(dir: string): () => void {
   const path = join(dir, 'starting');
-  const release = () => rmSync(path, { force: true });
+  const release = () => {
+    locks.delete(path);
+    rmSync(path, { force: true });
+  };
   try {
     symlinkSync(String(process.pid), path);
+    locks.add(path);
     return release;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
@@ -57,7 +67,8 @@ function lock(dir: string): () => void {
 
 function isHeld(path: string): boolean {
   try {
-    return process.kill(Number(readlinkSync(path)), 0);
+    const pid = Number(readlinkSync(path));
+    return pid === process.pid ? locks.has(path) : process.kill(pid, 0);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
