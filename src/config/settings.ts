@@ -52,7 +52,7 @@ const redis = {
     'Number of partitions, fixed when the bus is created: 1, or 16 on a Redis Cluster (docs/scale.md).',
   ),
   minReplicas: setting('ROUTEMASTER_MIN_REPLICAS', whole(0, 10), '0').help(
-    'Replicas of Redis that must have an event before its publish is answered 204; with fewer, 503 after a second.',
+    'Replicas of Redis that must have an event before its publish is answered 204; with fewer, 503 within a few seconds.',
   ),
   maxOutboxBytes: setting('ROUTEMASTER_MAX_OUTBOX_BYTES', bytes, '67108864').help(
     'Bytes that may wait in a partition for another one. Beyond them publishes for it get 503, and triggers and joins wait.',

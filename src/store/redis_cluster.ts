@@ -5,9 +5,9 @@ import type { Log } from '../log.ts';
 /** Minimum time between two refreshes of the table that says which master has which slots. */
 const REFRESH_MS = 100;
 
-/** Why there is nothing to connect to, if a node answers and names no master. */
+/** The reason in the log if a node answers, but names no master. */
 const NO_ADDRESSES =
-  'the cluster says of no slot where it is: assign the slots, and set cluster-announce-ip if there is only one node';
+  'the cluster names no address for any slot: assign the slots, and set cluster-announce-ip if there is only one node';
 
 /**
  * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots,

@@ -40,7 +40,8 @@ export class Replicas {
    * although Redis has run the command.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent before the reply to the command arrives, so it costs no second round trip.
+    // WAIT is sent before the reply to the command arrives. So it costs no second round trip, unless it must wait for
+    // an earlier WAIT.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
