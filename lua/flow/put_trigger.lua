@@ -7,7 +7,7 @@ another by now, or is gone, nothing changes and the reply is `conflict`. `defini
 `next_at` is the time at which the trigger fires next (ms), and missing if it never does. With `keeps_next`, the stored
 time stays, even if it has passed; a paused trigger does not fire at it. The counts of a trigger (`fired` and `missed`)
 stay when it is replaced. `state`, if not empty, is what remove_trigger.lua has returned of the same trigger in another
-partition: its counts and times come here.
+partition: its counts and times replace those here.
 
 The client must exist unless the configuration names it (`is_fixed`), and its scopes must permit the topic; otherwise
 the reply is `client_not_found` or `not_permitted`. The topic is claimed as by publish.lua, which describes the refusals
@@ -41,7 +41,10 @@ local function store(call, args, before)
   local keys, client, name = call.keys, args.client, args.name
   local trigger = keys.trigger(client, name)
   triggers.define(call, client, name, args.definition, before)
-  if #args.state > 0 then redis.call('HSET', trigger, unpack(args.state)) end
+  if #args.state > 0 then
+    redis.call('DEL', trigger)
+    redis.call('HSET', trigger, unpack(args.state))
+  end
   redis.call('HSETNX', trigger, 'fired', 0)
   redis.call('HSETNX', trigger, 'missed', 0)
   redis.call('HDEL', trigger, 'paused', 'error', 'error_at')

@@ -123,8 +123,7 @@ export class Triggers {
       elsewhere.map(({ partition }) => partition.run('remove_trigger', { client, name })),
     );
     const state = removed.find((each) => each.removed)?.state ?? [];
-    const moved = await home.run('put_trigger', { ...args, before: revisionOf(args.definition), state });
-    return moved === 'created' ? 'changed' : moved;
+    return home.run('put_trigger', { ...args, before: revisionOf(args.definition), state });
   }
 
   /**

@@ -77,6 +77,20 @@ describe('a trigger whose new topic is in another partition', () => {
     assert.equal(await put(2), 'changed');
   });
 
+  test('does not fire twice at its last time, which comes while it moves', async () => {
+    const topic = topics[2] as string;
+    const dueAt = AHEAD + 1000;
+    const last = { ...TRIGGER, revision: revisionOf((await found()).text), dueAt, times: [dueAt], missed: 0 };
+    let firing: Promise<unknown> | undefined;
+    await new Triggers(partitions, LIMITS).put(TRIGGER, { isFixed: true, topic }, () => {
+      firing = fireTriggers(partitions.control, 'b', [{ ...last, nextAt: undefined }]);
+      return wanted(topic);
+    });
+    await firing;
+    assert.equal((await found()).fired, 2);
+    assert.deepEqual(await dueTimes(), [[2, 'inf']]);
+  });
+
   test('gets the due time of a new schedule, or is paused', async () => {
     assert.equal(await put(1, { due: { nextMs: AHEAD + 5 } }), 'changed');
     assert.deepEqual(await dueTimes(), [[1, String(AHEAD + 5)]]);
