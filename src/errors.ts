@@ -142,3 +142,12 @@ export class BootError extends Error {
     this.name = 'BootError';
   }
 }
+
+/**
+ * Returns the message of an error, also of a failed connection to a host with several addresses: Node's error then has
+ * no message, but an error for each address.
+ */
+export function messageOf(error: Error): string {
+  if (error.message !== '' || !(error instanceof AggregateError)) return error.message;
+  return error.errors.map(({ message }: Error) => message).join('; ');
+}

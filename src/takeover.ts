@@ -1,6 +1,6 @@
 import { otherMeanings } from './config/ruby_variables.ts';
 import { environmentWarnings, readConfig } from './config.ts';
-import { BootError } from './errors.ts';
+import { BootError, messageOf } from './errors.ts';
 import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
@@ -45,7 +45,7 @@ await start(async () => {
   };
   await new Promise<void>((resolve, reject) => {
     redis.once('ready', resolve);
-    redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${error.message}`)));
+    redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${messageOf(error)}`)));
   });
   const found: Rehearsal = await rehearse(partition, parts);
   redis.disconnect();

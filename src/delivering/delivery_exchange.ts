@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
+import { messageOf } from '../errors.ts';
 import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.ts';
 
 /** Maximum length of an answer. If an answer is longer, its connection is closed. */
@@ -145,12 +146,6 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#signal.removeEventListener('abort', this.#onAbort);
     this.#resolve(outcome);
   }
-}
-
-/** If a host has several addresses and none can be reached, Node's error has no message, but an error for each. */
-function messageOf(error: Error): string {
-  if (error.message !== '' || !(error instanceof AggregateError)) return error.message;
-  return error.errors.map(({ message }: Error) => message).join('; ');
 }
 
 function refused(status: number, headers: Headers): FailedDelivery {

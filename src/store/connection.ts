@@ -1,7 +1,7 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { BootError } from '../errors.ts';
+import { BootError, messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { ClusterListener, type Listener, RedisListener } from './listener.ts';
 import type { Connection } from './master.ts';
@@ -72,7 +72,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
     if (error.command?.name === 'select') redis.disconnect(true);
     // An error with this text is not logged. It only says that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
-    if (!away) log.warn({ reason: error.message }, 'Redis cannot be reached; trying again');
+    if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;
   });
   redis.on('ready', () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import dns, { type LookupOptions } from 'node:dns';
 import { createServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
+import { freePort } from '../../harness/processes/ports.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
@@ -110,6 +112,21 @@ describe('while Redis is away', () => {
     await store.run('heartbeat', { leaseMs: 1, leases: [] });
     assert.equal(await store.redis.get('a'), null);
   });
+});
+
+test('the log names each address of a Redis of which none can be reached', async (t) => {
+  const addresses = [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ];
+  const lookup = (_name: string, _options: LookupOptions, callback: (...found: unknown[]) => void) =>
+    callback(null, addresses);
+  t.mock.method(dns, 'lookup', lookup);
+  const { log, lines } = capturedLog();
+  const connection = connectOne(`redis://redis.example:${await freePort()}`, log);
+  t.after(() => connection.disconnect());
+  await until(() => lines.length > 0);
+  assert.match(String(lines[0]?.reason), /^connect ECONNREFUSED 127.0.0.1:\d+; connect E[A-Z]+ ::1:\d+/);
 });
 
 test('calls to a Redis that accepts connections and never answers fail within seconds', async () => {
