@@ -32,9 +32,9 @@ const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
  *
  * croner does not get the time zone. With it, `* * 2 * 3 SUNL` in Berlin takes 80 s, because croner tries each second of
  * the skipped hour, and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So
- * croner computes times as if the zone's offset (local time minus UTC) never changed. Of a fixed-time expression, this
- * class finds when the local time comes. Otherwise, if the offset changes before the time that croner has found, it asks
- * croner again, from the change on.
+ * croner computes times as if the zone's offset (local time minus UTC) never changed. For a fixed-time expression, this
+ * class then finds when that local time comes. For any other, if the offset changes before the time that croner has
+ * found, this class asks croner again, from the change on.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
@@ -101,17 +101,18 @@ export class CronTimes implements Times {
   }
 
   #nextFixed(cron: Cron, afterMs: number): number | undefined {
-    // The local time may have come a second time, or been skipped, since a day ago.
-    for (let local = new Date(afterMs + this.#zone.offsetMs(afterMs) - DAY_MS); ; ) {
+    for (let local = new Date(afterMs + this.#zone.offsetMs(afterMs)); ; ) {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
+      // Otherwise the local time comes again, and came first before `afterMs`.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
+    // If the clocks went back just before, later local times have come already. So this begins a day later.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
