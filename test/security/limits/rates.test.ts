@@ -69,17 +69,31 @@ describe('the buckets of a client', () => {
     assert.ok(leftMs > 30_000 && leftMs <= 60_001, `${leftMs} ms`);
   });
 
+  /** Sets the clock of Redis back: what was stored before seems to be so much later. */
+  const setBack = async (byMs: number) => {
+    const { redis: raw, keys } = redis.store;
+    const key = keys.rate('shop');
+    for (const [field, value] of Object.entries(await raw.hgetall(key)))
+      await raw.hset(key, field, Number(value) + byMs * 1000);
+  };
+
   test('are as full as before when the clock of Redis was set back', async () => {
     await redis.flush();
     await ask(demand(500));
-    const { redis: raw, keys } = redis.store;
-    const key = keys.rate('shop');
-    // The clock is set back by an hour: what was stored before seems to be an hour later.
-    for (const [field, value] of Object.entries(await raw.hgetall(key)))
-      await raw.hset(key, field, Number(value) + 3_600_000_000);
+    await setBack(3_600_000);
     const [spent] = await spend(redis.store, rates, [demand(1)]);
     assert.ok(spent?.letIn);
     assert.ok(spent.eventsFullInMs > 4000 && spent.eventsFullInMs <= 5010, `${spent.eventsFullInMs} ms`);
+  });
+
+  test('fill also if they were empty when the clock of Redis was set back', async () => {
+    await redis.flush();
+    await ask(demand(2000));
+    await setBack(3_600_000);
+    assert.deepEqual(await ask(demand(1)), [false]);
+    // Twelve seconds pass. The bucket lacks 2,000 events, of which 1,000 may be lacking.
+    await setBack(-12_000);
+    assert.deepEqual(await ask(demand(1)), [true]);
   });
 
   test('are read in one call for all publishes of a turn', async () => {
