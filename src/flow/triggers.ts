@@ -101,7 +101,7 @@ export class Triggers {
       const isUnknown = outcome === 'client_not_found' && home !== control;
       if (isUnknown && (await addCopy(control, home, trigger.client))) continue;
       const isNewHere = outcome === 'created' || (outcome === 'changed' && elsewhere.length > 0);
-      if (isNewHere) await this.#keepOne(trigger);
+      if (isNewHere && !(await this.#keepOne(trigger))) continue;
       return outcome;
     }
     throw new Error(`the trigger ${trigger.name} was replaced ${MAX_TRIES} times while it was to be`);
@@ -128,12 +128,16 @@ export class Triggers {
 
   /**
    * Removes the trigger from all partitions that have it, except the first. Two calls at the same moment, with topics
-   * in two partitions, do not see each other's trigger, and both triggers would fire.
+   * in two partitions, do not see each other's trigger, and both triggers would fire. Looks again after it has removed
+   * one, since the one to be kept may have been moved there meanwhile. Returns false if no partition has it any more.
    */
-  async #keepOne(trigger: TriggerName): Promise<void> {
-    if (this.#partitions.all.length === 1) return;
-    const [, ...others] = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
-    await Promise.all(others.map(({ partition }) => partition.run('remove_trigger', trigger)));
+  async #keepOne(trigger: TriggerName): Promise<boolean> {
+    if (this.#partitions.all.length === 1) return true;
+    for (;;) {
+      const [kept, ...others] = (await this.#lookUp(trigger)).filter(({ stored }) => stored);
+      if (others.length === 0) return kept !== undefined;
+      await Promise.all(others.map(({ partition }) => partition.run('remove_trigger', trigger)));
+    }
   }
 
   /** Removes a trigger. Returns false if there was no such trigger. */

@@ -5,6 +5,7 @@ import { EVERY_SECOND, fireTriggers, putTrigger } from '../../harness/scripts/tr
 import { Clients } from '../../src/authentication/client.ts';
 import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
 import { Triggers, type Wanted } from '../../src/flow/triggers.ts';
+import type { ScriptName } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
 
@@ -130,7 +131,27 @@ describe('two puts of one trigger at once, with topics in two partitions,', () =
     assert.deepEqual([due, others], [String(AHEAD), []]);
     assert.equal((await found()).topic, topics[place ?? 0]);
   });
+
+  test('leave one trigger also if a third call moves it while the second of two is removed', async () => {
+    const [, home, other] = partitions.all as [Partition, Partition, Partition];
+    beforeScript(home, 'put_trigger', () => put(2, later));
+    beforeScript(other, 'remove_trigger', () => put(2));
+    assert.equal(await put(1, later), 'created');
+    assert.deepEqual(await dueTimes(), [[1, String(AHEAD)]]);
+  });
 });
+
+/** Calls `action` once, before the partition next runs this script. */
+function beforeScript(partition: Partition, script: ScriptName, action: () => Promise<unknown>): void {
+  const run = partition.run.bind(partition);
+  partition.run = async (name, args) => {
+    if (name === script) {
+      partition.run = run;
+      await action();
+    }
+    return run(name, args);
+  };
+}
 
 test('a client that was made while the partition of the topic was away gets its trigger', async () => {
   await new Clients(partitions.control, []).register('shop', TRIGGER.client, { publish: ['topic_*'] });
