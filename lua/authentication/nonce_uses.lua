@@ -7,9 +7,9 @@ its count is too high or too far ahead of the stored bits. A nonce has one bit f
 arrive in any order. A use is `replaced` if `key`, which signed the nonce, is no longer the key of its hour:
 this Redis may have forgotten the uses of that nonce.
 
-The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if the bits may be gone before the
-nonce is too old for any use: the nonce is more than `ahead_ms` ahead of Redis's clock, or older than `kept_ms` less
-`ahead_ms`. Callers check the age too, but what they know of Redis's clock may be wrong after it has leapt.
+The bits of a nonce are kept for `kept_ms` from its first use. A use is `expired` if the nonce is more than `ahead_ms`
+ahead of Redis's clock, or so old that its bits may be gone: older than `kept_ms` less `ahead_ms`. Callers check the age
+too, but what they know of Redis's clock may be wrong after it has leapt.
 
 The bits of a nonce grow by steps, and each step is taken out of the client's quota of `max_client_nonces`. If no step
 is left in the quota, the use is not consumed and its outcome is `too_many_nonces`. Somebody may have recorded such a
