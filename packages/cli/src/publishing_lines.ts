@@ -16,6 +16,8 @@ const MAX_LINES = 10_000;
  * request occupies the bus for long.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
+/** After a request was too large, each accepted one lets the next have this many times as many events. */
+const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
 const PUBLISH_TIMEOUT_MS = 120_000;
 
@@ -56,6 +58,7 @@ class LinePublisher {
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
       }
+      this.#maxLines = Math.min(MAX_LINES, Math.ceil(this.#maxLines * GROWTH));
       stored(part);
       from = to;
     }
