@@ -36,20 +36,22 @@ interface Counting {
   createdMs?: number;
 }
 
-/** Calls the scripts of joins as the bus does. The joins are those of the client `shop`. */
+/** Calls the scripts of joins as the bus does. The joins are those of one client, by default `shop`. */
 export class JoinCalls {
   readonly #bus: Bus;
+  readonly #client: string;
   #calls = 0;
 
-  constructor(bus: Bus) {
+  constructor(bus: Bus, client = CLIENT) {
     this.#bus = bus;
+    this.#client = client;
   }
 
   async put(name: string, rules: Rules, limits: Partial<typeof LIMITS> = {}): Promise<Reply<'put_join'>> {
     const whole = rulesOf(rules);
     return this.#bus.store.run('put_join', {
       ...{ ...LIMITS, ...limits },
-      ...{ token: joinToken(name, CLIENT), name, client: CLIENT, rules: JSON.stringify(whole) },
+      ...{ token: joinToken(name, this.#client), name, client: this.#client, rules: JSON.stringify(whole) },
       withinMs: whole.within,
       sources: whole.sources.map(({ topic }) => topic),
       outlets: outletsOf(whole),
@@ -59,7 +61,7 @@ export class JoinCalls {
   }
 
   async find(name: string): Promise<Join> {
-    const join = await readJoin(this.#bus.store, joinToken(name, CLIENT));
+    const join = await readJoin(this.#bus.store, joinToken(name, this.#client));
     if (!join) throw new Error(`there is no join ${name}`);
     return join;
   }

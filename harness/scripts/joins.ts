@@ -36,7 +36,9 @@ async function assertJoin({ redis, keys }: Readable, token: string): Promise<boo
   const { callback, join, into } = await redis.hgetall(keys.subscriber(token));
   assert.equal(callback, 'join', `${token} has no callback`);
   const rules = JSON.parse(join ?? '') as JoinRules;
-  assert.equal(into, outletsOf(rules).join(' '));
+  // A join may have lost topics to joins of the clients to which they were given.
+  for (const topic of into?.match(/\S+/g) ?? [])
+    assert.ok(outletsOf(rules).includes(topic), `${token} publishes to ${topic}`);
   assert.deepEqual(
     (await redis.smembers(keys.subscriber_topics(token))).sort(),
     rules.sources.map(({ topic }) => topic).sort(),

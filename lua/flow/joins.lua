@@ -26,6 +26,21 @@ function joins.outlets(call, token)
   return topics
 end
 
+-- Has a topic take events from this join. If another client's join published to it until now, that join loses the
+-- topic for good: this one may end, and nobody would check whether events of the other one come back to it by now.
+function joins.open_outlet(call, token, topic)
+  local into, left = call.keys.joins_into(), {}
+  local before = redis.call('HGET', into, topic) or token
+  local outlets = joins.outlets(call, before)
+  for _, outlet in ipairs(outlets) do
+    if outlet ~= topic then left[#left + 1] = outlet end
+  end
+  if before ~= token and #left < #outlets then
+    redis.call('HSET', call.keys.subscriber(before), 'into', table.concat(left, ' '))
+  end
+  redis.call('HSET', into, topic, token)
+end
+
 -- Removes the entries of a join from the hash `joins:into`. An entry is a topic to which a join publishes, with the
 -- token of the join. If such a topic now belongs to another join, its entry stays.
 function joins.close_outlets(call, token)

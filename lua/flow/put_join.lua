@@ -117,7 +117,7 @@ local function store(call, args, taken)
   local subscriber = keys.subscriber(token)
   joins.close_outlets(call, token)
   for _, topic in ipairs(args.here.outlets) do intake.accept(call, taken, { topic = topic, client = args.client }) end
-  for _, topic in ipairs(args.outlets) do redis.call('HSET', keys.joins_into(), topic, token) end
+  for _, topic in ipairs(args.outlets) do joins.open_outlet(call, token, topic) end
   redis.call('SADD', keys.joins(), token)
   redis.call('SADD', keys.joins_of(args.client), args.name)
   redis.call('SADD', keys.subscribers(), token)

@@ -114,7 +114,8 @@ export function countPublished(figures: JoinFigures, all: Reply<'join_events'>['
 /** Says, for the owner of a join, why the join may not publish to a topic. */
 export function refusalText(reason: NonNullable<Reply<'join_events'>['reason']>, topic: string): string {
   if (reason === 'claimed_by_other') return `another client publishes to ${topic} now`;
-  if (reason === 'replaced') return `another join publishes to ${topic} now`;
+  if (reason === 'replaced')
+    return `another join has taken ${topic}; put this join again when the topic is yours`;
   if (reason === 'owns_too_many')
     return `${topic} was deleted, and its client owns as many topics as it may (ROUTEMASTER_MAX_CLIENT_TOPICS)`;
   return `${topic} was deleted, and the bus has no room for more topics (ROUTEMASTER_MAX_TOPICS)`;

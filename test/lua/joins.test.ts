@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { joinEvent } from '../../harness/scripts/join_calls.ts';
+import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+import { joinToken } from '../../src/ids.ts';
 import {
   bus,
   joins,
@@ -12,6 +14,11 @@ import {
   redis,
   TOKEN,
 } from './join_scene.ts';
+
+const give = async (topic: string, client: string) => {
+  const room = { maxClientTopics: 10, maxClientDelayed: 10, maxClientBytes: 10_000 };
+  assert.equal(await redis.store.run('give_topic', { topic, client, ...room }), 'ok');
+};
 
 describe('a join', () => {
   test('publishes for a key when each source has reached its count, and the counted events leave the queue', async () => {
@@ -178,16 +185,35 @@ describe('what a join publishes', () => {
     );
   });
 
-  test('is refused if another join publishes to the topic now', async () => {
-    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+  test('loses a topic to a join of the next publisher, until it is put again', async () => {
+    const rules = { sources: [{ topic: 'paid', count: 1 }] };
+    await joins.put('order', rules);
     await publish('a', joinEvent('paid', 'A'));
     await bus.acquire(['w1']);
-    const { redis: commands, keys } = redis.store;
-    // As if the topic had been deleted and another client's join had taken it. Afterwards the topic is as before.
-    const into = await commands.hget(keys.joins_into(), 'ready');
-    await commands.hset(keys.joins_into(), 'ready', 'join:other:mail');
+    await give('ready', 'mail');
+    await new JoinCalls(bus, 'mail').put('other', { sources: [{ topic: 'sent', count: 1 }] });
     assert.equal((await joins.count('order', 'w1', 'a1')).reason, 'replaced');
-    await commands.hset(keys.joins_into(), 'ready', into ?? '');
+    await redis.store.run('remove_subscriber', { token: joinToken('other', 'mail'), series: [] });
+    await assertNothingToSweep(redis.store);
+    await give('ready', CLIENT);
+    assert.equal((await joins.count('order', 'w1', 'a1')).reason, 'replaced');
+    assert.equal((await joins.put('order', rules)).outcome, 'changed');
     assert.equal((await joins.count('order', 'w1', 'a1')).outcome, 'counted');
+  });
+
+  test('of which a topic was taken leads no events round in a circle', async () => {
+    const [mail, post] = [new JoinCalls(bus, 'mail'), new JoinCalls(bus, 'post')];
+    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+    await give('ready', 'mail');
+    await mail.put('other', { sources: [{ topic: 'sent', count: 1 }] });
+    const back: Rules = { sources: [{ topic: 'ready', count: 1 }], then: { topic: 'paid', type: 'noop' } };
+    assert.equal((await post.put('back', back)).outcome, 'created');
+    await redis.store.run('remove_subscriber', { token: joinToken('other', 'mail'), series: [] });
+    await assertNothingToSweep(redis.store);
+    await give('ready', CLIENT);
+    assert.deepEqual(await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] }), {
+      outcome: 'loop',
+      topic: 'paid',
+    });
   });
 });
