@@ -97,8 +97,8 @@ function batches.delete_list(call, list, bid)
   return token, events
 end
 
--- Deletes a batch and every reference to it except its job. If the batch no longer exists, only deletes its entry in
--- `batches:index`.
+-- Deletes a batch and every reference to it except its job. Returns the number of its events. If the batch no longer
+-- exists, only deletes its entry in `batches:index`, and returns 0.
 function batches.delete(call, bid)
   local token, events = batches.delete_list(call, call.keys.batch(bid), bid)
   if token then
@@ -106,6 +106,7 @@ function batches.delete(call, bid)
   else
     redis.call('ZREM', call.keys.batches_index(), bid)
   end
+  return events or 0
 end
 
 return batches

@@ -4,14 +4,15 @@ bury: make a batch that must not be tried again a dead letter, and delete its jo
 
 If the worker does not hold the job under that lease, nothing changes and `held` is false. If the subscriber has left,
 the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
-letter; 0 if there is no dead letter.
+letter, and `dropped` that in the deleted batch; 0 if there is none.
 ]]
 local burying = include('delivering/burying')
 local leases = include('delivering/leases')
 
 return function(call, args)
   if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
-    return { held = false, buried = 0 }
+    return { held = false, buried = 0, dropped = 0 }
   end
-  return { held = true, buried = (burying.end_delivery(call, args.q, args.worker, args.job, args)) }
+  local buried, dropped = burying.end_delivery(call, args.q, args.worker, args.job, args)
+  return { held = true, buried = buried, dropped = dropped }
 end

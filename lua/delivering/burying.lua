@@ -16,21 +16,21 @@ local burying = {}
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
 -- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).
 --
--- Returns the number of events in the dead letter (0 without one), and the subscriber's token (false if the batch is
--- gone).
+-- Returns the number of events in the dead letter (0 without one), the number of events in the deleted batch (0 if none
+-- was deleted), and the subscriber's token (false if the batch is gone).
 function burying.end_delivery(call, q, worker, job, failure)
   local keys, bid = call.keys, failure.bid
   redis.call('SREM', keys.jobs_index(q), job)
-  local lane, buried = lanes.leave(call, worker), 0
+  local lane, buried, dropped = lanes.leave(call, worker), 0, 0
   local token = redis.call('LINDEX', keys.batch(bid), 0)
   if token and redis.call('EXISTS', keys.subscriber(token)) == 1 then
     subscribers.fail(call, token, failure)
     buried = dead_letters.bury(call, bid, failure.reason)
   elseif token then
-    batches.delete(call, bid)
+    dropped = batches.delete(call, bid)
   end
   if lane then waiting.bring_back(call, lane, 1) end
-  return buried, token
+  return buried, dropped, token
 end
 
 return burying

@@ -5,8 +5,8 @@ condemn: bury the batch that killed a quarantine, and forget the worker of that 
 A quarantine is a process with a single worker, which delivers suspects one at a time. The process that had started the
 quarantine calls this script when the quarantine has died. If `worker` held a batch, that delivery was all that the
 quarantine did, so the batch becomes a dead letter. If the worker held none, or a scrub has taken the job from it, only
-the worker is forgotten. Returns the batch with its subscriber and the number of events in the dead letter, if there was
-one. The subscriber is not to blame, so its health does not change.
+the worker is forgotten. Returns the batch with its subscriber, and the numbers of bury: `buried` and `dropped` events.
+The subscriber is not to blame, so its health does not change.
 ]]
 local attempts = include('delivering/attempts')
 local burying = include('delivering/burying')
@@ -23,12 +23,12 @@ end
 return function(call, args)
   local worker = args.worker
   local job = redis.call('RPOP', call.keys.jobs_pending('main', worker))
-  local bid, buried, token = job and jobs.batch_of(job) or nil, nil, nil
+  local bid, buried, dropped, token = job and jobs.batch_of(job) or nil, 0, 0, nil
   if bid then
     if redis.call('EXISTS', call.keys.batch(bid)) == 1 then attempts.note_death(call, bid, worker) end
     local failure = { bid = bid, reason = 'killed_worker', damage = 0, throttle_ms = 0 }
-    buried, token = burying.end_delivery(call, 'main', worker, job, failure)
+    buried, dropped, token = burying.end_delivery(call, 'main', worker, job, failure)
   end
   forget(call, worker)
-  return { bid = bid, token = token, buried = buried or 0 }
+  return { bid = bid, token = token, buried = buried, dropped = dropped }
 end

@@ -159,11 +159,9 @@ export class Assignment {
   async #bury(burial: Burial): Promise<boolean> {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
-    const { held, buried } = await queue.bury(this.grant, burial);
-    if (batch && buried > 0) {
-      recorder.removed(batch.token, buried);
-      recorder.buried(batch.token, burial.reason, buried);
-    }
+    const { held, buried, dropped } = await queue.bury(this.grant, burial);
+    if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
+    if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);
     return held;
   }
 

@@ -156,9 +156,9 @@ export class Quarantine {
   async #condemn(worker: string): Promise<boolean> {
     const { partition, recorder, publicNames, log } = this.#parts;
     try {
-      const { bid, token, buried } = await partition.run('condemn', { worker });
+      const { bid, token, buried, dropped } = await partition.run('condemn', { worker });
+      if (token && buried + dropped > 0) recorder.removed(token, buried + dropped);
       if (!token || buried === 0) return true;
-      recorder.removed(token, buried);
       recorder.buried(token, 'killed_worker', buried);
       const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
       const line = { subscriber: nameOf(token), bid, events: buried, death: 'killed_worker' };

@@ -175,6 +175,17 @@ describe('workers', () => {
     assert.deepEqual([buried, removed], [[['alice', 'max_age', 1]], [['alice', 1]]]);
   });
 
+  test('count a batch as removed that is not buried, as its subscriber has left', async () => {
+    const burial = { attempt: { atMs: 5, durationMs: 7, reason: 'cut' }, damage: 2, throttleMs: 0 };
+    const { buried, removed } = await open(async () => {
+      await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
+      return { end: 'dead', burial: { ...burial, reason: 'max_age' } };
+    });
+    await bus.publish('a', 'widgets', ['e1']);
+    await until(() => removed.length > 0);
+    assert.deepEqual([buried, removed], [[], [['alice', 1]]]);
+  });
+
   test('bury the batch of a handler that throws, at no cost to the health of its subscriber', async () => {
     const { recorded, buried } = await open(async ({ batch }) => {
       if (String(batch?.pieces[0]) === 'bad') throw new Error('cannot be read');

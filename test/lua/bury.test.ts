@@ -33,6 +33,7 @@ describe('bury', () => {
     assert.deepEqual(await bus.bury('w1', 'a1', { attempt: '{"at":1}', reason: 'max_age' }), {
       held: true,
       buried: 2,
+      dropped: 0,
     });
     assert.deepEqual(await bus.state(), {
       ...EMPTY,
@@ -91,6 +92,7 @@ describe('bury', () => {
     assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2, throttleMs: MINUTE_MS }), {
       held: true,
       buried: 0,
+      dropped: 2,
     });
     assert.deepEqual((await bus.state()).index, ['b1']);
     assert.deepEqual(await readDeadLetters(redis.store), {});
@@ -107,7 +109,7 @@ describe('bury', () => {
     await commands.zrem(keys.batches_queued('alice'), bid);
     await commands.hset(keys.gauge_events(), 'alice', 2);
     await commands.hset(keys.gauge_batches(), 'alice', 1);
-    assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2 }), { held: true, buried: 0 });
+    assert.deepEqual(await bus.bury('w1', 'a1', { damage: 2 }), { held: true, buried: 0, dropped: 0 });
     assert.deepEqual((await bus.state()).main.index, ['b1']);
     assert.deepEqual(await readDeadLetters(redis.store), {});
     assert.equal((await bus.subscriber('alice')).health_points, '100');

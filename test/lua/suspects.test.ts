@@ -143,14 +143,18 @@ describe('condemn', () => {
     await suspect();
     await acquire('w3');
     await acquire('q', 'quarantine');
-    assert.deepEqual(await bus.condemn('q'), { job: 'a1', token: 'alice', buried: 2 });
+    assert.deepEqual(await bus.condemn('q'), { job: 'a1', token: 'alice', buried: 2, dropped: 0 });
     const { a1 } = await readDeadLetters(redis.store);
     const { redis: commands, keys } = redis.store;
     assert.deepEqual([a1?.reason, a1?.attempts, a1?.history], ['killed_worker', 3, 3]);
     assert.equal((await bus.subscriber('alice')).health_points, '100', 'the subscriber is not to blame');
     assert.equal(await commands.hexists(keys.workers(), 'q'), 0);
     assert.equal(await commands.sismember(keys.workers_main(), 'q'), 0);
-    assert.deepEqual(await bus.condemn('q'), { job: undefined, token: undefined, buried: 0 }, 'once');
+    assert.deepEqual(
+      await bus.condemn('q'),
+      { job: undefined, token: undefined, buried: 0, dropped: 0 },
+      'once',
+    );
   });
 
   test('buries nothing if a scrub has taken the job, which then waits for a quarantine again', async () => {
@@ -177,7 +181,7 @@ describe('condemn', () => {
     await acquire('w3');
     await acquire('q', 'quarantine');
     await redis.store.run('remove_subscriber', { token: 'alice', series: [] });
-    assert.deepEqual(await bus.condemn('q'), { job: 'a1', token: 'alice', buried: 0 });
+    assert.deepEqual(await bus.condemn('q'), { job: 'a1', token: 'alice', buried: 0, dropped: 2 });
     assert.deepEqual((await bus.state()).index, []);
   });
 

@@ -114,11 +114,11 @@ export const deliveringContracts = {
       attempt: 'text',
       reason: 'text',
     },
-    reply: { held: 'flag', buried: 'number' },
+    reply: { held: 'flag', buried: 'number', dropped: 'number' },
   },
   condemn: {
     arguments: { worker: 'text' },
-    reply: { bid: 'text?', token: 'text?', buried: 'number' },
+    reply: { bid: 'text?', token: 'text?', buried: 'number', dropped: 'number' },
   },
   heartbeat: {
     arguments: { leaseMs: 'number', leases: [{ worker: 'text', lease: 'digits' }] },
