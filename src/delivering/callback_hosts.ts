@@ -62,6 +62,14 @@ export class CallbackHosts {
     host.dispatcher.dispatch({ ...request, origin: host.origin }, handler);
   }
 
+  /**
+   * Says that a request has failed. If no connection is open, as with a host that cannot be reached, the dispatcher is
+   * dropped: undici keeps 20 KB for it.
+   */
+  failed(host: CallbackHost): void {
+    if (host.open === 0) this.#closeConnections(host);
+  }
+
   /** Closes all connections, and cuts off the requests on them. */
   async destroy(): Promise<void> {
     const dispatchers = [...this.#closing, ...[...this.#used].flatMap(({ dispatcher }) => dispatcher ?? [])];

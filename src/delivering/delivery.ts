@@ -75,7 +75,10 @@ export class Delivery {
     };
     const exchange = new Exchange(batch.token, this.#timeoutMs, signal, this.#unfinished);
     this.#hosts.dispatch(host, request, exchange);
-    return exchange.outcome;
+    return exchange.outcome.then((outcome) => {
+      if (!outcome.accepted) this.#hosts.failed(host);
+      return outcome;
+    });
   }
 
   #target(token: string, { callback, uuid }: Subscriber): Target {

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
+import { queryObjects } from 'node:v8';
+import { Pool } from 'undici';
 import { accept, KEEP_FOR_MINUTES, KeepingHost } from '../../harness/http/keeping_host.ts';
 import { sender } from '../../harness/http/sender.ts';
+import { freePort } from '../../harness/processes/ports.ts';
 import { until } from '../../harness/until.ts';
 import { UnfinishedAnswers } from '../../src/delivering/unfinished_answers.ts';
 
@@ -91,6 +94,18 @@ test('of all subscribers a limited number of connections is kept, those used las
   );
   const [first] = all as [KeepingHost];
   assert.deepEqual(await send(first.callback, { token: 'subscriber_0' }), { accepted: true, status: 204 });
+});
+
+test('hosts that cannot be reached leave nothing behind, also while they have subscribers', async (t) => {
+  const send = sender(t, { allow: ['127.0.0.1'] });
+  const before = queryObjects(Pool);
+  const port = await freePort();
+  for (let n = 0; n < 10; n++) {
+    const unreachable = [`http://127.0.0.1:${port}/`, `https://10.0.0.${n}/`, `https://host${n}.invalid/`];
+    for (const callback of unreachable)
+      assert.equal((await send(callback, { token: `${callback}${n}` })).accepted, false);
+  }
+  await until(() => queryObjects(Pool) <= before, { what: 'no pool is left' });
 });
 
 test('answers that never end hold a limited number of connections', async (t) => {
