@@ -13,8 +13,8 @@ interface Joined {
  * through which events of a join would come back to the join, by way of other joins. Returns undefined if there is no
  * such loop.
  *
- * The search goes backward: from a source topic to the join that publishes to it, then to the source topics of that
- * join, and so on. If different clients make joins at the same moment, it may miss a loop of these joins.
+ * The search goes backward: from a source topic to the joins that publish to it, then to the source topics of these
+ * joins, and so on. If different clients make joins at the same moment, it may miss a loop of these joins.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -34,16 +34,15 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of the join that publishes to a topic. Returns an empty list if there is no such join, or
- * if it is `except`. The join is in the partition of the topic's publisher, because a join publishes only to topics of
- * its client.
+ * Returns the source topics of the joins that publish to a topic, or will if it becomes their client's again. A join is
+ * in the partition of its client, whoever has the topic now. Leaves out the join `except`.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
-  const home = partitions.ofTopic(topic);
-  const publisher = await home.command((redis, keys) => redis.hget(keys.topic(topic), 'publisher'));
-  if (!publisher) return [];
-  return partitions.ofSubscriber(publisher).command(async (redis, keys) => {
-    const join = await redis.hget(keys.joins_into(), topic);
-    return join && join !== except ? redis.smembers(keys.subscriber_topics(join)) : [];
-  });
+  const found = partitions.all.map((partition) =>
+    partition.command(async (redis, keys) => {
+      const join = await redis.hget(keys.joins_into(), topic);
+      return join && join !== except ? redis.smembers(keys.subscriber_topics(join)) : [];
+    }),
+  );
+  return (await Promise.all(found)).flat();
 }

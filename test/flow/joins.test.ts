@@ -14,6 +14,8 @@ const redis = new TestStore();
 let partitions: Partitions;
 /** A client, and a topic of its own, of the second and of the third partition, seen from the client. */
 let client: string;
+/** A client of another partition. */
+let stranger: string;
 let topics: string[];
 
 beforeEach(async () => {
@@ -22,6 +24,7 @@ beforeEach(async () => {
   const names = Array.from({ length: 100 }, (_, i) => `name_${i}`);
   const [own, ...others] = partitions.all;
   client = names.find((name) => partitions.ofSubscriber(name) === own) ?? assert.fail();
+  stranger = names.find((name) => partitions.ofSubscriber(name) !== own) ?? assert.fail();
   topics = [own, ...others].map(
     (each) => names.find((name) => partitions.ofTopic(name) === each) ?? assert.fail(),
   );
@@ -35,6 +38,17 @@ async function put(limits: Partial<typeof LIMITS> = {}): Promise<string> {
     ...{ by: 'data.key', within: 1000 },
     then: { topic: complete, type: 'noop' },
     on_expiry: { topic: expired, type: 'noop' },
+  });
+  return outcome;
+}
+
+/** Puts a join of a client in another partition that leads from `topics[1]` back to `topics[0]`. */
+async function putBack(): Promise<string> {
+  const [to = '', from = ''] = topics;
+  const { outcome } = await new Joins(partitions, LIMITS).put(stranger, 'back', {
+    sources: [{ topic: from, count: 1 }],
+    ...{ by: 'data.key', within: 1000, on_expiry: null },
+    then: { topic: to, type: 'noop' },
   });
   return outcome;
 }
@@ -66,5 +80,15 @@ describe('a join that publishes to topics of two other partitions', () => {
   test('claims none of them if its client may have no more joins', async () => {
     assert.equal(await put({ maxClientJoins: 0 }), 'too_many_client_joins');
     assert.deepEqual(await publishers(), [null, null, null]);
+  });
+
+  test('is part of a circle also while nobody has its topic, or another client', async () => {
+    await put();
+    const [, name = ''] = topics;
+    const home = partitions.ofTopic(name);
+    await home.run('remove_topic', { topic: name, series: [] });
+    assert.equal(await putBack(), 'loop');
+    await home.run('claim_topics', { ...LIMITS, client: stranger, topics: [name], judgesOnly: false });
+    assert.equal(await putBack(), 'loop');
   });
 });
