@@ -1,5 +1,12 @@
 import type { Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
+import { clock } from '../clock.ts';
+
+/**
+ * Time after which the connections to a host are replaced, however busy they are, so that a subscriber whose name leads
+ * to another address by now gets its deliveries there. A replacement costs a TLS handshake.
+ */
+const MAX_AGE_MS = 5 * 60_000;
 
 /**
  * Makes an undici dispatcher, which sends requests to one origin and keeps connections to it. It calls `opened` with
@@ -16,6 +23,8 @@ export interface CallbackHost {
   open: number;
   /** The undici dispatcher that holds the connections. Undefined if no connection is kept. */
   dispatcher?: Dispatcher | undefined;
+  /** When the dispatcher was made, by the monotonic clock. */
+  sinceMs: number;
 }
 
 /**
@@ -39,7 +48,7 @@ export class CallbackHosts {
 
   /** Counts one more subscriber with a callback at this origin. Each call of `join` needs a call of `leave`. */
   join(origin: string): CallbackHost {
-    const host = this.#hosts.get(origin) ?? { origin, subscribers: 0, open: 0 };
+    const host = this.#hosts.get(origin) ?? { origin, subscribers: 0, open: 0, sinceMs: 0 };
     this.#hosts.set(origin, host);
     host.subscribers++;
     return host;
@@ -56,7 +65,12 @@ export class CallbackHosts {
     request: Omit<Dispatcher.DispatchOptions, 'origin'>,
     handler: Dispatcher.DispatchHandler,
   ): void {
-    host.dispatcher ??= this.#dispatcherTo(host.origin, (socket) => this.#opened(host, socket));
+    const nowMs = clock.monotonicMs();
+    if (nowMs - host.sinceMs > MAX_AGE_MS) this.#closeConnections(host);
+    if (!host.dispatcher) {
+      host.dispatcher = this.#dispatcherTo(host.origin, (socket) => this.#opened(host, socket));
+      host.sinceMs = nowMs;
+    }
     this.#used.delete(host);
     this.#used.add(host);
     host.dispatcher.dispatch({ ...request, origin: host.origin }, handler);

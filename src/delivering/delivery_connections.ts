@@ -12,11 +12,6 @@ const MAX_HEADER_BYTES = 16 * 1024;
  */
 const IDLE_KEPT_MS = 4000;
 const MAX_IDLE_KEPT_MS = 10_000;
-/**
- * Time after which a connection is replaced however busy it is, so that a subscriber whose name leads to another address
- * by now gets its deliveries there. A replacement costs a TLS handshake.
- */
-const MAX_AGE_MS = 5 * 60_000;
 
 export interface ConnectionSettings {
   /** Maximum time from the start of a delivery to the status line of its answer. */
@@ -45,7 +40,6 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
     bodyTimeout: deliveryTimeoutMs,
     keepAliveTimeout: IDLE_KEPT_MS,
     keepAliveMaxTimeout: MAX_IDLE_KEPT_MS,
-    clientTtl: MAX_AGE_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
     // HTTP/2 is off, because these limits of time and size are tested for HTTP/1.1 only.
     allowH2: false,
