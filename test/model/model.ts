@@ -18,6 +18,12 @@ export const SLOW_MS = 50_000;
 export const LANE_LIMIT = 2;
 const MAX_ATTEMPTS_KEPT = 20;
 
+/** The numbers of events in a batch that became a dead letter, and in one that was deleted. */
+interface Burial {
+  buried: number;
+  dropped: number;
+}
+
 /** The data that the bus must hold after any calls: plain data, with a method for each call. */
 export class Model {
   nowMs = 0;
@@ -305,29 +311,29 @@ export class Model {
     if (pauses || failure.givenBack) work.attempts--;
   }
 
-  /** Makes a dead letter of the batch that a dead quarantine held. Returns the batch and its number of events, if any. */
-  condemn(worker: string): { job?: string; token?: string; buried: number } {
+  /** Makes a dead letter of the batch that a dead quarantine held. Returns the batch, if any, and what `bury` returns. */
+  condemn(worker: string): { job?: string; token?: string } & Burial {
     this.workers.delete(worker);
     const work = this.holds.get(worker)?.work;
-    if (work === undefined || typeof work === 'string') return { buried: 0 };
+    if (work === undefined || typeof work === 'string') return { buried: 0, dropped: 0 };
     note(work, true);
     const { name = '', token } = work;
-    const buried = this.bury(worker, { throttleMs: 0, noted: false, pause: false }, 'killed_worker');
-    return { job: name, token, buried };
+    const burial = this.bury(worker, { throttleMs: 0, noted: false, pause: false }, 'killed_worker');
+    return { job: name, token, ...burial };
   }
 
-  /** Makes a dead letter of the batch that a worker delivers. Returns its number of events. */
-  bury(worker: string, failure: Failure, reason = 'max_attempts'): number {
+  /** Makes a dead letter of the batch that a worker delivers, or ends it if its subscriber has left. */
+  bury(worker: string, failure: Failure, reason = 'max_attempts'): Burial {
     const { work } = this.#release(worker);
     assert.ok(typeof work !== 'string');
     if (!this.subscribers.has(work.token)) {
       this.end(work, 'left');
-      return 0;
+      return { buried: 0, dropped: work.events.length };
     }
     this.#fail(work, failure);
     this.batches = this.batches.filter((each) => each !== work);
     this.letters.push(Object.assign(work, { reason }));
-    return work.events.length;
+    return { buried: work.events.length, dropped: 0 };
   }
 
   #fail(batch: Batch, { throttleMs, noted }: Failure): void {
