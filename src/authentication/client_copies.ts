@@ -61,7 +61,7 @@ export async function repairCopies(
 }
 
 /**
- * Makes the copy of a client in the partition `other`, which lacks it because it was away when the client was made.
+ * Copies a client to the partition `other`, which could not be reached when the client was made.
  * Resolves with false if there is no such client.
  */
 export async function addCopy(control: Partition, other: Partition, token: string): Promise<boolean> {

@@ -79,9 +79,9 @@ export class Nonces {
    * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. Each use can be consumed once,
    * whichever process gets it. `client` is the user who sent the request: a client's token, `root` or `viewer`.
    *
-   * Resolves with `replaced` if the key that signed the nonce was replaced, and with `expired` if this process was wrong
-   * about the time by Redis's clock. New nonces then have the new key and the right time. Throws too_many_nonces and
-   * StorageUnavailable.
+   * Resolves with `replaced` if the key that signed the nonce was replaced. Resolves with `expired` if the nonce is not
+   * valid at the time of Redis's clock, about which this process was wrong. New nonces then have the new key and the
+   * right time. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);

@@ -70,9 +70,9 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
 }
 
 /**
- * Returns true if one of these topics of a join lives in another partition and takes no events now, because too much
- * waits there for a third partition with subscribers of the topic. If the partition cannot be reached, returns false:
- * what the join publishes then waits in its own partition, whose scripts know the limit.
+ * Returns true if one of these topics of a join is in another partition that takes no events for it now. This is so if
+ * the topic has subscribers in a third partition, and the outbox for that one is full. If the topic's partition cannot
+ * be reached, returns false: what the join publishes then waits in its own partition, whose scripts keep to the limit.
  */
 export async function areFullElsewhere(
   { token }: Join,

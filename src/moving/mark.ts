@@ -55,7 +55,7 @@ export async function refuseMoved(partition: Partition): Promise<void> {
   if (!mark) return;
   const { to, partitions, doneMs } = mark;
   const what = doneMs === undefined ? 'is being moved' : `was moved on ${new Date(doneMs).toISOString()}`;
-  // A target with the same prefix in the same Redis has stored its number of partitions, with which this bus would not
+  // A target with the same prefix in the same Redis has replaced the stored number of partitions, so this bus would not
   // start. On a cluster a target has another prefix.
   const count = partition.master.isInCluster ? [] : [partition.prefix + COUNT_KEY];
   const keys = [partition.keys.move(), ...count].join(' ');

@@ -60,8 +60,8 @@ export class Replicas {
   }
 
   /**
-   * Sends WAIT when the last one has ended, once for all commands that were sent until then. Redis would run one for
-   * each partition in turn: without replicas, publishes to 16 partitions waited for half a minute.
+   * Sends one WAIT for all commands that were sent so far, after the last WAIT has ended. If each partition sends its
+   * own WAIT, Redis runs them in turn: without replicas, publishes to 16 partitions then wait for half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

@@ -2,7 +2,7 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
- * Returns a usage line for each way to call the command. An option that one way names is not added to the others. The
+ * Returns a usage line for each way to call the command. If one line names an option, the other lines lack it. The
  * options that every command has are left out.
  */
 function forms({ name, args, options = {} }: Command): string[] {

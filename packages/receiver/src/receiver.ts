@@ -173,7 +173,7 @@ export class Deliveries {
     if (bustCache) await bustCache([...new Set(events.map(({ url }) => url))]);
     for (const [topic, its] of byTopic(events, on)) {
       const handled = await on[topic]?.(its, delivery);
-      // In JavaScript, handlers return much else, such as what `Promise.all` resolves with.
+      // In JavaScript, handlers may return anything, such as the result of `Promise.all`.
       const failed: readonly string[] | undefined = handled?.failed;
       if (failed && failed.length > 0) throw new EventsFailed(topic, failed);
     }
