@@ -8,6 +8,12 @@ import type { JsonSchema } from './openapi.ts';
  */
 const MARK = 'x-name';
 
+/**
+ * Control characters, spelled so that regular expressions of every language mean them. `\p{Cc}` means them only with
+ * the flag `u` of JavaScript: Python refuses it, and without the flag it is the letters `p`, `C` and `c`.
+ */
+const CONTROL_CHARACTERS = '\\x00-\\x1f\\x7f-\\x9f';
+
 /** Makes JSON Schemas from schemas of zod. JSON Schemas that have a name are collected in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
@@ -68,6 +74,7 @@ export class Schemas {
     if (key === 'anyOf' || key === 'allOf' || key === 'oneOf') return (value as JsonSchema[]).map(tidied);
     if (key === 'items' || (key === 'additionalProperties' && typeof value === 'object'))
       return tidied(value as JsonSchema);
+    if (key === 'pattern') return String(value).replaceAll('\\p{Cc}', CONTROL_CHARACTERS);
     return value;
   }
 }

@@ -57,7 +57,6 @@ function text({ pattern, maxLength, minLength }: JsonSchema): fc.Arbitrary<strin
     return fc
       .webUrl({ validSchemes: ['https'], withQueryParameters: true })
       .filter((url) => expression.test(url));
-  if (/\\p/.test(pattern)) return fc.string(lengths).filter((each) => expression.test(each));
   return fc.stringMatching(new RegExp(pattern));
 }
 

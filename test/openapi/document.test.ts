@@ -79,6 +79,17 @@ for (const compatibility of ['none', 'routemaster'] as const) {
       for (const content of Object.values(post.requestBody?.content ?? {})) fits('delivery', content);
     });
 
+    test('has patterns that mean the same without the flag u, as in Python or Go', () => {
+      const patterns = [...JSON.stringify(document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)];
+      assert.ok(patterns.length > 10);
+      for (const [, pattern = ''] of patterns) assert.doesNotMatch(JSON.parse(pattern), /\\[pPu]|\\x\{/);
+      const { url } = document.components.schemas.Event?.properties ?? {};
+      const accepts = new RegExp(url?.pattern ?? '');
+      assert.ok(accepts.test('https://example.com/products/pCc'));
+      for (const control of ['\0', '\x1f', '\x7f', '\x9f', ' '])
+        assert.ok(!accepts.test(`https://example.com/${control}`));
+    });
+
     test('says of every parameter and of every field of a request what it means', () => {
       for (const { operationId, parameters = [], requestBody } of operations) {
         for (const { name, description } of parameters) {
