@@ -34,7 +34,7 @@ export async function allowedCallbacks(env: NodeJS.ProcessEnv): Promise<AllowedC
 }
 
 function described(allow: readonly string[], ports: readonly string[], hasHttpsPort: boolean): string {
-  const where = ports.length === 0 ? 'any port' : `port ${ports.join(', ')}`;
+  const where = ports.length === 0 ? 'any port' : `port${ports.length > 1 ? 's' : ''} ${ports.join(', ')}`;
   const publicly = hasHttpsPort ? 'by https' : `by https to ${where}`;
   return `may lead to ${where} of ${allow.join(', ')}, and ${publicly} of public addresses`;
 }

@@ -269,6 +269,7 @@ test('what it prints of callbacks is true for every setting of them', async () =
   }
   for (const [ports, description] of [
     ['9293', /^may lead to port 9293 of 127\.0\.0\.1, and by https to port 9293 of public addresses$/],
+    ['443,9293', /^may lead to ports 443, 9293 of 127\.0\.0\.1, and by https of public addresses$/],
     ['400-500', /^may lead to port 400-500 of 127\.0\.0\.1, and by https of public addresses$/],
     ['', /^may lead to any port of 127\.0\.0\.1, and by https of public addresses$/],
   ] as const)
