@@ -5,9 +5,10 @@ import type { Transport } from './transport.ts';
 const MAX_REQUESTS = 16;
 const MAX_BUFFERED = { events: 10_000, characters: 16_777_216 };
 
-/** A call of `flush`, with the publishes for which it still waits. */
+/** A call of `flush`. It waits for the publishes up to number `last`, of which `left` have not ended. */
 interface Flush {
-  left: Set<Pending>;
+  last: number;
+  left: number;
   done: () => void;
 }
 
@@ -22,9 +23,11 @@ export class Publisher {
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
   readonly #ready: TopicQueue[] = [];
-  readonly #unsettled = new Set<Pending>();
+  /** The publishes that have not ended, each with its number in the order of the calls. */
+  readonly #unsettled = new Map<Pending, number>();
   readonly #flushes = new Set<Flush>();
   readonly #buffered = { events: 0, characters: 0 };
+  #published = 0;
   #requests = 0;
   #starts = false;
 
@@ -35,7 +38,7 @@ export class Publisher {
   /** Resolves when the event is stored. */
   publish(parts: PendingParts): Promise<void> {
     const pending = new Pending(parts, this.#giveUp);
-    this.#unsettled.add(pending);
+    this.#unsettled.set(pending, ++this.#published);
     this.#outside.add(pending);
     this.#admit();
     return pending.stored;
@@ -44,7 +47,8 @@ export class Publisher {
   /** Resolves when every event that was published before this call is stored or refused. Never rejects. */
   flush(): Promise<void> {
     if (this.#unsettled.size === 0) return Promise.resolve();
-    return new Promise((done) => this.#flushes.add({ left: new Set(this.#unsettled), done }));
+    const [last, left] = [this.#published, this.#unsettled.size];
+    return new Promise((done) => this.#flushes.add({ last, left, done }));
   }
 
   #admit(): void {
@@ -119,14 +123,15 @@ export class Publisher {
    * the caller gave the publish up before.
    */
   #settle(pending: Pending): Pending | undefined {
-    if (!this.#unsettled.delete(pending)) return undefined;
+    const number = this.#unsettled.get(pending);
+    if (number === undefined) return undefined;
+    this.#unsettled.delete(pending);
     if (!this.#outside.delete(pending)) {
       this.#buffered.events--;
       this.#buffered.characters -= pending.text.length;
     }
     for (const flush of this.#flushes) {
-      flush.left.delete(pending);
-      if (flush.left.size > 0) continue;
+      if (number > flush.last || --flush.left > 0) continue;
       this.#flushes.delete(flush);
       flush.done();
     }

@@ -198,6 +198,22 @@ test('flush waits for what was published before, and never rejects', async () =>
   await later;
 });
 
+test('thousands of calls may flush at once', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const release = web.hold();
+  const before = process.memoryUsage().rss;
+  const flushes = urls(4000).map((each) => {
+    void bus.updated('orders', each);
+    return bus.flush();
+  });
+  const mib = (process.memoryUsage().rss - before) / 1_048_576;
+  release();
+  await Promise.all(flushes);
+  // With a list of publishes for each flush, it was 400 MiB.
+  assert.ok(mib < 100, `${mib.toFixed()} MiB`);
+});
+
 test('close sends what is left, and takes nothing more', async () => {
   const web = await ScriptedWeb.start();
   const bus = web.client();
