@@ -51,10 +51,16 @@ export class Publisher {
     return new Promise((done) => this.#flushes.add({ last, left, done }));
   }
 
+  get #isFull(): boolean {
+    const { events, characters } = this.#buffered;
+    return events >= MAX_BUFFERED.events || characters >= MAX_BUFFERED.characters;
+  }
+
   #admit(): void {
+    // To begin an iteration of a long Set takes long if its first members were removed, so a full buffer begins none.
+    if (this.#isFull) return;
     for (const pending of this.#outside) {
-      const { events, characters } = this.#buffered;
-      if (events >= MAX_BUFFERED.events || characters >= MAX_BUFFERED.characters) return;
+      if (this.#isFull) return;
       try {
         pending.write();
       } catch (error) {
@@ -80,13 +86,14 @@ export class Publisher {
   }
 
   /**
-   * Starts requests only after the code that is running now. So all events that this code publishes to a topic can go
-   * into one request.
+   * Admits events, and starts requests, only after the code that is running now. So all events that this code publishes
+   * to a topic can go into one request.
    */
   #startSoon(): void {
     if (this.#starts) return;
     this.#starts = true;
     setImmediate(() => {
+      this.#admit();
       this.#starts = false;
       while (this.#requests < MAX_REQUESTS) {
         const queue = this.#ready.shift();
@@ -104,7 +111,6 @@ export class Publisher {
     else for (const pending of outcome.refused) this.#settle(pending)?.reject(outcome.error);
     if (queue.isEmpty) this.#topics.delete(queue.name);
     else this.#ready.push(queue);
-    this.#admit();
     this.#startSoon();
   }
 
@@ -114,7 +120,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    this.#admit();
+    // A signal may end 100,000 publishes at once. To admit others after each one would take quadratic time.
+    this.#startSoon();
     return progress;
   };
 
