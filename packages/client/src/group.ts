@@ -26,7 +26,8 @@ export class Group {
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
     const request = { method: 'POST', path, body, key: randomUUID() };
     const { signal } = this.#givenUp;
-    await this.attempts.make({ send: () => transport.send(request, signal), signal, isRepeatable: true });
+    const send = () => transport.send(request, signal);
+    await this.attempts.make({ send, path, signal, isRepeatable: true });
   }
 
   /**

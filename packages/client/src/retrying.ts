@@ -1,4 +1,4 @@
-import { type Answer, problemOf } from './answer.ts';
+import { type Answer, isDone, problemOf } from './answer.ts';
 import { ConnectionError, ProblemError } from './problem.ts';
 
 export type Failure = ProblemError | ConnectionError;
@@ -34,14 +34,14 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request until an answer is 2xx, and returns this answer. Throws the last failure if another attempt
+   * Repeats the request for `path` until an answer is 2xx, and returns this answer. Throws the last failure if another attempt
    * cannot help. Also throws the last failure if the bus may have done the request and the request is not
    * `isRepeatable`. Throws the reason of `signal` if `signal` is aborted.
    */
-  async make({ send, signal, isRepeatable }: Trying): Promise<Answer> {
+  async make({ send, path, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
       this.#isUnderWay = true;
-      const outcome = await attempt(send);
+      const outcome = await attempt(send, path);
       this.#isUnderWay = false;
       if (!(outcome instanceof Error)) return outcome;
       this.lastFailure = outcome;
@@ -54,14 +54,15 @@ export class Attempts {
 
 interface Trying {
   send: () => Promise<Answer>;
+  path: string;
   signal: AbortSignal;
   isRepeatable: boolean;
 }
 
-async function attempt(send: () => Promise<Answer>): Promise<Answer | Failure> {
+async function attempt(send: () => Promise<Answer>, path: string): Promise<Answer | Failure> {
   try {
     const answer = await send();
-    return answer.status >= 200 && answer.status < 300 ? answer : problemOf(answer);
+    return isDone(answer, path) ? answer : problemOf(answer);
   } catch (error) {
     if (error instanceof ConnectionError) return error;
     throw error;

@@ -210,3 +210,19 @@ test('a redirect says where the bus is', async () => {
   web.answers(say(308, { location: 'https://bus.example.com/topics/orders' }));
   await assert.rejects(web.client().updated('orders', URL), /https:\/\/bus\.example\.com/);
 });
+
+test('a web page is no answer of the bus', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const page = say(200, { 'content-type': 'text/html; charset=utf-8' }, '<!doctype html><title>Shop</title>');
+  web.answers(page, page, page);
+  const isRefusal = (error: unknown) => {
+    assert.ok(error instanceof ProblemError);
+    assert.deepEqual([error.code, error.status], ['http_200', 200]);
+    assert.match(error.detail, /not from the bus: <!doctype html>/);
+    return true;
+  };
+  await assert.rejects(bus.updated('orders', URL), isRefusal);
+  await assert.rejects(bus.topics().next(), isRefusal);
+  assert.match(await bus.call('GET /docs', {}), /^<!doctype html>/);
+});
