@@ -98,10 +98,16 @@ export class Assignment {
         log.error({ err: error, job }, 'a job failed; the next tick will put it again');
         return DONE;
       }
-      log.error({ err: error, job }, 'a job failed; its batch is a dead letter now');
       const attempt = { atMs, durationMs: 0, reason: reasonOf(error) };
+      const onEnd = (isDropped: boolean) =>
+        log.error(
+          { err: error, job },
+          isDropped
+            ? 'a job failed; its batch was dropped, as its subscriber has unsubscribed'
+            : 'a job failed; its batch is a dead letter now',
+        );
       // The subscriber loses no health points, because the error is the bus's fault.
-      return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0 } };
+      return { end: 'dead', burial: { reason: 'failed_in_bus', attempt, damage: 0, throttleMs: 0, onEnd } };
     }
   }
 
@@ -162,6 +168,7 @@ export class Assignment {
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);
+    if (buried + dropped > 0) burial.onEnd?.(dropped > 0);
     return held;
   }
 

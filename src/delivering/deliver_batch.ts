@@ -100,8 +100,7 @@ async function afterFailure(
   const death: DeathReason | undefined =
     batch.attempts >= maxAttempts ? 'max_attempts' : isOld ? 'max_age' : undefined;
   if (death) {
-    log.error({ ...line, death }, 'gave up on a batch: it is a dead letter now');
-    return { end: 'dead', burial: { ...retry, reason: death } };
+    return { end: 'dead', burial: { ...retry, reason: death, onEnd: endLogger(log, { ...line, death }) } };
   }
   log.warn({ ...line, retryMs: Math.round(retry.delayMs) }, 'failed to deliver');
   return { end: 'retry', retry };
@@ -114,9 +113,17 @@ async function afterFailure(
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';
   const line = { ...(await describe(parts, batch)), attempts: batch.attempts, reason, death: 'max_attempts' };
-  parts.log.error(line, 'gave up on a batch: it is a dead letter now');
   const attempt = { atMs, durationMs: 0, reason };
-  return { end: 'dead', burial: { reason: 'max_attempts', attempt, damage: 0, throttleMs: 0 } };
+  const onEnd = endLogger(parts.log, line);
+  return { end: 'dead', burial: { reason: 'max_attempts', attempt, damage: 0, throttleMs: 0, onEnd } };
+}
+
+/** Returns a function that logs what became of a batch that is not tried any more. `line` has the fields of the log line. */
+function endLogger(log: Log, line: object): (isDropped: boolean) => void {
+  return (isDropped) => {
+    if (isDropped) log.info(line, 'dropped a batch: its subscriber has unsubscribed');
+    else log.error(line, 'gave up on a batch: it is a dead letter now');
+  };
 }
 
 function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettings) {

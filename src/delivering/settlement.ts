@@ -68,6 +68,11 @@ export type DeathReason = (typeof DEATH_REASONS)[number];
 export interface Burial extends Penalty {
   attempt: FailedAttempt;
   reason: DeathReason;
+  /**
+   * Called when Redis has stored the outcome. `isDropped` is true if the batch was deleted, because its subscriber has
+   * left. Otherwise the batch is a dead letter.
+   */
+  onEnd?: (isDropped: boolean) => void;
 }
 
 /** A job that is done and must be acknowledged. */

@@ -169,12 +169,12 @@ export class JoinBatches {
    */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
-    this.#parts.log.error(
-      { join: await this.#nameOf(token), bid: batch.bid, reason: text, death: 'join_refused' },
-      'a join may not publish; its batch is a dead letter now',
-    );
+    const line = { join: await this.#nameOf(token), bid: batch.bid, reason: text, death: 'join_refused' };
+    const onEnd = (isDropped: boolean) => {
+      if (!isDropped) this.#parts.log.error(line, 'a join may not publish; its batch is a dead letter now');
+    };
     const attempt = { atMs, durationMs: 0, reason: text };
-    return { end: 'dead', burial: { reason: 'join_refused', attempt, damage: 0, throttleMs: 0 } };
+    return { end: 'dead', burial: { reason: 'join_refused', attempt, damage: 0, throttleMs: 0, onEnd } };
   }
 
   async #note({ token, rules }: Join, { bid }: Batch, reply: Counted): Promise<void> {

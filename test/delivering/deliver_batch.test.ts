@@ -19,7 +19,7 @@ import { Workshop } from './workshop.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
-const { log } = capturedLog();
+const { log, lines } = capturedLog();
 const HOUR_MS = 3_600_000;
 const url = (n: number) => `https://shop.example.com/${n}`;
 const event = (n: number) =>
@@ -61,6 +61,7 @@ beforeEach(async () => {
   await redis.flush();
   receiver = await Receiver.start();
   closing = [() => receiver.stop()];
+  lines.length = 0;
 });
 afterEach(async () => {
   for (const close of closing.reverse()) await close();
@@ -145,6 +146,33 @@ describe('a batch that its subscriber refuses becomes a dead letter', () => {
     await deliver();
     await isOver();
     assert.deepEqual([await letters(), receiver.urls], [{}, [url(1)]]);
+  });
+});
+
+describe('the log calls a batch that is given up a dead letter', () => {
+  const messages = () => lines.filter(({ death }) => death).map(({ msg, death }) => [msg, death]);
+
+  test('when it is one', async () => {
+    await deliver({ maxAttempts: 1 });
+    await subscribe();
+    receiver.answers(answer.status(500));
+    await bus.publish('a', 'widgets', [event(1)]);
+    await isOver();
+    await until(() => messages().length > 0);
+    assert.deepEqual(messages(), [['gave up on a batch: it is a dead letter now', 'max_attempts']]);
+  });
+
+  test('but not if its subscriber has left meanwhile, so that it is dropped', async () => {
+    const { removed } = await deliver({ maxAttempts: 1 });
+    await subscribe();
+    receiver.answers((response) => {
+      const leaving = redis.store.run('remove_subscriber', { token: 'alice', series: [] });
+      void leaving.then(() => response.writeHead(500).end());
+    });
+    await bus.publish('a', 'widgets', [event(1)]);
+    await until(() => removed.length > 0);
+    await until(() => messages().length > 0);
+    assert.deepEqual(messages(), [['dropped a batch: its subscriber has unsubscribed', 'max_attempts']]);
   });
 });
 

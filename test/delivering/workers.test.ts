@@ -206,6 +206,19 @@ describe('workers', () => {
     assert.equal((await bus.subscriber('alice')).health_points, '100');
   });
 
+  test('say that a batch was dropped if its handler throws after its subscriber has left', async () => {
+    const { recorded, removed } = await open(async () => {
+      await bus.store.run('remove_subscriber', { token: 'alice', series: [] });
+      throw new Error('cannot be read');
+    });
+    await bus.publish('a', 'widgets', ['bad']);
+    await until(() => removed.length > 0);
+    await until(() =>
+      recorded.says(/a job failed; its batch was dropped, as its subscriber has unsubscribed/),
+    );
+    assert.ok(!recorded.says(/dead letter/));
+  });
+
   test('forget a job without a batch whose handler throws, so that the next tick can put it again', async () => {
     const { recorded, grants } = await open(
       async () => {

@@ -208,10 +208,11 @@ describe('a batch of a join', () => {
     await redis.store.redis.hset(redis.store.keys.topic('ready'), 'publisher', 'other');
     const settlement = await joinBatches().take(await grant(), running);
     assert.ok(settlement.end === 'dead');
-    const { reason, attempt, damage } = settlement.burial;
+    const { reason, attempt, damage, onEnd } = settlement.burial;
     assert.deepEqual([reason, damage], ['join_refused', 0]);
     assert.equal(attempt.reason, 'another client publishes to ready now');
-    assert.ok(recorded.says(/a join may not publish/));
+    onEnd?.(false);
+    assert.ok(recorded.says(/a join may not publish; its batch is a dead letter now/));
   });
 
   test('that cannot be decoded throws, so that it becomes a dead letter', async () => {
