@@ -165,7 +165,11 @@ export class Assignment {
   async #bury(burial: Burial): Promise<boolean> {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
-    const { held, buried, dropped } = await queue.bury(this.grant, burial);
+    const { held, ...counts } = await queue.bury(this.grant, burial);
+    // If a repeated call finds that the worker no longer holds the job, the first call is taken to have been applied,
+    // as for an ack. Its lost reply would have said whether the subscriber has left, which is rare.
+    const isRepeated = !held && this.inDoubt;
+    const { buried, dropped } = isRepeated ? { buried: batch?.count ?? 0, dropped: 0 } : counts;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);
     if (buried + dropped > 0) burial.onEnd?.(dropped > 0);

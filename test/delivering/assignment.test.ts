@@ -5,8 +5,9 @@ import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { Assignment, type AssignmentParts } from '../../src/delivering/assignment.ts';
+import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
-import { DONE, type Finished, type JobHandler } from '../../src/delivering/settlement.ts';
+import { type Burial, DONE, type Finished, type JobHandler } from '../../src/delivering/settlement.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
 
 const redis = new TestStore();
@@ -14,7 +15,7 @@ const bus = new Bus(() => redis.store);
 const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const LOST = /the lease ran out before the job was done/;
 
-/** A queue that runs code of the test before and after each ack. */
+/** A queue that runs code of the test before and after each ack, and after each bury. */
 class EventfulQueue extends Queue {
   before = () => {};
   after = () => {};
@@ -22,6 +23,12 @@ class EventfulQueue extends Queue {
   override async ack(finished: Finished) {
     this.before();
     const reply = await super.ack(finished);
+    this.after();
+    return reply;
+  }
+
+  override async bury(grant: Grant, burial: Burial) {
+    const reply = await super.bury(grant, burial);
     this.after();
     return reply;
   }
@@ -35,12 +42,17 @@ async function assign(handler: JobHandler = async () => DONE, together?: Assignm
   const [grant = assert.fail()] = (await queue.acquire(['w1'])).grants;
   const acknowledge = together ?? ((finished: Finished) => queue.ack(finished));
   const removed: number[] = [];
-  const recorder = { removed: (_: string, events: number) => void removed.push(events), buried: () => {} };
+  const buried: number[] = [];
+  const recorder = {
+    removed: (_: string, events: number) => void removed.push(events),
+    buried: (_token: string, _reason: string, events: number) => void buried.push(events),
+  };
   const { log, says } = capturedLog();
   return {
     assignment: new Assignment(grant, { queue, acknowledge, handler, recorder, log }),
     queue,
     removed,
+    buried,
     says,
   };
 }
@@ -65,6 +77,20 @@ test('an ack whose reply was lost is repeated, and its events are counted once',
   queue.after = lose;
   await assignment.run();
   assert.deepEqual([removed, says(LOST)], [[2], false]);
+});
+
+test('a burial whose reply was lost is repeated, and its events are counted and logged once', async () => {
+  const ends: boolean[] = [];
+  const attempt = { atMs: 5, durationMs: 7, reason: 'cut' };
+  const onEnd = (isDropped: boolean) => void ends.push(isDropped);
+  const burial: Burial = { attempt, reason: 'max_age', damage: 0, throttleMs: 0, onEnd };
+  const { assignment, queue, removed, buried, says } = await assign(async () => ({ end: 'dead', burial }));
+  queue.after = () => {
+    queue.after = () => {};
+    throw new StorageUnavailable(new Error('cut'));
+  };
+  await assignment.run();
+  assert.deepEqual([removed, buried, ends, says(LOST)], [[2], [2], [false], false]);
 });
 
 test('an ack that failed in a group is repeated alone', async () => {
