@@ -31,18 +31,35 @@ local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Makes a batch with a damaged header (the first three items of its list) a dead letter, which is kept but not tried
--- again. Adds a new header, and removes no item. If the first item is not a subscriber's token, the batch is only
--- reported.
+-- Returns true if the list of a batch begins with an event, so that its header (the first three items) is missing. A
+-- Redis that is killed may keep only the first writes of a script. If that script removes the first events of a batch,
+-- it may have removed the header with them, and not added it again.
+local function has_no_header(batch)
+  local first = owner_of(batch)
+  return type(first) == 'string' and first:sub(1, 1) == '{'
+end
+
+-- Returns the subscriber whose index has the batch, or nothing. All subscribers are searched, since nothing else tells
+-- the subscriber of a batch without a header.
+local function find_owner(call, bid)
+  for _, token in ipairs(redis.call('SMEMBERS', call.keys.subscribers())) do
+    if redis.call('ZSCORE', call.keys.batches_queued(token), bid) then return token end
+  end
+end
+
+-- Adds a new header to a batch whose header is damaged, and removes no item. The batch becomes a dead letter, which is
+-- kept but not tried again. If only the header is missing, the batch stays in the queue. If the subscriber is not
+-- known, the batch is only reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
-  local owner = owner_of(batch)
+  local is_whole = has_no_header(batch)
+  local owner = is_whole and find_owner(call, bid) or owner_of(batch)
   if type(owner) ~= 'string' or not exists(keys.subscriber(owner)) then
     return findings.add(found, 'batch_unreadable', bid)
   end
   local created_ms = math.floor(tonumber(redis.call('ZSCORE', keys.batches_index(), bid) or call.now_ms))
   redis.call('LPUSH', batch, 0, created_ms, owner)
-  dead_letters.bury(call, bid, 'failed_in_bus')
+  if not is_whole then dead_letters.bury(call, bid, 'failed_in_bus') end
   findings.add(found, 'batch_malformed', bid)
 end
 
@@ -125,7 +142,9 @@ function check.batches_index(call, bid, found)
 end
 
 function check.batches_queued(call, bid, found, token)
-  if owner_of(call.keys.batch(bid)) == token then return end
+  local batch = call.keys.batch(bid)
+  -- The entry of a batch without a header stays, since `set_apart` finds the subscriber by it.
+  if owner_of(batch) == token or has_no_header(batch) then return end
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 

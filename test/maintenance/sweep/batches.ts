@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { a3, B1, b1, breaks, found, redis } from '../../../harness/scripts/breaking.ts';
+import { A3, a3, B1, b1, breaks, found, redis } from '../../../harness/scripts/breaking.ts';
 import { longName, shortName } from '../../../harness/scripts/names.ts';
 import { sweep } from '../../../src/maintenance/sweep/sweep.ts';
 
@@ -31,6 +31,27 @@ describe('batches', () => {
     async ({ redis, keys }) => redis.lset(keys.batch(b1), 1, 'yesterday'),
     'batch_malformed b1',
     'job_without_batch b1',
+  );
+
+  breaks(
+    'that begin with an event, as Redis kept half of a script that cut them, get a head',
+    async ({ redis, keys }) => {
+      await redis.rpush(keys.batch(a3), '{"id":"e12"}');
+      await redis.ltrim(keys.batch(a3), -1, -1);
+    },
+    'batch_malformed a3',
+  );
+
+  breaks(
+    'that begin with an event, and whose job was forgotten, get a head and a job',
+    async ({ redis, keys }) => {
+      await redis.rpush(keys.batch(a3), '{"id":"e12"}');
+      await redis.ltrim(keys.batch(a3), -1, -1);
+      await redis.zrem(keys.jobs_waiting('alice'), A3);
+      await redis.srem(keys.jobs_index('main'), A3);
+    },
+    'batch_malformed a3',
+    'batch_without_job a3',
   );
 
   breaks(
