@@ -78,10 +78,12 @@ local function judge_client(call, taken, topic, client)
   if redis.call('SCARD', keys.topics_owned(client)) >= taken.max_client_topics then return 'owns_too_many' end
 end
 
+-- Makes the client the owner of a topic. The field `publisher` is written last: if Redis is killed and keeps only the
+-- first writes, the caller's repeat claims the topic again.
 local function claim(call, topic, client)
+  redis.call('SADD', call.keys.topics(), topic.name)
   redis.call('SADD', call.keys.topics_owned(client), topic.name)
   redis.call('HSET', call.keys.topic(topic.name), 'publisher', client)
-  redis.call('SADD', call.keys.topics(), topic.name)
   topic.publisher = client
 end
 

@@ -148,10 +148,13 @@ end
 
 -- Ends these subscriptions of a subscriber, all of which must exist. Then deletes the topics of this partition that
 -- have neither a publisher nor a subscription: many with one command, because there can be a thousand.
+--
+-- A subscription leaves the list of the topic before that of the subscriber. If Redis is killed and keeps only the
+-- first writes, the caller's repeat still finds the subscription, and ends it.
 function topics.unsubscribe_from(call, token, names)
   local keys = call.keys
-  bulk.command('SREM', keys.subscriber_topics(token), names)
   for _, topic in ipairs(names) do redis.call('SREM', keys.topic_subscribers(topic), token) end
+  bulk.command('SREM', keys.subscriber_topics(token), names)
   for first = 1, #names, CHECKED_AT_ONCE do
     local unused = unused_among(call, names, first, math.min(first + CHECKED_AT_ONCE - 1, #names))
     local hashes = {}
@@ -165,8 +168,8 @@ end
 -- publisher nor a subscription. Otherwise a client could use up the maximum of topics by subscribing to new ones and
 -- unsubscribing.
 function topics.unsubscribe(call, token, topic)
-  if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   redis.call('SREM', call.keys.topic_subscribers(topic), token)
+  if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end
   topics.remove_if_unused(call, topic)
   return true
 end
