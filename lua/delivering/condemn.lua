@@ -16,8 +16,8 @@ local function forget(call, worker)
   local keys = call.keys
   redis.call('SREM', keys.jobs_pending_index('main'), worker)
   redis.call('HDEL', keys.leases(), worker)
-  redis.call('HDEL', keys.workers(), worker)
   redis.call('SREM', keys.workers_main(), worker)
+  redis.call('HDEL', keys.workers(), worker)
 end
 
 return function(call, args)

@@ -13,9 +13,10 @@ return function(call, args)
   for _, worker in ipairs(args.workers) do
     if redis.call('LLEN', keys.jobs_pending(q, worker)) == 0 then
       redis.call('SREM', keys.jobs_pending_index(q), worker)
-      forgotten = forgotten + redis.call('HDEL', keys.workers(), worker)
       redis.call('SREM', keys.workers_main(), worker)
       redis.call('SREM', keys.workers_aux(), worker)
+      -- Last, since a scrub finds dead workers in this hash. A Redis that is killed may keep only the first writes.
+      forgotten = forgotten + redis.call('HDEL', keys.workers(), worker)
     end
   end
   if lanes.count_ready(call, q) > 0 then call.wakes[q] = true end

@@ -61,9 +61,9 @@ return function(call, args)
     end
   end
   for _, worker in ipairs(dead) do
-    redis.call('HDEL', keys.workers(), worker)
     redis.call('SREM', keys.workers_main(), worker)
     redis.call('SREM', keys.workers_aux(), worker)
+    redis.call('HDEL', keys.workers(), worker)
   end
   return { workers = #dead, jobs = given_back }
 end

@@ -40,3 +40,22 @@ for (const [what, call] of [
       await assertConsistent(redis.store);
     }
   });
+
+for (const [what, call] of [
+  ['retired', () => bus.store.run('retire', { q: 'main', workers: ['w1'] })],
+  ['was scrubbed', () => bus.scrub(-1)],
+  ['was condemned', () => bus.condemn('w1')],
+] as const)
+  test(`a worker that ${what} when Redis kept the first writes does not count as alive for ever`, async () => {
+    const { redis: commands, keys } = redis.store;
+    await bus.acquire(['w1'], { idle: 0 });
+    const writes = await writesOf(redis.redis, call);
+    assert.ok(writes.length > 1);
+    for (let kept = 1; kept < writes.length; kept++) {
+      await fill();
+      await bus.acquire(['w1'], { idle: 0 });
+      await write(redis.store, writes.slice(0, kept));
+      await bus.scrub(-1);
+      assert.deepEqual(await commands.smembers(keys.workers_main()), []);
+    }
+  });
