@@ -63,7 +63,7 @@ export function fireTriggers(
 ): Promise<Reply<'fire_triggers'>> {
   return store.run('fire_triggers', {
     ...{ uidSeed: seedOf(seed), maxTopics: ROOM, maxClientTopics: ROOM, firings },
-    ...{ burstMs: 10_000, eventsPerSecond: 0, bytesPerSecond: 0 },
+    ...{ burstMs: 10_000, eventsPerSecond: 0, bytesPerSecond: 0, waiting: [] },
     ...limits,
   });
 }

@@ -13,10 +13,12 @@ next due time, missing if there is none. A firing with an `error` could not be c
 trigger is due again after a second, when another process may be able to.
 
 The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
-all of `times` are missed, and the outcome says why. A call does a bounded amount of work. When that is used up, the
-first of `times` that has not fired is stored as the next due time, and firings not begun have the outcome `left`. If
-storing fails for a subscriber, because of a key of the wrong type for example, the due times are settled all the same:
-otherwise the other subscribers would get their events again and again.
+all of `times` are missed, and the outcome says why. Rates are in the control partition. In any other, the caller passes
+rates of 0, and the clients that are `waiting` because they have nothing left; it charges there what each client has
+`spent`. A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored
+as the next due time, and firings not begun have the outcome `left`. If storing fails for a subscriber, because of a key
+of the wrong type for example, the due times are settled all the same: otherwise the other subscribers would get their
+events again and again.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).
@@ -81,12 +83,14 @@ local function publish(call, progress, firing, trigger, publication)
   local bytes = count * #texts[1]
   topic.bytes = (topic.bytes or 0) + bytes
   rates.take(call, progress.rates, firing.client, count, bytes)
+  progress.spent[#progress.spent + 1] = { client = firing.client, events = count, bytes = bytes }
   return count
 end
 
 -- Returns the reason why a trigger may not publish to its topic, or nothing if it may.
 local function judge(call, progress, publication)
-  if rates.is_empty(call, progress.rates, publication.client) then return 'rate_limited' end
+  local client = publication.client
+  if progress.waiting[client] or rates.is_empty(call, progress.rates, client) then return 'rate_limited' end
   return intake.judge(call, progress.taken, publication)
 end
 
@@ -135,7 +139,10 @@ end
 return function(call, args)
   local taken, outcomes, published = intake.begin_unlimited(), {}, {}
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
-  local progress = { taken = taken, rates = rates.begin(call, args), left = MAX_WORK, settlements = {} }
+  local progress = {
+    taken = taken, rates = rates.begin(call, args), waiting = {}, spent = {}, left = MAX_WORK, settlements = {},
+  }
+  for _, client in ipairs(args.waiting) do progress.waiting[client] = true end
   for i, firing in ipairs(args.firings) do
     local outcome, fired = fire(call, progress, firing)
     outcomes[i] = { outcome = outcome, fired = fired }
@@ -149,5 +156,8 @@ return function(call, args)
   for i, topic in ipairs(taken.accepted) do
     published[i] = { topic = topic.name, events = topic.events, bytes = topic.bytes }
   end
-  return { now_ms = call.now_ms, outcomes = outcomes, published = published, added = storing.added(taken) }
+  return {
+    now_ms = call.now_ms, outcomes = outcomes, spent = progress.spent, published = published,
+    added = storing.added(taken),
+  }
 end

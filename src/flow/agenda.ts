@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import type { AgendaKind } from '../delivering/queue.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import { RateLimit } from '../publishing/rate_limit.ts';
 import { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -30,7 +31,9 @@ interface AgendaParts {
 export function agendaOf({ config, partitions, outbox, onFull, ...parts }: AgendaParts) {
   const guard = new StorageGuard(partitions, config, onFull);
   const dueEvents = new DueEvents({ ...parts, limits: config, onFull });
-  const dueTriggers = new DueTriggers({ ...parts, guard, limits: config, onFull });
+  const { control } = partitions;
+  const controlRates = parts.partition === control ? undefined : RateLimit.of(control, config);
+  const dueTriggers = new DueTriggers({ ...parts, guard, limits: config, controlRates, onFull });
   return {
     delayed: (signal) => dueEvents.publish(signal),
     joins: joinExpiry({ ...parts, partitions, outbox, guard, settings: config }),

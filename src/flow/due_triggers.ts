@@ -2,11 +2,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { StorageFull } from '../errors.ts';
+import { StorageFull, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import { addedBySubscriber } from '../publishing/publication.ts';
+import type { RateLimit } from '../publishing/rate_limit.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -43,6 +44,11 @@ interface DueTriggersParts {
     Config,
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
+  /**
+   * The rates of clients, if they are in another partition: the control partition. They are charged after the events
+   * are published, so a client may exceed its rate for a moment, but not in the long run.
+   */
+  controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
   log: Log;
   /** Called if Redis is out of memory. The function must free some memory. */
@@ -118,12 +124,16 @@ export class DueTriggers {
   }
 
   async #fire(firings: readonly Firing[]): Promise<Fired> {
-    const { partition, limits, onFull } = this.#parts;
+    const { partition, controlRates, limits, onFull } = this.#parts;
     const { maxTopics, maxClientTopics, publishRate, publishBytes, publishBurstMs } = limits;
+    const clients = [...new Set(firings.map(({ client }) => client))];
     try {
       return await partition.run('fire_triggers', {
         ...{ uidSeed: uidSeed(), maxTopics, maxClientTopics, firings },
-        ...{ burstMs: publishBurstMs, eventsPerSecond: publishRate, bytesPerSecond: publishBytes },
+        burstMs: publishBurstMs,
+        eventsPerSecond: controlRates ? 0 : publishRate,
+        bytesPerSecond: controlRates ? 0 : publishBytes,
+        waiting: clients.filter((client) => controlRates?.mustWait(client)),
       });
     } catch (error) {
       if (error instanceof StorageFull) onFull();
@@ -131,7 +141,21 @@ export class DueTriggers {
     }
   }
 
-  #count(firings: readonly Firing[], { nowMs, outcomes, published, added }: Fired): void {
+  /** Does not wait for the control partition, because triggers go on while it is away. */
+  #charge(spent: Fired['spent']): void {
+    const { controlRates, log } = this.#parts;
+    for (const { client, events, bytes } of spent)
+      controlRates?.charge(client, events, bytes).catch((error: unknown) => {
+        if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
+        log.error(
+          { err: error },
+          'what triggers have fired cannot be counted against the rate of their client',
+        );
+      });
+  }
+
+  #count(firings: readonly Firing[], { nowMs, outcomes, spent, published, added }: Fired): void {
+    this.#charge(spent);
     const { recorder } = this.#parts;
     const lateMs: number[] = [];
     for (const [index, { outcome, fired }] of outcomes.entries()) {

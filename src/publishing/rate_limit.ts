@@ -32,8 +32,8 @@ interface Bucket {
 }
 
 /**
- * Limits the publishes of each client over all web processes, by token buckets in Redis. Once Redis has refused a
- * client, this process refuses it before reading a body, until the client's buckets are no longer empty.
+ * Limits the publishes of each client over all processes, by token buckets in Redis. Once Redis has said that a bucket of
+ * a client is empty, this process refuses the client without asking Redis again, until the bucket is no longer empty.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -73,6 +73,12 @@ export class RateLimit {
     this.#refused.delete(client);
   }
 
+  /** True if `check` would throw. */
+  mustWait(client: string): boolean {
+    const buckets = this.#refused.get(client);
+    return buckets !== undefined && this.#waitMs(buckets) > 0;
+  }
+
   /**
    * Charges a client for one event and for the bytes of a body, before parsing the body, so that wrong content is
    * charged too. Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
@@ -89,12 +95,18 @@ export class RateLimit {
     return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });
   }
 
+  /** Charges a client for events that were published already. Throws StorageUnavailable or StorageFull. */
+  async charge(client: string, events: number, bytes: number): Promise<void> {
+    await this.#spend({ client, events, bytes, isAdmitted: true });
+  }
+
   async #spend(demand: Demand): Promise<RateHeaders> {
     const spent = await this.#batcher.add(demand);
     const buckets = this.#buckets(spent);
+    const waitMs = this.#waitMs(buckets);
+    if (waitMs > 0) this.#refused.set(demand.client, buckets);
     if (spent.letIn) return this.#headers(buckets);
-    this.#refused.set(demand.client, buckets);
-    throw this.#refusal(buckets, this.#waitMs(buckets));
+    throw this.#refusal(buckets, waitMs);
   }
 
   #buckets({ eventsFullInMs, bytesFullInMs }: Spent): Bucket[] {

@@ -4,15 +4,22 @@ import fc from 'fast-check';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { type Firing, fireTriggers, putTrigger, type WantedTrigger } from '../../harness/scripts/triggers.ts';
 import { until } from '../../harness/until.ts';
+import { Clients } from '../../src/authentication/client.ts';
+import { NameKey } from '../../src/authentication/name_key.ts';
+import { PublicNames } from '../../src/authentication/public_names.ts';
+import { readConfig } from '../../src/config.ts';
 import { StorageFull } from '../../src/errors.ts';
+import { agendaOf } from '../../src/flow/agenda.ts';
 import { DueTriggers } from '../../src/flow/due_triggers.ts';
 import { CATCH_UPS, plan } from '../../src/flow/plan.ts';
 import { timesOf } from '../../src/flow/schedule.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -80,6 +87,20 @@ async function putLate(name: string, lateMs: number, wanted: WantedTrigger = {})
   const dueMs = Math.floor((await bus.nowMs()) / 1000) * 1000 - lateMs;
   await putTrigger(redis.store, name, { timing: SECOND, nextAt: dueMs, ...wanted });
   return dueMs;
+}
+
+const rate = { ROUTEMASTER_PUBLISH_RATE: '1', ROUTEMASTER_PUBLISH_BURST: '3600' };
+
+/** Returns the function with which workers fire the triggers of a partition, with a limit on rates. */
+function firingIn(partition: Partition, partitions: Partitions): () => Promise<void> {
+  const config = readConfig({ ROUTEMASTER_ROOT_KEY: 'root', ...rate });
+  const { log } = capturedLog();
+  return agendaOf({
+    ...{ config, partition, partitions, log, onFull: () => {} },
+    recorder: new Recorder({ increment: () => {} }),
+    publicNames: new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control)),
+    outbox: { flush: async () => {} },
+  }).triggers;
 }
 
 const state = (name: string) => redis.store.redis.hgetall(redis.store.keys.trigger('shop', name));
@@ -252,6 +273,33 @@ class Worker {
     await fireTriggers(this.#store, seed, this.#firings);
   }
 }
+
+test('triggers of all partitions share the rate of their client, which is in the control partition', async () => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  const { control } = partitions;
+  const elsewhere = partitions.all[1] as Partition;
+  const dueMs = Math.floor((await bus.nowMs()) / 1000) * 1000 - 5000;
+  const put = (name: string) =>
+    putTrigger(elsewhere, name, { topic: nameIn(partitions, 1, 'topic'), timing: SECOND, nextAt: dueMs });
+  const fire = firingIn(elsewhere, partitions);
+  await put('first');
+  await fire();
+  const events = await until(() => control.redis.hget(control.keys.rate('shop'), 'events'));
+  assert.ok(Number(events) / 1000 > (await bus.nowMs()) + 5000, 'it has counted six events or more');
+  assert.equal(await elsewhere.redis.exists(elsewhere.keys.rate('shop')), 0);
+  const limits = { burstMs: 3_600_000, eventsPerSecond: 1, bytesPerSecond: 0 };
+  await control.run('spend', {
+    ...limits,
+    demands: [{ client: 'shop', events: 3600, bytes: 1, isAdmitted: true }],
+  });
+  const stateOf = (name: string) => elsewhere.redis.hgetall(elsewhere.keys.trigger('shop', name));
+  // The worker learns that nothing is left when it charges what it has fired.
+  await until(async () => {
+    await put('late');
+    await fire();
+    return (await stateOf('late')).error === 'rate_limited';
+  });
+});
 
 test('each due time is fired once, however two workers and the client come between each other', async () => {
   const action = fc.oneof(

@@ -201,6 +201,7 @@ export const flowContracts = {
       burstMs: 'number',
       eventsPerSecond: 'number',
       bytesPerSecond: 'number',
+      waiting: ['text'],
       firings: [
         {
           ...trigger,
@@ -221,6 +222,7 @@ export const flowContracts = {
           fired: 'number',
         },
       ],
+      spent: [{ client: 'text', events: 'number', bytes: 'number' }],
       published: [{ topic: 'text', events: 'number', bytes: 'number' }],
       added: [{ events: 'number', subscribers: 'text' }],
     },
