@@ -71,7 +71,10 @@ local function count(call, work, args, event)
   end
   record = record or open_keys.open(call, open, key)
   open_keys.count(open, key, record, event)
-  if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
+  -- After a change of the rules, what was counted before can be enough for several times.
+  while key_records.is_complete(record, args.sources) and not join_work.is_full(work) do
+    join_work.complete(call, work, key, record)
+  end
 end
 
 -- Counts the events of a batch for the join, and publishes when a join key (the value that groups its events) is

@@ -147,6 +147,20 @@ describe('a join', () => {
     assert.deepEqual(await open(), {});
   });
 
+  test('that is changed to need less publishes as often as what it has counted is enough', async () => {
+    await joins.put('order', { sources: [{ topic: 'paid', count: 6 }] });
+    await publish('a', ...['p1', 'p2', 'p3', 'p4'].map((id) => joinEvent('paid', 'A', id)));
+    await joins.work('order');
+    await joins.put('order', { sources: [{ topic: 'paid', count: 2 }] });
+    await publish('b', joinEvent('paid', 'A', 'p5'));
+    await joins.work('order');
+    assert.deepEqual(await publishedFor(), [
+      ['A', 'p1', 'p2'],
+      ['A', 'p3', 'p4'],
+    ]);
+    assert.deepEqual(await open(), { A: { counts: { paid: 1 }, events: ['p5'] } });
+  });
+
   test('that is removed leaves nothing behind, and what is queued for it is deleted', async () => {
     await joins.put('order', { ...PAID_AND_PACKED, on_expiry: { topic: 'stuck', type: 'noop' } });
     await publish('a', joinEvent('paid', 'A'));
