@@ -54,6 +54,7 @@ export function assetRoutes(): Route[] {
   const byUrl = new Map(Object.values(ASSETS).map((asset) => [asset.url, asset]));
   return [
     route('GET /console/assets/:hash/:name', ANYONE, {
+      isPublic: true,
       answers: { 200: z.string() },
       errors: ['not_found'],
       async handle({ path, headers }) {

@@ -119,6 +119,7 @@ describe('a request whose credentials nobody checks', () => {
       ['with an empty Authorization', '/topics', '', 401],
       ['for a page of the console', '/console', basic('nobody', ''), 303],
       ['for the login of the console', '/console/login', 'nothing', 200],
+      ['for a script of the console', '/console/assets/0/none', 'nothing', 404],
     ] as const
   ).entries()) {
     test(`is limited by its address: ${what}`, async () => {
