@@ -99,6 +99,25 @@ export function isDeep(text: string): boolean {
 }
 
 /**
+ * True if JSON text has more than `max` marks: brackets, commas and quotes, without those inside strings. The more
+ * marks a text has, the longer it takes to parse. Each mark of a value is a byte of its JSON, so a value with more
+ * marks than its JSON may have bytes need not be parsed.
+ */
+export function hasMoreMarks(text: string, max: number): boolean {
+  let marks = 0;
+  for (let at = 0; at < text.length && marks <= max; at++) {
+    const code = text.charCodeAt(at);
+    if (code === COMMA) marks++;
+    else if (code === OPEN_ARRAY || code === OPEN_OBJECT) marks += 2;
+    else if (code === QUOTE) {
+      marks += 2;
+      at = endOfString(text, at);
+    }
+  }
+  return marks > max;
+}
+
+/**
  * Returns the position of the closing quote of the string that begins at `start`. If there is none before `limit`,
  * returns the length of the text.
  */

@@ -10,11 +10,17 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
 
+/** Maximum characters of an element, and maximum marks (brackets, commas and quotes outside of strings). */
+export interface MaxSize {
+  length: number;
+  marks: number;
+}
+
 /** Consecutive elements of an array as JSON text, without the brackets. */
 interface Piece {
   text: string;
   /**
-   * True if the text is only the beginning of an element, because the element exceeds the maximum length of an element.
+   * True if the text is only the beginning of an element, because the element exceeds the maximum size of an element.
    */
   isTooLong: boolean;
   /**
@@ -72,43 +78,48 @@ export class ArrayPieces {
   }
 
   /**
-   * Returns the next piece. Its elements have at most `maxLength` characters each. If the first element is longer,
-   * returns only its beginning, with `isTooLong`. Yields an empty list after every 16,384 characters (CHARACTERS), to
+   * Returns the next piece. Its elements have at most the size `max` each. If the first element is larger, returns only
+   * its beginning, with `isTooLong`. Yields an empty list after every 16,384 characters (CHARACTERS), to
    * let other requests be served.
    */
-  *next(maxLength: number): Generator<[], Piece> {
+  *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;
-    const { end, ...faults } = yield* this.#endOf(from, maxLength);
+    const { end, ...faults } = yield* this.#endOf(from, max);
     this.#at = end + 1;
     return { text: this.#text.slice(from, end), ...faults, isLast: this.#text.charCodeAt(end) !== COMMA };
   }
 
   /** Finds the end of the piece that begins at `from`: a comma, the closing bracket, or the end of the text. */
-  *#endOf(from: number, maxLength: number): Generator<[], End> {
+  *#endOf(from: number, max: MaxSize): Generator<[], End> {
     const text = this.#text;
     const good = { isTooLong: false, isTooDeep: false };
-    const limitFor = (element: number) => Math.min(text.length, element + maxLength + 1);
-    let [depth, maxDepth, commas, element, limit] = [0, 0, 0, from, limitFor(from)];
+    const limitFor = (element: number) => Math.min(text.length, element + max.length + 1);
+    let [depth, maxDepth, commas, marks, element, limit] = [0, 0, 0, 0, from, limitFor(from)];
     let pauseAt = from + CHARACTERS;
-    for (let at = from; at < limit; at++) {
+    for (let at = from; at < limit && marks <= max.marks; at++) {
       if (at >= pauseAt) {
         pauseAt = at + CHARACTERS;
         yield [];
       }
       const code = text.charCodeAt(at);
-      if (code === QUOTE) at = endOfString(text, at, limit);
-      else if (code === OPEN_ARRAY || code === OPEN_OBJECT) maxDepth = Math.max(maxDepth, ++depth);
-      else if (code === CLOSE_ARRAY && depth === 0) return { end: at, ...good };
+      if (code === QUOTE) {
+        marks += 2;
+        at = endOfString(text, at, limit);
+      } else if (code === OPEN_ARRAY || code === OPEN_OBJECT) {
+        marks += 2;
+        maxDepth = Math.max(maxDepth, ++depth);
+      } else if (code === CLOSE_ARRAY && depth === 0) return { end: at, ...good };
       else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) depth--;
       else if (code === COMMA) {
         commas++;
+        marks++;
         if (depth > 0) continue;
         if (commas >= COMMAS || at - from >= CHARACTERS) return { end: at, ...good };
-        element = at + 1;
+        [element, marks] = [at + 1, 0];
         limit = limitFor(element);
       }
     }
-    if (limit === text.length) return { end: limit, ...good };
+    if (limit === text.length && marks <= max.marks) return { end: limit, ...good };
     if (element > from) return { end: element - 1, ...good };
     return { end: limit, isTooLong: true, isTooDeep: maxDepth > MAX_LEVELS };
   }

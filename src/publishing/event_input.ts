@@ -1,6 +1,6 @@
 import { BusError } from '../errors.ts';
-import { isDeep, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
-import { ArrayPieces, isArray } from './array_pieces.ts';
+import { hasMoreMarks, isDeep, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT, trimmed } from '../json.ts';
+import { ArrayPieces, isArray, type MaxSize } from './array_pieces.ts';
 import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDeep } from './event_fields.ts';
 
 export const MAX_EVENTS = 10_000;
@@ -31,9 +31,9 @@ export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
  * has the `field` that is wrong, and the `index` of the event if the body can have several.
  */
 export function readEvents(body: EventBody): ReadEvent[] {
-  const maxLength = maxLengthIn(body);
-  if (body.isNdjson) return readAll([...parseLines(body.text, maxLength)].flat(), [], body);
-  const value = parseBody(body.text, maxLength);
+  const max = maxSizeIn(body);
+  if (body.isNdjson) return readAll([...parseLines(body.text, max)].flat(), [], body);
+  const value = parseBody(body.text, max);
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 
@@ -43,7 +43,7 @@ export function readEvents(body: EventBody): ReadEvent[] {
  */
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
-  const maxLength = maxLengthIn(body);
+  const max = maxSizeIn(body);
   // When the first character of a long text is read, V8 copies the text, which takes 3 to 5 ms for 5 MB. So other
   // requests are served before and after that.
   yield;
@@ -51,15 +51,19 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   yield;
   if (!isList) return readEvents(body);
   const events: ReadEvent[] = [];
-  for (const values of isNdjson ? parseLines(text, maxLength) : parsePieces(text, maxLength)) {
+  for (const values of isNdjson ? parseLines(text, max) : parsePieces(text, max)) {
     if (values.length > 0) readAll(values, events, body);
     yield;
   }
   return events.length > 0 ? events : readAll([], events, body);
 }
 
-function maxLengthIn({ limits }: EventBody): number {
-  return MAX_CHARACTERS_PER_BYTE * limits.maxEventDataBytes + ENVELOPE_LENGTH;
+/** Returns the maximum size of an event's text. The data of an event with more marks has too many bytes. */
+function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
+  return {
+    length: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + ENVELOPE_LENGTH,
+    marks: maxEventDataBytes + ENVELOPE_LENGTH,
+  };
 }
 
 /**
@@ -80,10 +84,10 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
 
-function parseBody(text: string, maxLength: number): unknown {
-  const json = text.length > maxLength ? trimmed(text) : text;
+function parseBody(text: string, max: MaxSize): unknown {
+  const json = text.length > max.length ? trimmed(text) : text;
   try {
-    refuseHuge(json, maxLength);
+    refuseHuge(json, max);
     return parseJson(json);
   } catch (error) {
     throw advised(error, adviceFor(json));
@@ -100,14 +104,14 @@ function adviceFor(json: string): string | false {
 }
 
 /** Yields the elements of a long array, a few at a time. */
-function* parsePieces(text: string, maxLength: number): Generator<unknown[]> {
+function* parsePieces(text: string, max: MaxSize): Generator<unknown[]> {
   const pieces = new ArrayPieces(text);
   let count = 0;
   for (let isLast = false; !isLast; ) {
     let values = parseLikely(pieces);
     if (!values) {
-      const piece = yield* pieces.next(maxLength);
-      if (piece.isTooLong) throw asProblem(piece.isTooDeep ? tooDeep() : tooLong(maxLength), count);
+      const piece = yield* pieces.next(max);
+      if (piece.isTooLong) throw asProblem(piece.isTooDeep ? tooDeep() : tooLong(max), count);
       values = parseJson(`[${piece.text}]`) as unknown[];
       isLast = piece.isLast;
     }
@@ -136,14 +140,14 @@ function notAnArray(): BusError {
 }
 
 /** Yields the values of NDJSON, a few at a time. Skips empty lines. */
-function* parseLines(text: string, maxLength: number): Generator<unknown[]> {
+function* parseLines(text: string, max: MaxSize): Generator<unknown[]> {
   let values: unknown[] = [];
   let [index, stepEnd] = [0, STEP_LENGTH];
   for (let start = 0, end = 0; start < text.length; start = end + 1) {
     end = text.indexOf('\n', start);
     if (end < 0) end = text.length;
     const line = text.slice(start, end);
-    if (line.trim() !== '') values.push(parseLine(line, index++, maxLength));
+    if (line.trim() !== '') values.push(parseLine(line, index++, max));
     if (end < stepEnd) continue;
     yield values;
     values = [];
@@ -152,9 +156,9 @@ function* parseLines(text: string, maxLength: number): Generator<unknown[]> {
   yield values;
 }
 
-function parseLine(line: string, index: number, maxLength: number): unknown {
+function parseLine(line: string, index: number, max: MaxSize): unknown {
   try {
-    refuseHuge(line, maxLength, index);
+    refuseHuge(line, max, index);
     return parseJson(line, `event ${index} (one a line)`, { index });
   } catch (error) {
     throw advised(
@@ -165,18 +169,18 @@ function parseLine(line: string, index: number, maxLength: number): unknown {
 }
 
 /**
- * Throws if the text of an event is too long or too deeply nested. The text is checked before it is parsed, because
- * parsing takes several times as long.
+ * Throws if the text of an event is too long or too deeply nested, or has too many marks. The text is checked before it
+ * is parsed, because parsing takes several times as long.
  */
-function refuseHuge(json: string, maxLength: number, index?: number): void {
-  if (json.length <= SHORT_TEXT && json.length <= maxLength) return;
-  if (isDeep(json.slice(0, maxLength))) throw asProblem(tooDeep(), index);
-  if (json.length > maxLength) throw asProblem(tooLong(maxLength), index);
+function refuseHuge(json: string, max: MaxSize, index?: number): void {
+  if (json.length <= SHORT_TEXT && json.length <= max.length) return;
+  if (isDeep(json.slice(0, max.length))) throw asProblem(tooDeep(), index);
+  if (json.length > max.length || hasMoreMarks(json, max.marks)) throw asProblem(tooLong(max), index);
 }
 
-function tooLong(maxLength: number): BadEvent {
-  const detail = `the event has more than ${maxLength} characters, too many for what ROUTEMASTER_MAX_EVENT_DATA allows`;
-  return new BadEvent('data', detail);
+function tooLong({ length, marks }: MaxSize): BadEvent {
+  const what = `the event has more than ${length} characters, or ${marks} brackets, commas and quotes`;
+  return new BadEvent('data', `${what}, too many for what ROUTEMASTER_MAX_EVENT_DATA allows`);
 }
 
 function advised(error: unknown, advice: string | false): unknown {

@@ -96,6 +96,42 @@ test('all data that an event may have can be sent escaped, as Go sends <', () =>
     for (const text of texts) assert.ok(text.endsWith(`,"data":"${data}"}`));
 });
 
+describe('an event of many values', () => {
+  const list = (value: string, bytes: number) => {
+    const values = Array(Math.floor((bytes - 1) / (value.length + 1))).fill(value);
+    return event(`[${values.join()}]`);
+  };
+  const members = Array.from({ length: 60_000 }, (_, n) => `"${n}":1`);
+
+  for (const value of ['0', '{}', '""', '"],["', '[[]]']) {
+    test(`is accepted if its data has not too many bytes: ${value}`, () => {
+      const full = list(value, LIMITS.maxEventDataBytes);
+      assert.equal(read(`[${PADDING},${full},${full}]`).texts.length, 3);
+      assert.equal(read(`${full}\n${full}`, true).texts.length, 2);
+      assert.equal(read(full).texts.length, 1);
+    });
+  }
+
+  for (const [title, heavy] of [
+    ['numbers', list('0', 390_000)],
+    ['objects', list('{}', 390_000)],
+    ['texts', list('""', 390_000)],
+    ['members', event(`{${members.join()}}`)],
+  ] as const) {
+    test(`is refused before it is parsed: ${title}`, () => {
+      for (const [error, index] of [
+        [refusal(heavy), undefined],
+        [refusal(`[${PADDING},${PADDING},${heavy}]`), 2],
+        [refusal(`[${event('1')},${heavy},${PADDING}]`), 1],
+        [refusal(`${PADDING}\n${heavy}`, true), 1],
+      ] as const) {
+        assert.match(error.message, /81920 brackets, commas and quotes/);
+        assert.deepEqual([error.code, error.members.index], ['bad_event', index]);
+      }
+    });
+  }
+});
+
 describe('a long body that is no JSON is refused, wherever it is wrong', () => {
   const good = Array(30).fill(PADDING);
   const bodies: [title: string, body: string][] = [

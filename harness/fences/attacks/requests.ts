@@ -80,10 +80,14 @@ async function holdOpen(attacker: Attacker, signal: AbortSignal, path: string, c
   for (const connection of held) connection.close();
 }
 
-/** Publishes bodies that are refused only after much parsing. */
+/** Sends bodies, most of them publishes, that would be refused only after much parsing. */
 export async function sendNonsense(attacker: Attacker, signal: AbortSignal): Promise<void> {
-  const bodies = ['['.repeat(MAX_BODY_BYTES), `[${'1'.repeat(MAX_BODY_BYTES - 2)}]`];
-  const requests = bodies.map((body) => attacker.request('POST', `/topics/${attacker.topic}`, { body }));
+  const event = `{"type":"noop","url":"https://evil.example.com/1","data":[${'{},'.repeat(130_000)}{}]}`;
+  const bodies = ['['.repeat(MAX_BODY_BYTES), `[${'1'.repeat(MAX_BODY_BYTES - 2)}]`, event];
+  const requests = [
+    ...bodies.map((body) => attacker.request('POST', `/topics/${attacker.topic}`, { body })),
+    attacker.request('PUT', '/triggers/evil', { body: `{"event":[${'{},'.repeat(170_000)}{}]}` }),
+  ];
   for (let n = 0; !signal.aborted; n++) {
     const connection = await attacker.connect();
     connection.write(requests[n % requests.length] ?? '');
