@@ -124,7 +124,11 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'callback', join_tokens.CALLBACK, 'subscribed_at', call.now_us, unpack(SETTINGS))
   redis.call('HSET', subscriber, 'join', args.rules, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
-  redis.call('HSETNX', subscriber, 'created_at', call.now_ms)
+  local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
+  -- An earlier join of this name may have left batches. Workers delete them: they are from before `counts_from`.
+  if is_new and redis.call('EXISTS', keys.batches_queued(token)) == 1 then
+    redis.call('HSET', subscriber, 'counts_from', call.now_ms)
+  end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)
   open_keys.schedule(call, token, args.within_ms)
 end

@@ -87,9 +87,8 @@ export class JoinBatches {
     let events = eventsIn(batch.pieces);
     let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
     while (join) {
-      // The batch is older than the join: it was opened for an earlier join of the same name. So its events are not
-      // counted.
-      if (batch.createdAtMs < join.createdAtMs) return DONE;
+      // The batch was opened for an earlier join of the same name. So its events are not counted.
+      if (batch.createdAtMs < join.countsFromMs) return DONE;
       if (signal.aborted) return GIVEN_BACK;
       const reply = await this.#count(work, join, events);
       if (reply === 'no_room' || reply.outcome === 'outbox_full') return UNTIL_THERE_IS_ROOM;

@@ -115,7 +115,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   // With a limit of 0 the script closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
-    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', createdAtMs: 0 }, limits, partitions),
+    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', countsFromMs: 0 }, limits, partitions),
     maxClosed: MAX_CLOSED,
   });
   recorder.joined(token, { completed: 0, expired, unkeyed: 0 });

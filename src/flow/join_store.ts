@@ -29,7 +29,12 @@ export interface Join {
    * events by these rules.
    */
   version: string;
-  createdAtMs: number;
+  /**
+   * Batches that were opened before this time are those of an earlier join of the same name. 0 if that left none. Then
+   * batches may be older than the join: their time is that of their first event, which may have been under way from
+   * another partition when the join was made.
+   */
+  countsFromMs: number;
 }
 
 /** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis cannot be reached. */
@@ -38,12 +43,12 @@ export function readJoin(partition: Partition, token: string): Promise<Join | un
 }
 
 function readHash(redis: Commands, keys: Keyspace, token: string) {
-  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'created_at');
+  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_from');
 }
 
-function joinIn(token: string, [rules, version, createdAt]: (string | null)[]): Join | undefined {
+function joinIn(token: string, [rules, version, countsFrom]: (string | null)[]): Join | undefined {
   if (!rules || !version) return undefined;
-  return { token, rules: JSON.parse(rules), version, createdAtMs: Number(createdAt) };
+  return { token, rules: JSON.parse(rules), version, countsFromMs: Number(countsFrom ?? 0) };
 }
 
 /**

@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import type { Client } from '../../harness/http/client.ts';
 import type { Receiver } from '../../harness/http/receiver.ts';
 import { type Owner, RunningBus } from '../../harness/processes/running_bus.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
 import { until } from '../../harness/until.ts';
+import { joinToken } from '../../src/ids.ts';
 
 const url = (n: number | string) => `https://shop.example.com/orders/${n}`;
 
@@ -109,6 +111,26 @@ test('a join publishes when each of its sources has spoken as often as it asks',
   );
   const { open: left, completed, unkeyed } = await report(shop, 'order');
   assert.deepEqual([left, completed, unkeyed], [0, 1, 0]);
+});
+
+test('a join that is made while earlier events are under way between partitions counts the next ones', async (t) => {
+  const { shop, topic } = await open(t);
+  const { index } = bus.partitions.ofSubscriber(joinToken('after', shop.token));
+  const source = nameIn(bus.partitions, (index + 1) % bus.partitions.all.length, topic('source'));
+  const publishOrder = (n: number) => shop.publish(source, { url: url(n) });
+  const put = (name: string) =>
+    shop.call('PUT', `/joins/${name}`, {
+      ...{ sources: [{ topic: source }], by: 'url', then: { topic: topic(name) } },
+    });
+  // Because of this join, the events of its source are passed on to the partition of both joins.
+  await put('before');
+  await bus.process('worker').stop();
+  await publishOrder(1);
+  await put('after');
+  await publishOrder(2);
+  await bus.start('worker');
+  await until(async () => (await report(shop, 'before')).completed === 2);
+  await until(async () => (await report(shop, 'after')).completed > 0, { what: 'order 2 is complete' });
 });
 
 test('a key that is not complete in time expires, and the join says so', async (t) => {
