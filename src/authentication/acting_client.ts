@@ -1,5 +1,5 @@
 import { BusError } from '../errors.ts';
-import type { Caller, ClientCaller } from '../routing/caller.ts';
+import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 
@@ -9,7 +9,7 @@ import { callerFor } from './credentials.ts';
  */
 export async function actingClient(
   clients: Pick<Clients, 'find'>,
-  caller: Exclude<Caller, { role: 'viewer' }>,
+  caller: ChangingCaller,
   token: string,
 ): Promise<ClientCaller> {
   if (caller.role === 'client') return caller;

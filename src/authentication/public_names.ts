@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { chunksOf } from '../chunks.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
 
@@ -49,7 +49,7 @@ export class PublicNames {
    */
   async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
     if (caller.role === 'root') return (token) => token;
-    const own = caller.role === 'client' ? caller.token : undefined;
+    const own = clientOf(caller);
     const nameOf = await this.of([...tokens].filter((token) => token !== own));
     return (token) => (token === own ? token : nameOf(token));
   }

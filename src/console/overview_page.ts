@@ -3,6 +3,7 @@ import type { JoinReport } from '../flow/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { History } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
+import { clientOf } from '../routing/caller.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memory.ts';
 import type { Partitions } from '../store/partitions.ts';
@@ -29,7 +30,7 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
       query: ANY_QUERY,
       async show(call) {
         const { range } = call.query;
-        const client = clientOf(call);
+        const client = clientOf(call.caller);
         const [state, own, history] = await Promise.all([
           isAsked('now', call.query) && readState(parts),
           isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
@@ -77,10 +78,6 @@ async function readState({ partitions, limits, history }: OverviewParts): Promis
   ]);
   const ageMs = latest && Number(time[0]) * 1000 - latest.atMs;
   return { figures: latest?.figures, ageMs, memory, missing, processes };
-}
-
-function clientOf({ caller }: PageCall): string | undefined {
-  return caller?.role === 'client' ? caller.token : undefined;
 }
 
 /** Resolves with the figures of the client that looks, and without figures if its partition cannot be reached. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
@@ -27,9 +27,7 @@ import { wholeJson } from './whole_dead_letter.ts';
 const QUEUES_PER_CALL = 20;
 
 type OfOne = { caller: Caller; params: { id: string } };
-/** The callers that may change dead letters: clients and root. */
-type Owner = Exclude<Caller, { role: 'viewer' }>;
-type ChangeOfOne = OfOne & { caller: Owner };
+type ChangeOfOne = OfOne & { caller: ChangingCaller };
 
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z
@@ -112,7 +110,7 @@ function handlers(parts: DeadLettersParts) {
    * because it can change only its own dead letters. Several tokens need none either: they are a client and its joins,
    * which were just found in Redis.
    */
-  const check = async (caller: Owner, tokens: readonly string[]) => {
+  const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
     if (!(await isSubscriber(tokens[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
@@ -134,7 +132,7 @@ function handlers(parts: DeadLettersParts) {
       };
     },
 
-    async retryAll({ caller, query }: { caller: Owner; query: Whose }) {
+    async retryAll({ caller, query }: { caller: ChangingCaller; query: Whose }) {
       const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       await check(caller, tokens);
       // One check of the memory covers all these subscribers, because a client and its joins are in the same partition.
@@ -144,7 +142,7 @@ function handlers(parts: DeadLettersParts) {
       return ok({ retried });
     },
 
-    async purgeAll({ caller, query }: { caller: Owner; query: Whose }) {
+    async purgeAll({ caller, query }: { caller: ChangingCaller; query: Whose }) {
       const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of tokens) purged += await deadLetters.purgeAll(token);
@@ -179,14 +177,10 @@ function handlers(parts: DeadLettersParts) {
   };
 }
 
-function oneTokenOf(caller: Owner, subscriber: string | undefined): string {
+function oneTokenOf(caller: ChangingCaller, subscriber: string | undefined): string {
   const token = tokenAsked(caller, subscriber, WHAT);
   if (token !== undefined) return token;
   throw badSubscriber('is missing: root must say whose, as ?subscriber=token');
-}
-
-function clientOf(caller: Caller): string | undefined {
-  return caller.role === 'client' ? caller.token : undefined;
 }
 
 function notFound(): BusError {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { allows } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import { DELIVERED_EVENT } from '../publishing/event_schema.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
@@ -90,10 +90,6 @@ function handlers({ delayedEvents }: { delayedEvents: DelayedEvents }) {
       return NO_CONTENT;
     },
   };
-}
-
-function clientOf(caller: Caller): string | undefined {
-  return caller.role === 'client' ? caller.token : undefined;
 }
 
 function refuse(outcome: Reply<'delete_delayed'>, topic: string): void {

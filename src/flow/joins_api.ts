@@ -4,7 +4,7 @@ import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf } from '../ids.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import {
   DEFAULT_LISTED,
@@ -26,7 +26,7 @@ import { type Joins, placeOf } from './joins.ts';
 type Params = { name: string };
 type Whose = z.infer<typeof WHOSE.schema>;
 type KeysQuery = z.infer<typeof KEYS.schema>;
-type Change = { caller: Exclude<Caller, { role: 'viewer' }>; params: Params; query: Whose };
+type Change = { caller: ChangingCaller; params: Params; query: Whose };
 
 const PARAMS: Input<Params> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the join.') }),
@@ -108,7 +108,7 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
 
   return {
     async list(call: PagedCall) {
-      const own = call.caller.role === 'client' ? call.caller.token : undefined;
+      const own = clientOf(call.caller);
       const tokens = () => joins.tokens(own);
       const page = await pages.cut(call, tokens, placeOf);
       const reports = await joins.read(page?.entries ?? (await tokens()));

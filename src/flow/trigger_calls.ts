@@ -9,7 +9,7 @@ import type { Publisher } from '../publishing/publisher.ts';
 import type { RateLimit } from '../publishing/rate_limit.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { topicRefusal } from '../publishing/topic_refusal.ts';
-import type { Caller, ClientCaller } from '../routing/caller.ts';
+import type { Caller, ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { DEFAULT_LISTED, type Pages } from '../routing/paging.ts';
@@ -48,7 +48,7 @@ export interface TriggersParts {
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 
-type Change = { caller: Exclude<Caller, { role: 'viewer' }>; params: TriggerParams; query: Whose };
+type Change = { caller: ChangingCaller; params: TriggerParams; query: Whose };
 
 /** The handlers of `/triggers`. */
 export class TriggerCalls {

@@ -5,7 +5,7 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { hasMoreMarks, MAX_CHARACTERS_PER_BYTE, parseJson, SHORT_TEXT } from '../json.ts';
 import type { AuditedCall } from '../records/audit.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { type Answer, type Call, MAX_BODY_BYTES, type Route } from '../routing/route.ts';
 import type { Admission } from './admission.ts';
@@ -180,7 +180,7 @@ export class Calls {
 function holderOf({ caller }: { caller: Caller | undefined }): string {
   // The sender of a login form is unknown until the form is read. So all senders of login forms count as one caller.
   if (caller === undefined) return ':login';
-  return caller.role === 'client' ? caller.token : '';
+  return clientOf(caller) ?? '';
 }
 
 /** Returns the name under which the rate of a caller is counted. Returns undefined if its rate is not limited. */
@@ -188,7 +188,7 @@ export function countedAs({ isFrequent }: Route, caller: Caller | undefined): st
   if (isFrequent) return undefined;
   // All viewers are counted under this one name. No client has this name, because no token begins with a colon.
   if (caller?.role === 'viewer') return ':viewer';
-  return caller?.role === 'client' ? caller.token : undefined;
+  return clientOf(caller);
 }
 
 export function takesBody(route: Route): boolean {

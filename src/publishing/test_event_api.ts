@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import { eventId, isJoinToken, uidSeed } from '../ids.ts';
-import type { Caller, ClientCaller } from '../routing/caller.ts';
+import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { SUBSCRIBER_PARAMS } from '../subscribing/subscribers_api.ts';
@@ -18,7 +18,7 @@ const TEST = {
 
 const SENT = z.object({ delivery: z.string().describe('The id of the batch that has the event alone.') });
 
-type CallOfOne = { caller: Exclude<Caller, { role: 'viewer' }>; params: { token: string } };
+type CallOfOne = { caller: ChangingCaller; params: { token: string } };
 
 interface TestEventParts {
   partitions: Partitions;

@@ -18,4 +18,12 @@ export interface ClientCaller {
   scopes?: Scopes;
 }
 
-export type Caller = { role: 'root' } | { role: 'viewer' } | ClientCaller;
+/** A caller that may change something. */
+export type ChangingCaller = { role: 'root' } | ClientCaller;
+
+export type Caller = ChangingCaller | { role: 'viewer' };
+
+/** Returns the client's token if the caller is a client, and otherwise undefined. */
+export function clientOf(caller: Caller | undefined): string | undefined {
+  return caller?.role === 'client' ? caller.token : undefined;
+}

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
-import type { Caller } from '../routing/caller.ts';
+import type { Caller, ChangingCaller } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
@@ -45,7 +45,7 @@ interface Asked {
  * things in the error message, such as `batches`.
  */
 export function tokenAsked(
-  caller: Exclude<Caller, { role: 'viewer' }>,
+  caller: ChangingCaller,
   subscriber: string | undefined,
   what: string,
 ): string | undefined {

@@ -1,11 +1,10 @@
 import { BusError } from '../errors.ts';
-import type { Caller, ClientCaller } from '../routing/caller.ts';
+import type { ChangingCaller, ClientCaller } from '../routing/caller.ts';
 import { BOTH, CLIENTS, NO_CONTENT, NOTHING, type Route, route } from '../routing/route.ts';
 import { SUBSCRIBER_PARAMS } from './subscribers_api.ts';
 import type { Subscriptions } from './subscription.ts';
 
-type Owner = Exclude<Caller, { role: 'viewer' }>;
-type CallOfOne = { caller: Owner; params: { token: string } };
+type CallOfOne = { caller: ChangingCaller; params: { token: string } };
 type OwnCall = { caller: ClientCaller };
 
 /**

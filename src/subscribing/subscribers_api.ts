@@ -3,7 +3,7 @@ import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import type { LatestStandings } from '../metrics/standings.ts';
-import type { Caller, ClientCaller } from '../routing/caller.ts';
+import { type Caller, type ClientCaller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type PagedCall, type Pages } from '../routing/paging.ts';
@@ -146,7 +146,7 @@ function handlers(parts: SubscribersParts) {
         const { reports, page } = await sorted(call);
         return listed(reports, (slice) => subscribersFor(call.caller, slice), page);
       }
-      const own = call.caller.role === 'client' ? call.caller.token : undefined;
+      const own = clientOf(call.caller);
       const seesAll = own === undefined || dialect.listsOthers;
       const page = await pages.cut(
         call,

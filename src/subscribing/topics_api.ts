@@ -7,7 +7,7 @@ import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { delayedRefusal } from '../publishing/refusals.ts';
 import { topicRefusal } from '../publishing/topic_refusal.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
@@ -159,8 +159,7 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
 
     async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
       if (caller.role === 'client') await refuseUnlessMayPublish(caller.token, name);
-      const token = caller.role === 'client' ? caller.token : undefined;
-      const { outcome, delayed } = await topics.remove(name, token);
+      const { outcome, delayed } = await topics.remove(name, clientOf(caller));
       if (outcome === 'topic_not_found') throw notFound(name);
       if (outcome === 'forbidden')
         throw new BusError(outcome, `only the publisher of ${name}, or root, may delete it`);
