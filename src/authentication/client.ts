@@ -132,14 +132,11 @@ export class Clients {
    */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
-    let cursor = '0';
-    do {
-      const [next, found] = await this.#control.command((redis, keys) =>
-        redis.hscan(keys.api_tokens(), cursor, 'COUNT', NAMES_SLICE),
-      );
+    const scan = this.#control.scan((redis, keys, cursor) =>
+      redis.hscan(keys.api_tokens(), cursor, 'COUNT', NAMES_SLICE),
+    );
+    for await (const found of scan)
       for (let i = 0; i < found.length; i += 2) names.set(String(found[i]), String(found[i + 1]));
-      cursor = next;
-    } while (cursor !== '0');
     return [...names];
   }
 

@@ -75,14 +75,13 @@ export async function addCopy(control: Partition, other: Partition, token: strin
 }
 
 async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenerator<string[]> {
-  let cursor = '0';
-  do {
-    const [next, flat] = await partition.command((redis, keys) =>
-      redis.hscan(keys.api_tokens(), cursor, 'COUNT', CLIENTS_PER_SCAN),
-    );
-    cursor = next;
+  const scan = partition.scan((redis, keys, cursor) =>
+    redis.hscan(keys.api_tokens(), cursor, 'COUNT', CLIENTS_PER_SCAN),
+  );
+  for await (const flat of scan) {
     yield flat.filter((_, index) => index % 2 === 0);
-  } while (cursor !== '0' && !signal.aborted);
+    if (signal.aborted) return;
+  }
 }
 
 /** Returns the clients that the partition stores under these tokens, by token. */

@@ -38,15 +38,11 @@ export async function namesOf(partition: Partition, client: string): Promise<Tri
  */
 export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const members = new Set<string>();
-  let cursor = '0';
-  do {
-    const [next, slice] = await partition.command((redis, keys) =>
-      redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
-    );
-    // The reply has each member with its score after it. So every second entry is a member.
-    for (let i = 0; i < slice.length; i += 2) members.add(slice[i] as string);
-    cursor = next;
-  } while (cursor !== '0');
+  const scan = partition.scan((redis, keys, cursor) =>
+    redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
+  );
+  // The reply has each member with its score after it. So every second entry is a member.
+  for await (const slice of scan) for (let i = 0; i < slice.length; i += 2) members.add(slice[i] as string);
   return [...members].map((member) => {
     const space = member.indexOf(' ');
     return { client: member.slice(space + 1), name: member.slice(0, space) };

@@ -49,11 +49,10 @@ export async function readBatches(
 async function* strays(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');
-  for (let cursor = '', first = true; first || cursor !== '0'; first = false) {
-    const [next, found] = await partition.command((redis) =>
-      redis.scan(cursor || '0', 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN, 'TYPE', 'list'),
-    );
-    cursor = next;
+  const scan = partition.scan((redis, _, cursor) =>
+    redis.scan(cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_SCAN, 'TYPE', 'list'),
+  );
+  for await (const found of scan) {
     const bids = found.map((key) => key.slice(pattern.length - 1)).filter((bid) => !seen.has(bid));
     for (const bid of bids) seen.add(bid);
     if (bids.length > 0) yield bids;

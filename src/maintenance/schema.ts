@@ -126,18 +126,16 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));
   if (total > 0) log.info({ batches: total }, 'taking over batches from the Ruby Routemaster');
   let renamed = 0;
-  let cursor = '0';
   let toldAtMs = clock.monotonicMs();
-  do {
-    const [next, members] = await partition.command((redis, keys) =>
-      redis.zscan(keys.batches_index(), cursor, 'COUNT', BATCHES_PER_SCAN),
-    );
-    cursor = next;
+  const scan = partition.scan((redis, keys, cursor) =>
+    redis.zscan(keys.batches_index(), cursor, 'COUNT', BATCHES_PER_SCAN),
+  );
+  for await (const members of scan) {
     const bids = members.filter((_, index) => index % 2 === 0);
     if (bids.length > 0) renamed += await partition.run('takeover', { bids });
     if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) continue;
     log.info({ renamed, batches: total }, 'taking over');
     toldAtMs = clock.monotonicMs();
-  } while (cursor !== '0');
+  }
   return renamed;
 }

@@ -67,19 +67,16 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
   // A map is used, because HSCAN may return a field twice. `callBuffer` is used, because fields are binary, and `hscan`
   // would damage them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
-  let cursor = '0';
-  do {
-    const scan = (at: string) =>
-      partition.command((redis, keys) =>
-        redis.callBuffer('HSCAN', keys[name](), at, 'COUNT', FIELDS_PER_SCAN),
-      );
-    const [next, flat] = (await scan(cursor)) as [Buffer, Buffer[]];
+  const scan = partition.scan(async (redis, keys, cursor) => {
+    const reply = await redis.callBuffer('HSCAN', keys[name](), cursor, 'COUNT', FIELDS_PER_SCAN);
+    const [next, flat] = reply as [Buffer, Buffer[]];
+    return [next.toString(), flat];
+  });
+  for await (const flat of scan)
     for (let i = 0; i + 1 < flat.length; i += 2) {
       const field = flat[i] as Buffer;
       counts.set(field.toString('latin1'), [field, Number(flat[i + 1])]);
     }
-    cursor = next.toString();
-  } while (cursor !== '0');
   return [...counts.values()];
 }
 

@@ -126,14 +126,11 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
  */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
-  let cursor = '0';
-  do {
-    const [next, topics] = await source.partitions.control.command((redis, keys) =>
-      redis.sscan(keys.topics(), cursor, 'COUNT', TOPICS_PER_SCAN),
-    );
-    cursor = next;
+  const scan = source.partitions.control.scan((redis, keys, cursor) =>
+    redis.sscan(keys.topics(), cursor, 'COUNT', TOPICS_PER_SCAN),
+  );
+  for await (const topics of scan)
     for (const partition of partitions.all) await marks.refresh(partition, topics);
-  } while (cursor !== '0');
 }
 
 async function countTarget({ partitions }: Side): Promise<Census> {

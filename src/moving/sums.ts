@@ -42,16 +42,13 @@ export const delayedSums: Sums = async (source, partitions, client) => {
 /** Computes `deliveries:total`: the number of records in all delivery logs of a partition. */
 export const recordSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
+  // A map is used, because a scan may return a log twice.
   const logs = new Map<string, number>();
-  let cursor = '0';
-  do {
-    const [next, flat] = await source.command((redis, keys) =>
-      redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', LOGS_PER_SCAN),
-    );
-    cursor = next;
-    // A map is used, because a scan may return a log twice.
+  const scan = source.scan((redis, keys, cursor) =>
+    redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', LOGS_PER_SCAN),
+  );
+  for await (const flat of scan)
     for (let i = 0; i + 1 < flat.length; i += 2) logs.set(String(flat[i]), Number(flat[i + 1]));
-  } while (cursor !== '0');
   for (const [log, records] of logs)
     add(summed, partitions.ofSubscriber(log.slice(log.indexOf(' ') + 1)), 'records', records);
   return summed;

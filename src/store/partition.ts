@@ -121,6 +121,21 @@ export class Partition {
     return this.master.call((redis) => command(redis, this.keys));
   }
 
+  /**
+   * Yields what a scan finds, some elements at a time; an element may come twice. `next` continues the scan at a
+   * cursor, by SSCAN for example, and returns its reply.
+   */
+  async *scan<T>(
+    next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,
+  ): AsyncGenerator<T[]> {
+    let cursor = '0';
+    do {
+      const [after, found] = await this.command((redis, keys) => next(redis, keys, cursor));
+      cursor = after;
+      yield found;
+    } while (cursor !== '0');
+  }
+
   async #evaluate(redis: Redis, script: Callable, list: ScriptArgument[]): Promise<ScriptReply> {
     const { lua, sha } = script.standalone();
     const args = list.map((each) => (each instanceof Packed ? each.toBuffer() : each));

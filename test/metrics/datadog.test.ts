@@ -110,6 +110,7 @@ describe('counters', () => {
     const flaky = new Datadog(agent());
     const partition = {
       command: (ask: Parameters<Partition['command']>[0]) => redis.store.command(ask),
+      scan: (next: Parameters<Partition['scan']>[0]) => redis.store.scan(next),
       run: async (_: 'report', args: Arguments<'report'>) => {
         if (away) throw new Error('Redis is away');
         return redis.store.run('report', args);
