@@ -84,10 +84,8 @@ export class Bulks {
    * day after its last change.
    */
   async find(owner: string): Promise<Bulk | undefined> {
-    const records = this.#partitions.all.map((partition) =>
-      partition.command((redis, keys) => redis.hgetall(keys.bulk(owner))),
-    );
-    const parts = (await Promise.all(records)).flatMap((record) => readBulk(record) ?? []);
+    const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
+    const parts = records.flatMap((record) => readBulk(record) ?? []);
     const newest = parts.reduce<Bulk | undefined>(
       (last, each) => (last && last.beganAtMs >= each.beganAtMs ? last : each),
       undefined,

@@ -38,11 +38,9 @@ export async function sourceInLoop(
  * in the partition of its client, whoever has the topic now. Leaves out the join `except`.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
-  const found = partitions.all.map((partition) =>
-    partition.command(async (redis, keys) => {
-      const join = await redis.hget(keys.joins_into(), topic);
-      return join && join !== except ? redis.smembers(keys.subscriber_topics(join)) : [];
-    }),
-  );
-  return (await Promise.all(found)).flat();
+  const found = await partitions.ask(async (redis, keys) => {
+    const join = await redis.hget(keys.joins_into(), topic);
+    return join && join !== except ? redis.smembers(keys.subscriber_topics(join)) : [];
+  });
+  return found.flat();
 }

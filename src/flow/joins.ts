@@ -98,14 +98,10 @@ export class Joins {
 
   /** Returns the tokens of all joins, or of the joins of one client, sorted by client and name. */
   async tokens(client?: string): Promise<string[]> {
-    const found = await Promise.all(
-      this.#partitions.all.map((partition) =>
-        partition.command(async (redis, keys) => {
-          if (client === undefined) return redis.smembers(keys.joins());
-          return (await redis.smembers(keys.joins_of(client))).map((name) => joinToken(name, client));
-        }),
-      ),
-    );
+    const found = await this.#partitions.ask(async (redis, keys) => {
+      if (client === undefined) return redis.smembers(keys.joins());
+      return (await redis.smembers(keys.joins_of(client))).map((name) => joinToken(name, client));
+    });
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 

@@ -163,10 +163,7 @@ export class Triggers {
     const triggers: StoredTrigger[] = [];
     for (let from = 0; from < names.length; from += TRIGGERS_PER_PIPELINE) {
       const slice = names.slice(from, from + TRIGGERS_PER_PIPELINE);
-      const read = this.#partitions.all.map((partition) =>
-        partition.command((redis, keys) => readAll(redis, keys, slice)),
-      );
-      const found = await Promise.all(read);
+      const found = await this.#partitions.ask((redis, keys) => readAll(redis, keys, slice));
       triggers.push(...slice.flatMap((_, index) => found.map((each) => each[index]).find(Boolean) ?? []));
     }
     return triggers;

@@ -194,7 +194,7 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     ...{ joins, removeSubscriber, removeJoin: removeSubscriber },
     joinsOf: (client: string) => joins.tokens(client),
     policy: new CallbackPolicy(config.callbackAllow, config),
-    pingStore: () => Promise.all(partitions.all.map((each) => each.command((redis) => redis.ping()))),
+    pingStore: () => partitions.ask((redis) => redis.ping()),
     dueDeliveries: dueDeliveries(partitions, config),
     scalingThreshold: config.scalingThreshold,
   };

@@ -1,8 +1,9 @@
 import { crc32 } from 'node:zlib';
 import { StorageUnavailable } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
+import type { Keyspace } from './keys.ts';
 import type { Connection } from './master.ts';
-import { Partition, type PartitionOptions } from './partition.ts';
+import { type Commands, Partition, type PartitionOptions } from './partition.ts';
 import { RedisCluster } from './redis_cluster.ts';
 import { hashTags } from './tags.ts';
 
@@ -45,6 +46,11 @@ export class Partitions {
       (each, index) => new Partition(redis, { ...options, prefix: each, index, hasOthers: partitions > 1 }),
     );
     return new Partitions(...(all as [Partition, ...Partition[]]));
+  }
+
+  /** Sends commands to all partitions at the same time. Resolves with the results, in order; rejects if one fails. */
+  ask<T>(command: (redis: Commands, keys: Keyspace) => Promise<T>): Promise<T[]> {
+    return Promise.all(this.all.map((partition) => partition.command(command)));
   }
 
   /**

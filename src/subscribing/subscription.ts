@@ -168,10 +168,8 @@ export class Subscriptions {
 
   /** Returns the number of subscribers, including joins. */
   async members(): Promise<number> {
-    const counts = this.#partitions.all.map((partition) =>
-      partition.command((redis, keys) => redis.scard(keys.subscribers())),
-    );
-    return (await Promise.all(counts)).reduce((sum, each) => sum + each, 0);
+    const counts = await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers()));
+    return counts.reduce((sum, each) => sum + each, 0);
   }
 
   /** Returns the tokens of all clients that have a subscriber or a join. */
@@ -180,10 +178,7 @@ export class Subscriptions {
   }
 
   async #all(): Promise<string[]> {
-    const tokens = this.#partitions.all.map((partition) =>
-      partition.command((redis, keys) => redis.smembers(keys.subscribers())),
-    );
-    return (await Promise.all(tokens)).flat();
+    return (await this.#partitions.ask((redis, keys) => redis.smembers(keys.subscribers()))).flat();
   }
 
   /** Returns the reports of these subscribers, sorted by token. Subscribers that do not exist are left out. */

@@ -88,18 +88,13 @@ export class Topics {
   }
 
   async #count(): Promise<number> {
-    const counts = this.#partitions.all.map((partition) =>
-      partition.command((redis, keys) => redis.scard(keys.topics())),
-    );
-    return (await Promise.all(counts)).reduce((sum, each) => sum + each, 0);
+    const counts = await this.#partitions.ask((redis, keys) => redis.scard(keys.topics()));
+    return counts.reduce((sum, each) => sum + each, 0);
   }
 
   /** Returns the names of all topics, in any order. */
   async #names(): Promise<string[]> {
-    const names = this.#partitions.all.map((partition) =>
-      partition.command((redis, keys) => redis.smembers(keys.topics())),
-    );
-    return (await Promise.all(names)).flat();
+    return (await this.#partitions.ask((redis, keys) => redis.smembers(keys.topics()))).flat();
   }
 
   /** Returns these topics, sorted by name, without those that do not exist. */
@@ -114,18 +109,14 @@ export class Topics {
    * `candidates`, returns the tokens of about 100 in each partition, because a topic may have thousands.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
-    const parts = await Promise.all(
-      this.#partitions.all.map((partition) =>
-        partition.command(async (redis, keys) => {
-          const key = keys.topic_subscribers(name);
-          const [count, tokens] = await Promise.all([
-            redis.scard(key),
-            candidates ? membersAmong(redis, key, candidates) : firstMembers(redis, key),
-          ]);
-          return { count, tokens };
-        }),
-      ),
-    );
+    const parts = await this.#partitions.ask(async (redis, keys) => {
+      const key = keys.topic_subscribers(name);
+      const [count, tokens] = await Promise.all([
+        redis.scard(key),
+        candidates ? membersAmong(redis, key, candidates) : firstMembers(redis, key),
+      ]);
+      return { count, tokens };
+    });
     const tokens = parts.flatMap((part) => part.tokens).sort();
     return { count: parts.reduce((sum, part) => sum + part.count, 0), tokens };
   }
