@@ -4,7 +4,7 @@ import type { Scopes } from '../routing/caller.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { namedFields, replies } from '../store/replies.ts';
+import { namedFields, pairsOf, replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
@@ -135,8 +135,7 @@ export class Clients {
     const scan = this.#control.scan((redis, keys, cursor) =>
       redis.hscan(keys.api_tokens(), cursor, 'COUNT', NAMES_SLICE),
     );
-    for await (const found of scan)
-      for (let i = 0; i < found.length; i += 2) names.set(String(found[i]), String(found[i + 1]));
+    for await (const found of scan) for (const [token, name] of pairsOf(found)) names.set(token, name);
     return [...names];
   }
 

@@ -1,6 +1,7 @@
 import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import { pairsOf } from '../store/replies.ts';
 import { readScopes, scopeList } from './scope.ts';
 
 /**
@@ -79,7 +80,7 @@ async function* tokensOf(partition: Partition, signal: AbortSignal): AsyncGenera
     redis.hscan(keys.api_tokens(), cursor, 'COUNT', CLIENTS_PER_SCAN),
   );
   for await (const flat of scan) {
-    yield flat.filter((_, index) => index % 2 === 0);
+    yield pairsOf(flat).map(([token]) => token);
     if (signal.aborted) return;
   }
 }

@@ -3,8 +3,8 @@ import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { DELIVERY_FIELDS } from '../store/contracts/delivering.ts';
 import { unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
-import { namedFields } from '../store/replies.ts';
-import { fieldsOf, readDropNotice } from '../subscribing/drop_notice.ts';
+import { namedFields, pairsOf } from '../store/replies.ts';
+import { readDropNotice } from '../subscribing/drop_notice.ts';
 import type { Grant, Subscriber } from './grant.ts';
 import type { Acknowledged } from './settlement.ts';
 
@@ -100,7 +100,7 @@ function readGrant(
   };
   const subscriber = subscribers.get(token);
   if (subscriber) grant.subscriber = subscriber;
-  const dropNotice = dropNoticeFields && readDropNotice(fieldsOf(dropNoticeFields));
+  const dropNotice = dropNoticeFields && readDropNotice(Object.fromEntries(pairsOf(dropNoticeFields)));
   if (dropNotice) grant.dropNotice = dropNotice;
   return grant;
 }

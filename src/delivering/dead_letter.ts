@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { NAMED } from '../routing/schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
-import { replies } from '../store/replies.ts';
+import { pairsOf, replies } from '../store/replies.ts';
 import { BATCH_HEADER_LENGTH } from './batch.ts';
 
 /** A dead letter as listings show it. `id` is the id of its batch. Times are in ms, by Redis's clock. */
@@ -126,8 +126,5 @@ export async function following(
 }
 
 function placesOf(flat: readonly string[]): Place[] {
-  const places: Place[] = [];
-  for (let i = 0; i < flat.length; i += 2)
-    places.push({ id: String(flat[i]), diedAtMs: Number(flat[i + 1]) });
-  return places;
+  return pairsOf(flat).map(([id, diedAt]) => ({ id, diedAtMs: Number(diedAt) }));
 }

@@ -4,6 +4,7 @@ import { readJoinToken } from '../ids.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
+import { pairsOf } from '../store/replies.ts';
 import { JOIN_RULES, type JoinRules } from './join_rules.ts';
 
 const ms = z.int();
@@ -156,8 +157,5 @@ function comesAfter(one: string, other: string): boolean {
 }
 
 function placesOf(flat: readonly string[]): KeyPlace[] {
-  const places: KeyPlace[] = [];
-  for (let i = 0; i < flat.length; i += 2)
-    places.push({ key: String(flat[i]), sinceMs: Number(flat[i + 1]) });
-  return places;
+  return pairsOf(flat).map(([key, since]) => ({ key, sinceMs: Number(since) }));
 }

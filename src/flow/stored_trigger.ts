@@ -1,5 +1,6 @@
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands, Partition } from '../store/partition.ts';
+import { pairsOf, replies } from '../store/replies.ts';
 
 /** Identifies a trigger by the token of its client and its name. */
 export interface TriggerName {
@@ -41,8 +42,7 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const scan = partition.scan((redis, keys, cursor) =>
     redis.zscan(keys.triggers_due(), cursor, 'COUNT', 1000),
   );
-  // The reply has each member with its score after it. So every second entry is a member.
-  for await (const slice of scan) for (let i = 0; i < slice.length; i += 2) members.add(slice[i] as string);
+  for await (const slice of scan) for (const [member] of pairsOf(slice)) members.add(member);
   return [...members].map((member) => {
     const space = member.indexOf(' ');
     return { client: member.slice(space + 1), name: member.slice(0, space) };
@@ -57,18 +57,14 @@ export async function readAll(
   keys: Keyspace,
   names: readonly TriggerName[],
 ): Promise<(StoredTrigger | undefined)[]> {
-  const replies = await redis
-    .pipeline(
+  const values = await replies(
+    redis.pipeline(
       names.flatMap(({ client, name }) => [
         ['hget', keys.triggers_of(client), name],
         ['hgetall', keys.trigger(client, name)],
       ]),
-    )
-    .exec();
-  const values = (replies ?? []).map(([error, value]) => {
-    if (error) throw error;
-    return value;
-  });
+    ),
+  );
   return names.map((name, index) => {
     const text = values[2 * index] as string | null;
     return text === null

@@ -3,6 +3,7 @@ import { BootError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import { pairsOf } from '../store/replies.ts';
 
 /** The version of the data layout that this code writes. */
 export const SCHEMA = 2;
@@ -131,7 +132,7 @@ async function takeOver(partition: Partition, log: Log): Promise<number> {
     redis.zscan(keys.batches_index(), cursor, 'COUNT', BATCHES_PER_SCAN),
   );
   for await (const members of scan) {
-    const bids = members.filter((_, index) => index % 2 === 0);
+    const bids = pairsOf(members).map(([bid]) => bid);
     if (bids.length > 0) renamed += await partition.run('takeover', { bids });
     if (clock.monotonicMs() - toldAtMs < TELL_EVERY_MS) continue;
     log.info({ renamed, batches: total }, 'taking over');

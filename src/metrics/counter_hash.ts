@@ -3,6 +3,7 @@ import { chunksOf } from '../chunks.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { pairsOf } from '../store/replies.ts';
 
 const FIELDS_PER_SCAN = 1000;
 /** Number of counters that are decoded in one turn of the event loop. 500 take about 2 ms. */
@@ -73,10 +74,7 @@ export async function readPacked(partition: Partition, name: 'counters' | 'count
     return [next.toString(), flat];
   });
   for await (const flat of scan)
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      const field = flat[i] as Buffer;
-      counts.set(field.toString('latin1'), [field, Number(flat[i + 1])]);
-    }
+    for (const [field, count] of pairsOf(flat)) counts.set(field.toString('latin1'), [field, Number(count)]);
   return [...counts.values()];
 }
 

@@ -1,6 +1,6 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { replies } from '../store/replies.ts';
+import { pairsOf, replies } from '../store/replies.ts';
 
 /** For each new partition, the fields and values of a Redis hash whose values are totals of other data. */
 type Summed = Map<Partition, Map<string, number>>;
@@ -47,8 +47,7 @@ export const recordSums: Sums = async (source, partitions) => {
   const scan = source.scan((redis, keys, cursor) =>
     redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', LOGS_PER_SCAN),
   );
-  for await (const flat of scan)
-    for (let i = 0; i + 1 < flat.length; i += 2) logs.set(String(flat[i]), Number(flat[i + 1]));
+  for await (const flat of scan) for (const [log, records] of pairsOf(flat)) logs.set(log, Number(records));
   for (const [log, records] of logs)
     add(summed, partitions.ofSubscriber(log.slice(log.indexOf(' ') + 1)), 'records', records);
   return summed;

@@ -6,6 +6,7 @@ import type { Caller } from '../routing/caller.ts';
 import type { Answer, Call } from '../routing/route.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import { pairsOf } from '../store/replies.ts';
 
 /**
  * Maximum characters of a name in an entry of the audit. Longer names are cut: the id of a job can be longer, and so
@@ -107,7 +108,7 @@ export class Audit {
     const read = await this.#parts.control.command((redis, keys) =>
       redis.xrevrange(keys.audit(), before ? `(${before}` : '+', since ?? '-', 'COUNT', count),
     );
-    return read.map(([id, flat]) => ({ id, ...fieldsOf(flat) }));
+    return read.map(([id, flat]) => ({ id, ...Object.fromEntries(pairsOf(flat)) }));
   }
 
   /** Stores an entry in Redis. Never throws. If Redis is away, the entry is only in the log. */
@@ -192,10 +193,4 @@ function matches(entry: StoredEntry, { client, action }: AuditFilter): boolean {
   return (
     (client === undefined || entry.client === client) && (action === undefined || entry.action === action)
   );
-}
-
-function fieldsOf(flat: readonly string[]): Record<string, string> {
-  const fields: Record<string, string> = {};
-  for (let i = 0; i < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] ?? '';
-  return fields;
 }

@@ -1,6 +1,7 @@
 import { type QueueName, SHARES } from '../store/job.ts';
 import type { Keyspace } from '../store/keys.ts';
 import type { Commands } from '../store/partition.ts';
+import { pairsOf } from '../store/replies.ts';
 
 /**
  * When a call has looked for the jobs of about this many workers or subscribers, it returns the jobs found so far.
@@ -181,9 +182,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
   const last = Buffer.from(member, 'base64url');
   const { rank, isGone } = after ? await rankAfter(redis, key, score, last) : { rank: 0, isGone: false };
   const flat = await redis.zrangeBuffer(key, String(rank), String(rank + max), 'WITHSCORES');
-  const read: Entry[] = [];
-  for (let i = 0; i < flat.length; i += 2)
-    read.push({ packed: flat[i] as Buffer, score: String(flat[i + 1]) });
+  const read = pairsOf(flat).map(([packed, score]): Entry => ({ packed, score: String(score) }));
   const page = read.slice(0, max);
   const seen = (each: Entry) => isGone && each.score === score && Buffer.compare(each.packed, last) <= 0;
   const end = page.at(-1);

@@ -32,3 +32,11 @@ export function namedFields<Name extends string>(
   }
   return hash;
 }
+
+/** Returns the pairs of a flat reply: a field and its value or, for a sorted set, a member and its score. */
+export function pairsOf<T>(flat: readonly T[]): [T, T][] {
+  return Array.from({ length: flat.length / 2 }, (_, index) => [
+    flat[2 * index] as T,
+    flat[2 * index + 1] as T,
+  ]);
+}

@@ -21,13 +21,6 @@ const TOPIC_PREFIX = 'topic:';
  */
 const MAX_TOPICS = 50;
 
-/** Turns a flat array (field, value, field, value …) into an object. */
-export function fieldsOf(flat: readonly (Buffer | string | number)[]): Record<string, string> {
-  const hash: Record<string, string> = {};
-  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
-  return hash;
-}
-
 /** Reads a hash that lua/delivering/drop_notices.lua has written. Returns null if nothing was dropped. */
 export function readDropNotice(hash: Readonly<Record<string, string>>): DropNotice | null {
   if (hash.batches === undefined) return null;

@@ -9,8 +9,9 @@ import type { Config } from '../config.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Partition } from '../store/partition.ts';
 import { PAUSERS, pauserOf } from '../store/pause.ts';
+import { pairsOf } from '../store/replies.ts';
 import { splitCallback } from './callback_url.ts';
-import { fieldsOf, readDropNotice } from './drop_notice.ts';
+import { readDropNotice } from './drop_notice.ts';
 
 /** Defaults for the settings of a subscriber, and the operator's maximum of `max_in_flight`. */
 export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'maxAttempts' | 'maxAgeMs'>;
@@ -117,7 +118,7 @@ export async function readReports(
 }
 
 function reportOf(row: Row, defaults: SubscriptionDefaults): SubscriberReport | undefined {
-  const hash: Partial<Record<string, string>> = fieldsOf(row.hash);
+  const hash: Partial<Record<string, string>> = Object.fromEntries(pairsOf(row.hash));
   if (hash.callback === undefined) return undefined;
   return {
     subscriber: row.token,
@@ -161,7 +162,7 @@ function time(ms: string | undefined): number | null {
 }
 
 function dropsReport(row: Row): SubscriberReport['dropped'] {
-  const all = readDropNotice(fieldsOf(listIn(row.dropped)));
+  const all = readDropNotice(Object.fromEntries(pairsOf(listIn(row.dropped))));
   if (!all) return null;
   const { fromMs: from, toMs: to, ...rest } = all;
   const untold = Number(row.events_in_notice || 0) + Number(row.events_in_carried_notice || 0);
