@@ -43,6 +43,11 @@ export class PublicNames {
     };
   }
 
+  /** As `of`, for lines of the log: never rejects, and gives names even while Redis is away. */
+  forLog(tokens: Iterable<string>): Promise<(token: string) => string> {
+    return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
+  }
+
   /**
    * Resolves with a function that returns what the caller may see of each of these tokens. Root sees all tokens, and
    * a client its own. Everything else is shown as public names.

@@ -135,6 +135,6 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
  * token can be a credential.
  */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
-  const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+  const nameOf = await publicNames.forLog([token]);
   return { subscriber: nameOf(token), bid, events: count };
 }

@@ -160,7 +160,7 @@ export class Quarantine {
       if (token && buried + dropped > 0) recorder.removed(token, buried + dropped);
       if (!token || buried === 0) return true;
       recorder.buried(token, 'killed_worker', buried);
-      const nameOf = await publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+      const nameOf = await publicNames.forLog([token]);
       const line = { subscriber: nameOf(token), bid, events: buried, death: 'killed_worker' };
       log.error(line, 'gave up on a batch: it is a dead letter now');
       return true;

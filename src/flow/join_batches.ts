@@ -195,7 +195,7 @@ export class JoinBatches {
   }
 
   async #nameOf(token: string): Promise<string> {
-    const nameOf = await this.#parts.publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+    const nameOf = await this.#parts.publicNames.forLog([token]);
     return nameOf(token);
   }
 }

@@ -35,7 +35,7 @@ export type StoredEntry = { id: string } & Record<string, string>;
 
 interface AuditParts {
   control: Partition;
-  publicNames: Pick<PublicNames, 'of'>;
+  publicNames: Pick<PublicNames, 'forLog'>;
   config: Pick<Config, 'auditEntries'>;
   log: Log;
 }
@@ -100,7 +100,7 @@ export class Audit {
   }
 
   async #nameOf(token: string): Promise<string> {
-    const nameOf = await this.#parts.publicNames.of([token]).catch(() => () => 'unknown, as Redis is away');
+    const nameOf = await this.#parts.publicNames.forLog([token]);
     return nameOf(token).slice(0, MAX_NAME);
   }
 
