@@ -4,6 +4,7 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { batchOf, packJob, type QueueName } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { msOf } from '../store/replies.ts';
 import { type Acquired, readAcquired } from './acquired.ts';
 import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
@@ -109,8 +110,7 @@ export class Queue {
   /** Returns the number of jobs that are instant, or scheduled for a time within `withinMs` from now. */
   async due(withinMs: number): Promise<number> {
     return this.#partition.command(async (redis, keys) => {
-      const [seconds, micros] = await redis.time();
-      const untilMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) + withinMs;
+      const untilMs = msOf(await redis.time()) + withinMs;
       const [instant, scheduled] = await Promise.all([
         redis.llen(keys.jobs_instant(this.name)),
         redis.zcount(keys.jobs_scheduled(this.name), '-inf', untilMs),

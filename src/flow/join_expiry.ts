@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { msOf } from '../store/replies.ts';
 import type { Flushing } from '../subscribing/topic_marks.ts';
 import type { JoinRules } from './join_rules.ts';
 import {
@@ -81,8 +82,7 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
  */
 async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {
-    const [seconds, micros] = await redis.time();
-    const nowMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+    const nowMs = msOf(await redis.time());
     return redis.zrangebyscore(keys.joins_expiring(), '-inf', nowMs, 'LIMIT', 0, MAX_DUE);
   });
   const joinsOf = [...Map.groupBy(due, ownerOf).values()];

@@ -4,6 +4,7 @@ import { uid } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { msOf } from '../store/replies.ts';
 import { type Definition, definitionText, revisionOf } from './definition.ts';
 import {
   allNames,
@@ -56,10 +57,10 @@ export class Triggers {
 
   #lookUp(trigger: TriggerName): Promise<Found[]> {
     const found = this.#partitions.all.map(async (partition) => {
-      const [[seconds, micros], [stored]] = await partition.command((redis, keys) =>
+      const [time, [stored]] = await partition.command((redis, keys) =>
         Promise.all([redis.time(), readAll(redis, keys, [trigger])]),
       );
-      return { partition, nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000), stored };
+      return { partition, nowMs: msOf(time), stored };
     });
     return Promise.all(found);
   }

@@ -7,6 +7,7 @@ import { fullest, infoNumber, type MemoryLimits, memoryIn } from '../store/memor
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pauserOf } from '../store/pause.ts';
+import { msOf } from '../store/replies.ts';
 
 /** Number of subscribers whose gauges are read in one turn of the event loop. 100 take about 2 ms. */
 const SUBSCRIBERS_PER_TURN = 100;
@@ -82,7 +83,7 @@ async function readPartition(partition: Partition) {
       redis.hgetall(keys.outboxes_bytes()),
     ]),
   );
-  const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000);
+  const nowMs = msOf(time);
   const spare = delivering.filter(isSpareWorker).length;
   const [subscribers, delayed, triggers, ...queues] = await Promise.all([
     readSubscribers(partition, nowMs),

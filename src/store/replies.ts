@@ -40,3 +40,8 @@ export function pairsOf<T>(flat: readonly T[]): [T, T][] {
     flat[2 * index + 1] as T,
   ]);
 }
+
+/** Returns the time by Redis's clock, in ms, that a reply of TIME gives. */
+export function msOf([seconds, micros]: readonly (string | number)[]): number {
+  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+}
