@@ -9,7 +9,7 @@ import type { PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, form } from './parts.ts';
+import { ANY_QUERY, form } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
 export const BULK_PATH = `${LETTERS}/bulk`;
@@ -55,7 +55,6 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
     }),
     action(BULK_PATH, BOTH, {
       action: 'dead_letters.bulk',
-      form: ANY_FIELDS,
       async act({ caller, body }) {
         const act = body.do === 'purge' ? 'purge' : 'retry';
         const subscriber = caller.role === 'client' ? caller.token : String(body.subscriber ?? '');
@@ -72,7 +71,6 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
     }),
     action(`${BULK_PATH}/confirm`, BOTH, {
       action: 'dead_letters.bulk_confirm',
-      form: ANY_FIELDS,
       async act({ caller, body }) {
         await bulks.confirm(bulkOwner(caller), String(body.id));
         return BULK_PATH;
@@ -80,7 +78,6 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
     }),
     action(`${BULK_PATH}/cancel`, BOTH, {
       action: 'dead_letters.bulk_cancel',
-      form: ANY_FIELDS,
       async act({ caller, body }) {
         await bulks.cancel(bulkOwner(caller), String(body.id));
         return BULK_PATH;

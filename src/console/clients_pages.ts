@@ -6,7 +6,7 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
+import { ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
 
 const PATH = '/console/clients';
 
@@ -33,7 +33,6 @@ export function clientsPages({ api }: { api: ApiCalls }): Route[] {
     listing(api),
     action(PATH, ROOT, {
       action: 'client.create',
-      form: ANY_FIELDS,
       async act(call) {
         const { name, publish, subscribe } = call.body;
         const body = {
@@ -115,7 +114,6 @@ function changes(api: ApiCalls): Route[] {
     action(`${PATH}/:token/limit`, ROOT, {
       action: 'client.limit',
       params: TOKEN,
-      form: ANY_FIELDS,
       async act(call) {
         const { publish, subscribe } = call.body;
         const body = { ...patterns('publish', publish), ...patterns('subscribe', subscribe) };
@@ -126,7 +124,6 @@ function changes(api: ApiCalls): Route[] {
     action(`${PATH}/:token/rotate`, ROOT, {
       action: 'client.rotate_secret',
       params: TOKEN,
-      form: ANY_FIELDS,
       async act(call) {
         const made = await api.call<{ token: string; secret: string }>(
           'POST /api_tokens/:token/secret',
@@ -142,7 +139,6 @@ function changes(api: ApiCalls): Route[] {
     action(`${PATH}/:token/remove`, ROOT, {
       action: 'client.delete',
       params: TOKEN,
-      form: ANY_FIELDS,
       async act(call) {
         const { token } = call.params;
         const { body } = await api.call<Client[] | undefined>('GET /api_tokens', call);

@@ -12,7 +12,7 @@ import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } fro
 import { ago, count } from './format.ts';
 import { tokenField } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, boxes, form, nextPage, table } from './parts.ts';
+import { ANY_QUERY, boxes, form, nextPage, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -32,7 +32,6 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
     listing({ api, bulks }),
     action(`${PATH}/selected`, BOTH, {
       action: 'dead_letters.selected',
-      form: ANY_FIELDS,
       async act(call) {
         const ids = [call.body.id ?? []].flat();
         const act = call.body.do === 'purge' ? 'purge' : 'retry';

@@ -11,7 +11,7 @@ import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, boxes, copyable, form } from './parts.ts';
+import { boxes, copyable, form } from './parts.ts';
 import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
@@ -68,7 +68,6 @@ export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
     action(`${PATH}/:id/retry`, BOTH, {
       action: 'delivery.retry',
       params: ID,
-      form: ANY_FIELDS,
       async act(call) {
         await api.call('POST /deliveries/:id/retry', call, { params: call.params });
         return `${PATH}/${call.params.id}`;

@@ -6,7 +6,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, choices, form, nextPage, pathWith, table } from './parts.ts';
+import { ANY_QUERY, choices, form, nextPage, pathWith, table } from './parts.ts';
 
 const PATH = '/console/jobs';
 
@@ -78,7 +78,6 @@ export function jobsPages({ api }: { api: ApiCalls }): Route[] {
     action(`${PATH}/:id/run`, ROOT, {
       action: 'job.run',
       params: JOB,
-      form: ANY_FIELDS,
       async act(call) {
         await api.call('POST /jobs/:id/run', call, { params: call.params });
         return PATH;

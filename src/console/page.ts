@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { ErrorCode } from '../errors.ts';
 import type { Role } from '../routing/caller.ts';
 import { type Answer, type Call, type Input, type Route, route } from '../routing/route.ts';
 import { chargeOf } from './api_calls.ts';
@@ -8,7 +7,6 @@ import { answerError, answerPage, type Page } from './layout.ts';
 interface PageRow<R extends Role, Params, Query> {
   params?: Input<Params>;
   query?: Input<Query>;
-  errors?: readonly ErrorCode[];
   show(call: Call<R, Params, Query>): Promise<Page>;
 }
 
@@ -27,12 +25,20 @@ export function page<const R extends Role, Params, Query>(
   return { ...route(`GET ${path}`, roles, { ...row, answers, handle }), page: answerError };
 }
 
+/** The fields of a form. A field that occurs once is a text. A field that occurs several times is a list. */
+type AnyFields = Record<string, string | string[]>;
+
+const ANY_FIELDS: Input<AnyFields> = {
+  schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+  wording: { code: 'bad_body', whole: 'the form cannot be read' },
+};
+
 interface ActionRow<R extends Role, Params, Fields> {
   /** The name of the action in the audit. */
   action?: string;
   params?: Input<Params>;
-  form: Input<Fields>;
-  errors?: readonly ErrorCode[];
+  /** The schema of the fields. Without it, all fields are accepted, because they are checked where they are used. */
+  form?: Input<Fields>;
   /**
    * Makes the change that the form is for. Returns the path of the page to which the browser is sent, or a page (or a
    * complete answer) to show at once.
@@ -44,10 +50,10 @@ interface ActionRow<R extends Role, Params, Fields> {
  * Makes the route of a form. After the form was handled, the browser usually goes to another page (`act` returns its
  * path).
  */
-export function action<const R extends Role, Params, Fields>(
+export function action<const R extends Role, Params, Fields = AnyFields>(
   path: `/console${string}`,
   roles: readonly R[],
-  { act, ...row }: ActionRow<R, Params, Fields>,
+  { act, form = ANY_FIELDS as Input<unknown> as Input<Fields>, ...row }: ActionRow<R, Params, Fields>,
 ): Route {
   const handle = async (call: Call<R, Params, unknown, Fields>) => {
     const next = await act(call);
@@ -55,5 +61,5 @@ export function action<const R extends Role, Params, Fields>(
     return ('title' in next ? await answerPage(call, next) : next) as never;
   };
   const answers = { 200: z.string(), 303: null };
-  return { ...route(`POST ${path}`, roles, { ...row, answers, handle }), page: answerError };
+  return { ...route(`POST ${path}`, roles, { ...row, form, answers, handle }), page: answerError };
 }

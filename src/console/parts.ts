@@ -13,15 +13,6 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   wording: { code: 'bad_query', whole: 'the query cannot be read' },
 };
 
-/**
- * The schema of a form. It accepts all fields, because they are checked where they are used. A field that occurs once
- * becomes a text. A field that occurs several times becomes a list.
- */
-export const ANY_FIELDS: Input<Record<string, string | string[]>> = {
-  schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
-  wording: { code: 'bad_body', whole: 'the form cannot be read' },
-};
-
 /** Returns the path of a page with a query. Leaves out empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {
   const asked = new URLSearchParams();

@@ -7,7 +7,6 @@ import { jsonOf } from './fields.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
 import {
-  ANY_FIELDS,
   ANY_QUERY,
   type Column,
   confirmed,
@@ -145,7 +144,6 @@ export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Wh
     }),
     action(path, BOTH, {
       action: `${what}.put`,
-      form: ANY_FIELDS,
       async act(call) {
         const { name, rules } = call.body;
         const query = whose(call.body);
@@ -156,7 +154,6 @@ export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Wh
     action(`${path}/:name/remove`, BOTH, {
       action: `${what}.delete`,
       params,
-      form: ANY_FIELDS,
       async act(call) {
         const { name } = call.params;
         if (call.body.confirm !== name)

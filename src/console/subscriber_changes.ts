@@ -5,7 +5,7 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { count } from './format.ts';
 import { action } from './page.ts';
-import { ANY_FIELDS, confirmed, form, typeIt } from './parts.ts';
+import { confirmed, form, typeIt } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
@@ -43,7 +43,6 @@ export function subscriberChanges(api: ApiCalls): Route[] {
     action(`${PATH}/:token/test`, BOTH, {
       action: 'subscriber.test',
       params: TOKEN,
-      form: ANY_FIELDS,
       async act(call) {
         const { body } = await api.call<{ delivery: string }>('POST /subscribers/:token/test', call, {
           params: call.params,
@@ -56,7 +55,6 @@ export function subscriberChanges(api: ApiCalls): Route[] {
     action(`${PATH}/:token/remove`, ROOT, {
       action: 'subscriber.delete',
       params: TOKEN,
-      form: ANY_FIELDS,
       async act(call) {
         const { token } = call.params;
         if (call.body.confirm !== token)
@@ -72,7 +70,6 @@ export function subscriberChanges(api: ApiCalls): Route[] {
     return action(`${PATH}/:token/${does}`, BOTH, {
       action: `subscriber.${does}`,
       params: TOKEN,
-      form: ANY_FIELDS,
       async act(call) {
         await api.call(`POST /subscribers/:token/${does}`, call, { params: call.params });
         return subscriberPath(call.params.token);

@@ -4,7 +4,7 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { action } from './page.ts';
-import { ANY_FIELDS, form } from './parts.ts';
+import { form } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
@@ -47,7 +47,6 @@ export function subscriptionChange({ api }: { api: ApiCalls }): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
     params: TOKEN,
-    form: ANY_FIELDS,
     async act(call) {
       const { topics, callback, ordered } = call.body;
       const { params } = call;

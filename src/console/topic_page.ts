@@ -11,7 +11,7 @@ import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_FIELDS, ANY_QUERY, boxes, confirmed, form, notice, pathWith, table, typeIt } from './parts.ts';
+import { ANY_QUERY, boxes, confirmed, form, notice, pathWith, table, typeIt } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 
 export const PATH = '/console/topics';
@@ -66,7 +66,6 @@ ${isOwn(call, topic) && removal(call, name)}</div>`,
     }),
     action(`${PATH}/:name/publish`, CLIENTS, {
       params: TOPIC_PARAMS,
-      form: ANY_FIELDS,
       async act(call) {
         const { name } = call.params;
         const { type, url, data } = call.body;
@@ -81,7 +80,6 @@ ${isOwn(call, topic) && removal(call, name)}</div>`,
     action(`${PATH}/:name/take_back`, BOTH, {
       action: 'delayed_event.delete',
       params: TOPIC_PARAMS,
-      form: ANY_FIELDS,
       async act(call) {
         const { name } = call.params;
         const params = { name, id: String(call.body.id) };
@@ -92,7 +90,6 @@ ${isOwn(call, topic) && removal(call, name)}</div>`,
     action(`${PATH}/:name/give`, ROOT, {
       action: 'topic.give',
       params: TOPIC_PARAMS,
-      form: ANY_FIELDS,
       async act(call) {
         const { name } = call.params;
         const body = { client: call.body.client };
@@ -103,7 +100,6 @@ ${isOwn(call, topic) && removal(call, name)}</div>`,
     action(`${PATH}/:name/remove`, BOTH, {
       action: 'topic.delete',
       params: TOPIC_PARAMS,
-      form: ANY_FIELDS,
       async act(call) {
         const { name } = call.params;
         if (call.body.confirm !== name)

@@ -4,7 +4,7 @@ import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { action } from './page.ts';
-import { ANY_FIELDS, boxes, form } from './parts.ts';
+import { boxes, form } from './parts.ts';
 import { nameOf, pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
@@ -55,7 +55,6 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
     action(`${PATH}/:name/fire`, BOTH, {
       action: 'trigger.fire',
       params,
-      form: ANY_FIELDS,
       async act(call) {
         const query = whose(call.body);
         await api.call('POST /triggers/:name/fire', call, { params: call.params, query });
@@ -71,7 +70,6 @@ export function triggersPages({ api }: { api: ApiCalls }): Route[] {
     return action(`${PATH}/:name/${does}`, BOTH, {
       action: 'trigger.put',
       params,
-      form: ANY_FIELDS,
       async act(call) {
         const [asked, query] = [call.params, whose(call.body)];
         const { body } = await api.call<Trigger>('GET /triggers/:name', call, { params: asked, query });
