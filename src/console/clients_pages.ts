@@ -1,19 +1,15 @@
-import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { type Input, ROOT, type Route, WATCHERS } from '../routing/route.ts';
+import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, confirmed, form, nextPage, table, typeIt } from './parts.ts';
+import { ANY_QUERY, confirmed, form, nextPage, pathParameter, table, typeIt } from './parts.ts';
 
 const PATH = '/console/clients';
 
-const TOKEN: Input<{ token: string }> = {
-  schema: z.object({ token: z.string() }),
-  wording: { code: 'client_not_found', whole: 'there is no such client' },
-};
+const TOKEN = pathParameter('token', 'client_not_found', 'client');
 
 interface Client {
   token: string;

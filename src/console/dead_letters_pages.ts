@@ -1,25 +1,21 @@
-import { z } from 'zod';
 import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { parseOwnJson } from '../json.ts';
-import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
+import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
 import { tokenField } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, boxes, form, nextPage, table } from './parts.ts';
+import { ANY_QUERY, boxes, form, nextPage, pathParameter, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
-const ID: Input<{ id: string }> = {
-  schema: z.object({ id: z.string() }),
-  wording: { code: 'dead_letter_not_found', whole: 'there is no such dead letter' },
-};
+const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 
 /** Errors of a selected letter that leave it out: it is gone, or its subscriber has left. */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];

@@ -1,8 +1,7 @@
-import { z } from 'zod';
 import { type Content, type Html, html } from '../html.ts';
 import { joinToken } from '../ids.ts';
 import type { Delivery } from '../records/delivery.ts';
-import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
+import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
@@ -11,15 +10,12 @@ import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { boxes, copyable, form } from './parts.ts';
+import { boxes, copyable, form, pathParameter } from './parts.ts';
 import { timeline } from './timeline.ts';
 
 export const PATH = '/console/deliveries';
 
-const ID: Input<{ id: string }> = {
-  schema: z.object({ id: z.string() }),
-  wording: { code: 'delivery_not_found', whole: 'there is no such batch' },
-};
+const ID = pathParameter('id', 'delivery_not_found', 'batch');
 
 /** The kind of each state of a batch, which selects its colour: good, a warning, or bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {

@@ -1,19 +1,15 @@
-import { z } from 'zod';
 import { html } from '../html.ts';
 import type { ListedJob } from '../records/jobs.ts';
-import { type Input, ROOT, type Route, WATCHERS } from '../routing/route.ts';
+import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, choices, form, nextPage, pathWith, table } from './parts.ts';
+import { ANY_QUERY, choices, form, nextPage, pathParameter, pathWith, table } from './parts.ts';
 
 const PATH = '/console/jobs';
 
-const JOB: Input<{ id: string }> = {
-  schema: z.object({ id: z.string() }),
-  wording: { code: 'job_not_found', whole: 'there is no such job' },
-};
+const JOB = pathParameter('id', 'job_not_found', 'job');
 
 /** The states by which the list can be filtered, each with the text of its link. */
 const CHOICES = {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Input } from '../routing/route.ts';
 import type { PageCall } from './api_calls.ts';
@@ -12,6 +13,16 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
   wording: { code: 'bad_query', whole: 'the query cannot be read' },
 };
+
+/** Returns the schema of the path parameter `name`, which names a `what`. The error for an unknown one is `code`. */
+export function pathParameter<Name extends string>(
+  name: Name,
+  code: ErrorCode,
+  what: string,
+): Input<Record<Name, string>> {
+  const schema = z.object({ [name]: z.string() }) as unknown as z.ZodType<Record<Name, string>>;
+  return { schema, wording: { code, whole: `there is no such ${what}` } };
+}
 
 /** Returns the path of a page with a query. Leaves out empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {

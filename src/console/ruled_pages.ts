@@ -1,7 +1,6 @@
-import { z } from 'zod';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { ALL, BOTH, type Input, type Route } from '../routing/route.ts';
+import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { jsonOf } from './fields.ts';
 import { live } from './layout.ts';
@@ -12,6 +11,7 @@ import {
   confirmed,
   form,
   nextPage,
+  pathParameter,
   pathWith,
   table,
   typeIt,
@@ -49,20 +49,6 @@ export interface Ruled<Listed, Whole> {
   warning(one: Whole): string;
 }
 
-/**
- * Returns the schema of the path parameter `name`, which names one trigger or join. If there is no such trigger or
- * join, the error has the code `notFound`.
- */
-export function nameOf({
-  what,
-  notFound,
-}: Pick<Ruled<never, never>, 'what' | 'notFound'>): Input<{ name: string }> {
-  return {
-    schema: z.object({ name: z.string() }),
-    wording: { code: notFound, whole: `there is no such ${what}` },
-  };
-}
-
 /** Returns the path of the page of a trigger or join. */
 export function pathOf(path: string, name: string, client: string | string[] | undefined): string {
   return pathWith(`${path}/${encodeURIComponent(name)}`, {
@@ -83,8 +69,8 @@ export function whose({ client }: Record<string, string | string[]>): { client: 
  * change and remove triggers or joins.
  */
 export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
-  const { path, what, title } = ruled;
-  const params = nameOf(ruled);
+  const { path, what, title, notFound } = ruled;
+  const params = pathParameter('name', notFound, what);
   const [list, read, put, remove] = [
     `GET /${what}s`,
     ...['GET', 'PUT', 'DELETE'].map((does) => `${does} /${what}s/:name`),

@@ -1,15 +1,10 @@
-import { z } from 'zod';
 import { type Content, type Html, html } from '../html.ts';
-import type { Input } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import { ago, bytes, count, duration, number } from './format.ts';
-import { boxes, pathWith } from './parts.ts';
+import { boxes, pathParameter, pathWith } from './parts.ts';
 import { stateLabel, waiting } from './subscribers_pages.ts';
 
-export const TOKEN: Input<{ token: string }> = {
-  schema: z.object({ token: z.string() }),
-  wording: { code: 'subscriber_not_found', whole: 'there is no such subscriber' },
-};
+export const TOKEN = pathParameter('token', 'subscriber_not_found', 'subscriber');
 
 const PAUSED_BY: Record<string, string> = {
   ...{ operator: 'by the operator', subscriber: 'by the subscriber' },

@@ -4,8 +4,8 @@ import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration, number } from './format.ts';
 import { action } from './page.ts';
-import { boxes, form } from './parts.ts';
-import { nameOf, pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
+import { boxes, form, pathParameter } from './parts.ts';
+import { pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
 /** Number of dates that the page of a trigger shows: the next times at which the trigger will fire. */
@@ -49,7 +49,7 @@ const RULED: Ruled<Listed, Trigger> = {
 
 /** The pages of triggers: the listing, and a page for each trigger with the next times at which it fires. */
 export function triggersPages({ api }: { api: ApiCalls }): Route[] {
-  const params = nameOf(RULED);
+  const params = pathParameter('name', RULED.notFound, RULED.what);
   return [
     ...ruledPages(api, RULED),
     action(`${PATH}/:name/fire`, BOTH, {
