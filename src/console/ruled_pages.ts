@@ -69,86 +69,101 @@ export function whose({ client }: Record<string, string | string[]>): { client: 
  * change and remove triggers or joins.
  */
 export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
-  const { path, what, title, notFound } = ruled;
-  const params = pathParameter('name', notFound, what);
-  const [list, read, put, remove] = [
-    `GET /${what}s`,
-    ...['GET', 'PUT', 'DELETE'].map((does) => `${does} /${what}s/:name`),
-  ];
-  return [
-    page(path, ALL, {
-      query: ANY_QUERY,
-      async show(call) {
-        const query = { limit: '100', ...call.query };
-        const { keep } = ruled;
-        const { body, next } = await api.call<Listed[]>(list as string, call, {
-          query,
-          ...(keep && { keep }),
-        });
-        const empty = html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`;
-        return {
-          title,
-          current: path,
-          body: live(`${what}s`, pathWith(path, call.query), [
-            html`<h1>${title}</h1>`,
-            table(ruled.columns(Date.now()), body, empty),
-            nextPage(path, next),
-            api.allows(put as string, call) && rulesForm(call, ruled, ruled.example, naming(call)),
-          ]),
-        };
-      },
-    }),
-    page(`${path}/:name`, ALL, {
-      params,
-      query: ANY_QUERY,
-      async show(call) {
-        const { name } = call.params;
-        const { client } = call.query;
-        const { body } = await api.call<Whole>(read as string, call, {
-          params: { name },
-          query: { client, ...ruled.query },
-        });
-        const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
-        const mayChange = api.allows(put as string, call);
-        const ownPath = `${path}/${encodeURIComponent(name)}`;
-        const acts = mayChange && ruled.acts?.(call, ownPath, body, own);
-        return {
-          title: name,
-          current: path,
-          body: [
-            live(what, pathOf(path, name, client), ruled.shown(body, acts)),
-            mayChange && rulesForm(call, ruled, ruled.rulesOf(body), own, name),
-            api.allows(remove as string, call) &&
-              confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
-                action: `${ownPath}/remove`,
-                does: `Remove ${name}`,
-                content: [typeIt(name), own],
-              }),
-          ],
-        };
-      },
-    }),
-    action(path, BOTH, {
-      action: `${what}.put`,
-      async act(call) {
-        const { name, rules } = call.body;
-        const query = whose(call.body);
-        await api.call(put as string, call, { params: { name: String(name) }, query, body: jsonOf(rules) });
-        return pathOf(path, String(name), query.client);
-      },
-    }),
-    action(`${path}/:name/remove`, BOTH, {
-      action: `${what}.delete`,
-      params,
-      async act(call) {
-        const { name } = call.params;
-        if (call.body.confirm !== name)
-          throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`);
-        await api.call(remove as string, call, { params: { name }, query: whose(call.body) });
-        return path;
-      },
-    }),
-  ];
+  return [listing(api, ruled), pageOfOne(api, ruled), change(api, ruled), removal(api, ruled)];
+}
+
+function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
+  const { path, what, title, keep } = ruled;
+  return page(path, ALL, {
+    query: ANY_QUERY,
+    async show(call) {
+      const query = { limit: '100', ...call.query };
+      const { body, next } = await api.call<Listed[]>(`GET /${what}s`, call, {
+        query,
+        ...(keep && { keep }),
+      });
+      const empty = html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`;
+      return {
+        title,
+        current: path,
+        body: live(`${what}s`, pathWith(path, call.query), [
+          html`<h1>${title}</h1>`,
+          table(ruled.columns(Date.now()), body, empty),
+          nextPage(path, next),
+          mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, naming(call)),
+        ]),
+      };
+    },
+  });
+}
+
+function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route {
+  const { path, what, notFound } = ruled;
+  return page(`${path}/:name`, ALL, {
+    params: pathParameter('name', notFound, what),
+    query: ANY_QUERY,
+    async show(call) {
+      const { name } = call.params;
+      const { client } = call.query;
+      const { body } = await api.call<Whole>(`GET /${what}s/:name`, call, {
+        params: { name },
+        query: { client, ...ruled.query },
+      });
+      const own = html`<input type="hidden" name="name" value="${name}"><input type="hidden" name="client" value="${client}">`;
+      const isChangeable = mayChange(api, call, ruled);
+      const ownPath = `${path}/${encodeURIComponent(name)}`;
+      const acts = isChangeable && ruled.acts?.(call, ownPath, body, own);
+      return {
+        title: name,
+        current: path,
+        body: [
+          live(what, pathOf(path, name, client), ruled.shown(body, acts)),
+          isChangeable && rulesForm(call, ruled, ruled.rulesOf(body), own, name),
+          api.allows(`DELETE /${what}s/:name`, call) &&
+            confirmed(call, `Remove this ${what}…`, ruled.warning(body), {
+              action: `${ownPath}/remove`,
+              does: `Remove ${name}`,
+              content: [typeIt(name), own],
+            }),
+        ],
+      };
+    },
+  });
+}
+
+type Kind = Pick<Ruled<never, never>, 'path' | 'what' | 'notFound'>;
+
+function mayChange(api: ApiCalls, call: PageCall, { what }: Kind): boolean {
+  return api.allows(`PUT /${what}s/:name`, call);
+}
+
+/** The route of the form that makes or changes a trigger or join. */
+function change(api: ApiCalls, { path, what }: Kind): Route {
+  return action(path, BOTH, {
+    action: `${what}.put`,
+    async act(call) {
+      const { rules } = call.body;
+      const name = String(call.body.name);
+      const query = whose(call.body);
+      await api.call(`PUT /${what}s/:name`, call, { params: { name }, query, body: jsonOf(rules) });
+      return pathOf(path, name, query.client);
+    },
+  });
+}
+
+/** The route of the form that removes a trigger or join. */
+function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
+  return action(`${path}/:name/remove`, BOTH, {
+    action: `${what}.delete`,
+    params: pathParameter('name', notFound, what),
+    async act(call) {
+      const { name } = call.params;
+      if (call.body.confirm !== name)
+        throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`);
+      await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query: whose(call.body) });
+      return path;
+    },
+  });
 }
 
 /**
@@ -162,13 +177,7 @@ function naming({ caller }: PageCall): Html {
   return html`${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-function rulesForm(
-  call: PageCall,
-  { path, what }: Pick<Ruled<never, never>, 'path' | 'what'>,
-  rules: object,
-  fields: Html,
-  name?: string,
-): Html {
+function rulesForm(call: PageCall, { path, what }: Kind, rules: object, fields: Html, name?: string): Html {
   const text = JSON.stringify(rules, null, 2);
   const content = html`${fields}<label>Rules, as JSON <textarea name="rules" rows="${text.split('\n').length + 1}" cols="72" spellcheck="false" required>${text}</textarea></label>
 <p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
