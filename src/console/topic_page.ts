@@ -1,20 +1,17 @@
-import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import { parseJson } from '../json.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
-import { EVENT_TYPES } from '../publishing/event.ts';
-import { ALL, BOTH, CLIENTS, ROOT, type Route } from '../routing/route.ts';
+import { ALL, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
-import { action, page } from './page.ts';
-import { ANY_QUERY, boxes, confirmed, form, notice, pathWith, table, typeIt } from './parts.ts';
+import { page } from './page.ts';
+import { ANY_QUERY, boxes, notice, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
+import { giving, PATH, publishing, removal, takingBack, topicChanges } from './topic_changes.ts';
 
-export const PATH = '/console/topics';
 /** Number of delayed events that the page of a topic lists: those that are due next. */
 const SHOWN_DELAYED = '10';
 
@@ -44,7 +41,7 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
             query: { subject: `topic:${name}`, range },
           }));
         const path = `${PATH}/${name}`;
-        const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(call, name) : [];
+        const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(api, call, name) : [];
         return {
           title: name,
           current: PATH,
@@ -57,66 +54,20 @@ export function topicPage({ api }: { api: ApiCalls }): Route[] {
               delayed.length > 0 && delayedTable(call, topic, delayed),
             ]),
             history && plots(history.body, path),
-            mayPublish(call, topic) && publishing(call, path),
+            mayPublish(call, topic) && publishing(call, name),
             html`<div class="acts">${api.allows('PUT /topics/:name/publisher', call) && giving(call, name)}
 ${isOwn(call, topic) && removal(call, name)}</div>`,
           ],
         };
       },
     }),
-    action(`${PATH}/:name/publish`, CLIENTS, {
-      params: TOPIC_PARAMS,
-      async act(call) {
-        const { name } = call.params;
-        const { type, url, data } = call.body;
-        const text = JSON.stringify({
-          ...{ type, url },
-          ...(data && { data: parseJson(String(data), 'the data') }),
-        });
-        await api.call('POST /topics/:name', call, { params: { name }, text });
-        return pathWith(`${PATH}/${name}`, { done: 'published' });
-      },
-    }),
-    action(`${PATH}/:name/take_back`, BOTH, {
-      action: 'delayed_event.delete',
-      params: TOPIC_PARAMS,
-      async act(call) {
-        const { name } = call.params;
-        const params = { name, id: String(call.body.id) };
-        await api.call('DELETE /topics/:name/delayed/:id', call, { params });
-        return `${PATH}/${name}`;
-      },
-    }),
-    action(`${PATH}/:name/give`, ROOT, {
-      action: 'topic.give',
-      params: TOPIC_PARAMS,
-      async act(call) {
-        const { name } = call.params;
-        const body = { client: call.body.client };
-        await api.call('PUT /topics/:name/publisher', call, { params: { name }, body });
-        return `${PATH}/${name}`;
-      },
-    }),
-    action(`${PATH}/:name/remove`, BOTH, {
-      action: 'topic.delete',
-      params: TOPIC_PARAMS,
-      async act(call) {
-        const { name } = call.params;
-        if (call.body.confirm !== name)
-          throw new BusError('bad_topic', `type ${name} to remove it; nothing was changed`);
-        await api.call('DELETE /topics/:name', call, { params: { name } });
-        return PATH;
-      },
-    }),
+    ...topicChanges(api),
   ];
+}
 
-  async function delayedOf(call: PageCall, name: string): Promise<DelayedEvent[]> {
-    const query = { limit: SHOWN_DELAYED };
-    const { body } = await api.call<DelayedEvent[]>('GET /topics/:name/delayed', call, {
-      ...{ params: { name }, query },
-    });
-    return body;
-  }
+async function delayedOf(api: ApiCalls, call: PageCall, name: string): Promise<DelayedEvent[]> {
+  const asked = { params: { name }, query: { limit: SHOWN_DELAYED } };
+  return (await api.call<DelayedEvent[]>('GET /topics/:name/delayed', call, asked)).body;
 }
 
 /** Returns true if the visitor may remove the topic and its delayed events. */
@@ -131,34 +82,6 @@ function isShown(call: PageCall, topic: Topic): boolean {
 
 function mayPublish({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'client' && (publisher === null || publisher === caller.token);
-}
-
-/** Returns a form that makes another client the publisher of a topic. */
-function giving(call: PageCall, name: string): Html {
-  return confirmed(
-    call,
-    'Give this topic to another client…',
-    'Its present publisher, if there is one, can no longer publish to it. Subscriptions and events stay.',
-    {
-      action: `${PATH}/${name}/give`,
-      does: 'Give it to this client',
-      content: html`<label>Token of the client <input name="client" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`,
-    },
-  );
-}
-
-/** Returns a form that removes a topic. The person must type the name of the topic. */
-export function removal(call: PageCall, name: string): Html {
-  return confirmed(
-    call,
-    'Remove this topic…',
-    'Its subscriptions end. Events that are queued are still delivered.',
-    {
-      action: `${PATH}/${name}/remove`,
-      does: `Remove ${name}`,
-      content: typeIt(name),
-    },
-  );
 }
 
 function figures(topic: WholeTopic): Html {
@@ -188,12 +111,7 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
 
 function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
   const nowMs = Date.now();
-  const takeBack = ({ event }: DelayedEvent) =>
-    form(call, {
-      action: `${PATH}/${topic.name}/take_back`,
-      does: 'Take back',
-      content: html`<input type="hidden" name="id" value="${String(event.id)}">`,
-    });
+  const takeBack = ({ event }: DelayedEvent) => takingBack(call, topic.name, String(event.id));
   return html`<h2>Next delayed events</h2>${table<DelayedEvent>(
     [
       { name: 'Due', cell: ({ at }) => ago(at, nowMs) },
@@ -204,15 +122,4 @@ function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly Delay
     delayed,
     '',
   )}${topic.delayed > delayed.length && html`<p class="hint">${number(topic.delayed - delayed.length)} more wait behind these.</p>`}`;
-}
-
-function publishing(call: PageCall, path: string): Html {
-  return html`<h2>Publish a test event</h2><div class="card">${form(call, {
-    action: `${path}/publish`,
-    does: 'Publish it',
-    content: html`<p class="hint">All subscribers of this topic get it.</p>
-<div class="filter"><label>Type <select name="type">${EVENT_TYPES.map((type) => html`<option>${type}</option>`)}</select></label>
-<label>URL <input name="url" type="url" required value="https://example.com/test" size="36"></label></div>
-<label>Data, as JSON <textarea name="data" rows="3" cols="60" placeholder="none" spellcheck="false"></textarea></label>`,
-  })}</div>`;
 }

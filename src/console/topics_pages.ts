@@ -6,7 +6,8 @@ import { number } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, nextPage, pathWith, table } from './parts.ts';
-import { isOwn, PATH, removal } from './topic_page.ts';
+import { PATH, removal } from './topic_changes.ts';
+import { isOwn } from './topic_page.ts';
 
 /** A page that lists topics. Beside each topic that the visitor may remove, it has a form to remove the topic. */
 export function topicsPages({ api }: { api: ApiCalls }): Route[] {

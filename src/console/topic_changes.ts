@@ -1,0 +1,107 @@
+import { BusError } from '../errors.ts';
+import { type Html, html } from '../html.ts';
+import { parseJson } from '../json.ts';
+import { EVENT_TYPES } from '../publishing/event.ts';
+import { BOTH, CLIENTS, ROOT, type Route } from '../routing/route.ts';
+import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
+import { action } from './page.ts';
+import { confirmed, form, pathWith, typeIt } from './parts.ts';
+
+export const PATH = '/console/topics';
+
+/** Returns a form that publishes a test event. */
+export function publishing(call: PageCall, name: string): Html {
+  return html`<h2>Publish a test event</h2><div class="card">${form(call, {
+    action: `${PATH}/${name}/publish`,
+    does: 'Publish it',
+    content: html`<p class="hint">All subscribers of this topic get it.</p>
+<div class="filter"><label>Type <select name="type">${EVENT_TYPES.map((type) => html`<option>${type}</option>`)}</select></label>
+<label>URL <input name="url" type="url" required value="https://example.com/test" size="36"></label></div>
+<label>Data, as JSON <textarea name="data" rows="3" cols="60" placeholder="none" spellcheck="false"></textarea></label>`,
+  })}</div>`;
+}
+
+/** Returns a form that takes back a delayed event. */
+export function takingBack(call: PageCall, name: string, id: string): Html {
+  const content = html`<input type="hidden" name="id" value="${id}">`;
+  return form(call, { action: `${PATH}/${name}/take_back`, does: 'Take back', content });
+}
+
+/** Returns a form that makes another client the publisher of a topic. */
+export function giving(call: PageCall, name: string): Html {
+  return confirmed(
+    call,
+    'Give this topic to another client…',
+    'Its present publisher, if there is one, can no longer publish to it. Subscriptions and events stay.',
+    {
+      action: `${PATH}/${name}/give`,
+      does: 'Give it to this client',
+      content: html`<label>Token of the client <input name="client" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`,
+    },
+  );
+}
+
+/** Returns a form that removes a topic. The person must type the name of the topic. */
+export function removal(call: PageCall, name: string): Html {
+  return confirmed(
+    call,
+    'Remove this topic…',
+    'Its subscriptions end. Events that are queued are still delivered.',
+    {
+      action: `${PATH}/${name}/remove`,
+      does: `Remove ${name}`,
+      content: typeIt(name),
+    },
+  );
+}
+
+/** The routes of the forms that publish to a topic, take back its delayed events, give it away and remove it. */
+export function topicChanges(api: ApiCalls): Route[] {
+  return [
+    action(`${PATH}/:name/publish`, CLIENTS, {
+      params: TOPIC_PARAMS,
+      async act(call) {
+        const { name } = call.params;
+        const { type, url, data } = call.body;
+        const text = JSON.stringify({
+          ...{ type, url },
+          ...(data && { data: parseJson(String(data), 'the data') }),
+        });
+        await api.call('POST /topics/:name', call, { params: { name }, text });
+        return pathWith(`${PATH}/${name}`, { done: 'published' });
+      },
+    }),
+    action(`${PATH}/:name/take_back`, BOTH, {
+      action: 'delayed_event.delete',
+      params: TOPIC_PARAMS,
+      async act(call) {
+        const { name } = call.params;
+        const params = { name, id: String(call.body.id) };
+        await api.call('DELETE /topics/:name/delayed/:id', call, { params });
+        return `${PATH}/${name}`;
+      },
+    }),
+    action(`${PATH}/:name/give`, ROOT, {
+      action: 'topic.give',
+      params: TOPIC_PARAMS,
+      async act(call) {
+        const { name } = call.params;
+        const body = { client: call.body.client };
+        await api.call('PUT /topics/:name/publisher', call, { params: { name }, body });
+        return `${PATH}/${name}`;
+      },
+    }),
+    action(`${PATH}/:name/remove`, BOTH, {
+      action: 'topic.delete',
+      params: TOPIC_PARAMS,
+      async act(call) {
+        const { name } = call.params;
+        if (call.body.confirm !== name)
+          throw new BusError('bad_topic', `type ${name} to remove it; nothing was changed`);
+        await api.call('DELETE /topics/:name', call, { params: { name } });
+        return PATH;
+      },
+    }),
+  ];
+}
