@@ -40,7 +40,12 @@ export interface Complaint {
 }
 
 /** Returns what is wrong with the bus, the worst first. A client is told nothing of other clients. */
-export function complaintsOf({ figures, ageMs, memory, missing, client }: State): Complaint[] {
+export function complaintsOf(state: State): Complaint[] {
+  const { figures, client } = state;
+  return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
+}
+
+function ofBus({ ageMs, memory, missing, client }: State): Complaint[] {
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
@@ -60,13 +65,17 @@ export function complaintsOf({ figures, ageMs, memory, missing, client }: State)
       text: `Memory is full: ${bytes(memory.used)} of ${bytes(memory.max)}.`,
       advice: `Publishes are refused, and the oldest batches are dropped. ${advise('Give Redis more, or empty what is stuck.')}`,
     });
-  if (!figures) return found;
+  return found;
+}
+
+function ofSubscribers(figures: OwnFigures, client: string | undefined): Complaint[] {
   const { failing, paused, oldestSeconds, deadLetters } = figures;
   const subscribers = (query: Record<string, string>, name: string) =>
     client === undefined
       ? html`<a href="${pathWith('/console/subscribers', query)}">${name}</a>`
       : html`<a href="/console/subscribers/${encodeURIComponent(client)}">Your subscriber</a>`;
   const counted = (value: number) => (client === undefined ? count(value, 'subscriber') : 'Your subscriber');
+  const found: Complaint[] = [];
   if (failing > 0)
     found.push({
       text: `${counted(failing)} failed lately.`,
