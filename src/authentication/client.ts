@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { clock } from '../clock.ts';
 import { secret as newSecret } from '../ids.ts';
 import type { Scopes } from '../routing/caller.ts';
@@ -154,8 +155,7 @@ export class Clients {
   /** Returns the clients with these tokens, in the order of `tokens`. A token that no client has is skipped. */
   async read(tokens: readonly string[]): Promise<ListedClient[]> {
     const clients: ListedClient[] = [];
-    for (let from = 0; from < tokens.length; from += LIST_SLICE)
-      clients.push(...(await this.#readSome(tokens.slice(from, from + LIST_SLICE))));
+    for (const slice of slicesOf(tokens, LIST_SLICE)) clients.push(...(await this.#readSome(slice)));
     return clients;
   }
 

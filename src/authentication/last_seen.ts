@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
@@ -42,8 +43,8 @@ export class LastSeen {
     const tokens = this.#waiting;
     this.#waiting = [];
     try {
-      for (let from = 0; from < tokens.length; from += MAX_CLIENTS_PER_CALL)
-        await this.#control.run('note_seen', { tokens: tokens.slice(from, from + MAX_CLIENTS_PER_CALL) });
+      for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
+        await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
       // The error does no lasting harm: if the client goes on calling, it is queued again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');

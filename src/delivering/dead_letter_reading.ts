@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { BusError } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
@@ -142,8 +143,7 @@ async function inSlices<T>(
   read: (partition: Partition, ids: string[]) => Promise<T[]>,
 ): Promise<T[]> {
   const found: T[] = [];
-  for (let from = 0; from < places.length; from += READ_SLICE) {
-    const slice = places.slice(from, from + READ_SLICE);
+  for (const slice of slicesOf(places, READ_SLICE)) {
     const byId = new Map<string, T>();
     for (const [partition, some] of Map.groupBy(slice, (each) => each.partition)) {
       const ids = some.map(({ place }) => place.id);

@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { joinToken, readJoinToken } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -108,8 +109,7 @@ export class Joins {
   /** Returns the reports of these joins. Joins that do not exist are left out. */
   async read(tokens: readonly string[]): Promise<JoinReport[]> {
     const reports: (JoinReport | undefined)[] = [];
-    for (let from = 0; from < tokens.length; from += LISTED_AT_ONCE) {
-      const slice = tokens.slice(from, from + LISTED_AT_ONCE);
+    for (const slice of slicesOf(tokens, LISTED_AT_ONCE)) {
       reports.push(...(await Promise.all(slice.map((token) => this.find(token)))));
     }
     return reports.filter((each) => each !== undefined);

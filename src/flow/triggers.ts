@@ -1,4 +1,5 @@
 import { addCopy } from '../authentication/client_copies.ts';
+import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
@@ -162,8 +163,7 @@ export class Triggers {
   /** Returns the triggers with these names, in this order. Triggers that do not exist are left out. */
   async read(names: readonly TriggerName[]): Promise<StoredTrigger[]> {
     const triggers: StoredTrigger[] = [];
-    for (let from = 0; from < names.length; from += TRIGGERS_PER_PIPELINE) {
-      const slice = names.slice(from, from + TRIGGERS_PER_PIPELINE);
+    for (const slice of slicesOf(names, TRIGGERS_PER_PIPELINE)) {
       const found = await this.#partitions.ask((redis, keys) => readAll(redis, keys, slice));
       triggers.push(...slice.flatMap((_, index) => found.map((each) => each[index]).find(Boolean) ?? []));
     }

@@ -1,4 +1,4 @@
-import { chunksOf } from '../chunks.ts';
+import { chunksOf, slicesOf } from '../chunks.ts';
 import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import type { Config } from '../config.ts';
 import { isJoinToken } from '../ids.ts';
@@ -62,8 +62,7 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     // The sample of the bus is stored first. If it is late, the history has a gap of one step (ten seconds or five
     // minutes). If the sample of a topic or subscriber is late, the history only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
-      for (let i = 0; i < its.length; i += SAMPLES_PER_CALL) {
-        const slice = its.slice(i, i + SAMPLES_PER_CALL);
+      for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
         standings = undefined;
       }

@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { sleep } from '../clock.ts';
 import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
@@ -124,8 +125,7 @@ async function estimateHoldings(partition: Partition): Promise<Holding[]> {
   const samples = Math.max(MIN_SAMPLE_EACH, Math.floor(SAMPLE / Math.max(1, tokens.length)));
   const perCall = Math.floor(SAMPLE / samples);
   const holdings: Holding[] = [];
-  for (let at = 0; at < tokens.length; at += perCall) {
-    const some = tokens.slice(at, at + perCall);
+  for (const some of slicesOf(tokens, perCall)) {
     const held = await partition.run('holdings', { samples, tokens: some });
     for (const [index, each] of held.entries()) holdings.push({ token: some[index] ?? '', ...each });
   }

@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { clock, sleep } from '../clock.ts';
 import { uid } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
@@ -177,8 +178,8 @@ export class Counters {
         for (const { name, tags, count } of its) this.#cellOf(name, tags).count += count;
         continue;
       }
-      for (let i = 0; i < its.length; i += MAX_FIELDS)
-        outgoing.unsent.push({ number: ++outgoing.lastNumber, cells: its.slice(i, i + MAX_FIELDS) });
+      for (const slice of slicesOf(its, MAX_FIELDS))
+        outgoing.unsent.push({ number: ++outgoing.lastNumber, cells: slice });
       filled.push(outgoing);
     }
     return filled;

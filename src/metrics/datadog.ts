@@ -1,5 +1,6 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
+import { slicesOf } from '../chunks.ts';
 import { StorageUnavailable } from '../errors.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -32,8 +33,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
  * changes. Throws StorageUnavailable if Redis cannot be reached.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
-  for (let i = 0; i < reports.length; i += MAX_REPORTS_PER_CALL)
-    await partition.run('report', { reports: reports.slice(i, i + MAX_REPORTS_PER_CALL) });
+  for (const slice of slicesOf(reports, MAX_REPORTS_PER_CALL))
+    await partition.run('report', { reports: slice });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import { LAYOUT } from '../store/keys.ts';
 import type { FoundKey } from './found_key.ts';
 
@@ -95,8 +96,7 @@ export function writing(
   const slices: (string | Buffer)[][] = [];
   if (type === 'stream') return elements.map(([id, ...fields]) => ['XADD', key, id, ...fields]);
   const verb = { string: 'SET', list: 'RPUSH', set: 'SADD', hash: 'HSET', zset: 'ZADD' }[type];
-  for (let i = 0; i < elements.length; i += MAX_ELEMENTS_PER_WRITE) {
-    const slice = elements.slice(i, i + MAX_ELEMENTS_PER_WRITE);
+  for (const slice of slicesOf(elements, MAX_ELEMENTS_PER_WRITE)) {
     // ZADD wants the score before the member.
     const flat = slice.flatMap((element) => (type === 'zset' ? element.toReversed() : element));
     slices.push([verb, key, ...flat]);

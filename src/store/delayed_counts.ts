@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import type { Partition } from './partition.ts';
 
 /** Maximum commands of a pipeline; 500 take this process about 1 ms. */
@@ -8,8 +9,7 @@ export function delayedCounts(partition: Partition): Promise<Map<string, number>
   return partition.command(async (redis, keys) => {
     const topics = await redis.zrange(keys.delayed_topics(), '0', '-1');
     const counts = new Map<string, number>();
-    for (let from = 0; from < topics.length; from += COMMANDS_PER_PIPELINE) {
-      const slice = topics.slice(from, from + COMMANDS_PER_PIPELINE);
+    for (const slice of slicesOf(topics, COMMANDS_PER_PIPELINE)) {
       const replies = await redis.pipeline(slice.map((topic) => ['zcard', keys.delayed_due(topic)])).exec();
       for (const [index, [error, count]] of (replies ?? []).entries()) {
         if (error) throw error;

@@ -1,3 +1,4 @@
+import { slicesOf } from '../chunks.ts';
 import type { Config } from '../config.ts';
 import type { DeadLetters } from '../delivering/dead_letters.ts';
 import { isJoinToken, ownerOf } from '../ids.ts';
@@ -186,10 +187,8 @@ export class Subscriptions {
     const parts = [...Map.groupBy(tokens, (token) => this.#partitions.ofSubscriber(token))];
     const reports = parts.map(async ([partition, tokens]) => {
       const reports: SubscriberReport[] = [];
-      for (let from = 0; from < tokens.length; from += LISTED_AT_ONCE)
-        reports.push(
-          ...(await readReports(partition, tokens.slice(from, from + LISTED_AT_ONCE), this.#defaults)),
-        );
+      for (const slice of slicesOf(tokens, LISTED_AT_ONCE))
+        reports.push(...(await readReports(partition, slice, this.#defaults)));
       return reports;
     });
     return (await Promise.all(reports))

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { slicesOf } from '../chunks.ts';
 import { seriesOf } from '../metrics/series.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import { NAMED } from '../routing/schemas.ts';
@@ -163,8 +164,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   return partition.command(async (redis, keys) => {
     const topics: Topic[] = [];
     // Topics are read in pipelines, because 10,000 single commands would delay other requests by 150 ms.
-    for (let from = 0; from < names.length; from += TOPICS_PER_PIPELINE) {
-      const slice = names.slice(from, from + TOPICS_PER_PIPELINE);
+    for (const slice of slicesOf(names, TOPICS_PER_PIPELINE)) {
       const [exist, ...hashes] = (await replies(
         redis.pipeline([
           ['smismember', keys.topics(), ...slice],

@@ -1,3 +1,4 @@
+import { slicesOf } from '../../chunks.ts';
 import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
@@ -45,6 +46,5 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
  */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))
-    for (let at = 0; at < ids.length; at += TEXTS)
-      await walk.repair('sweep_delayed_texts', { topic, ids: ids.slice(at, at + TEXTS) });
+    for (const slice of slicesOf(ids, TEXTS)) await walk.repair('sweep_delayed_texts', { topic, ids: slice });
 }
