@@ -1,5 +1,6 @@
 import { slicesOf } from '../chunks.ts';
 import type { Partition } from './partition.ts';
+import { replies } from './replies.ts';
 
 /** Maximum commands of a pipeline; 500 take this process about 1 ms. */
 const COMMANDS_PER_PIPELINE = 500;
@@ -10,11 +11,8 @@ export function delayedCounts(partition: Partition): Promise<Map<string, number>
     const topics = await redis.zrange(keys.delayed_topics(), '0', '-1');
     const counts = new Map<string, number>();
     for (const slice of slicesOf(topics, COMMANDS_PER_PIPELINE)) {
-      const replies = await redis.pipeline(slice.map((topic) => ['zcard', keys.delayed_due(topic)])).exec();
-      for (const [index, [error, count]] of (replies ?? []).entries()) {
-        if (error) throw error;
-        counts.set(slice[index] as string, Number(count));
-      }
+      const found = await replies(redis.pipeline(slice.map((topic) => ['zcard', keys.delayed_due(topic)])));
+      for (const [index, topic] of slice.entries()) counts.set(topic, Number(found[index]));
     }
     return counts;
   });
