@@ -134,6 +134,20 @@ export async function* eventsOfLetter(
     throw new BusError('dead_letter_not_found', 'the dead letter was taken away while it was read');
 }
 
+/** Yields a dead letter with its events as JSON, in pieces, because the events can be hundreds of megabytes. */
+export async function* wholeLetterJson(
+  letter: DeadLetter,
+  events: AsyncIterable<string>,
+): AsyncGenerator<string> {
+  yield `${JSON.stringify(letter).slice(0, -1)},"events":[`;
+  let separator = '';
+  for await (const event of events) {
+    yield separator + event;
+    separator = ',';
+  }
+  yield ']}';
+}
+
 /**
  * Calls `read` for the dead letters at these places, with up to READ_SLICE ids at a time, so that other requests are
  * served in between. Resolves with what `read` returned for each letter, in the order of the places.

@@ -16,9 +16,8 @@ import {
 } from '../subscribing/asked_subscribers.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './dead_letter_queries.ts';
-import { eventsOfLetter, findDeadLetter, listDeadLetters } from './dead_letter_reading.ts';
+import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
-import { wholeJson } from './whole_dead_letter.ts';
 
 /**
  * Number of queues that may be read for the price of one call in the caller's rate limit. A client has a queue of
@@ -157,7 +156,7 @@ function handlers(parts: DeadLettersParts) {
       if (!letter) throw notFound();
       const headers = { 'Content-Type': 'application/json; charset=utf-8' };
       const [shown = letter] = await withOwners(parts, caller, [letter]);
-      return { ...ok(wholeJson(shown, eventsOfLetter(partitions, letter))), headers };
+      return { ...ok(wholeLetterJson(shown, eventsOfLetter(partitions, letter))), headers };
     },
 
     async retry({ caller, params: { id } }: ChangeOfOne) {
