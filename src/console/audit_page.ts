@@ -20,7 +20,7 @@ interface Entry {
 }
 
 /** A page that lists who changed what. */
-export function auditPage({ api }: { api: ApiCalls }): Route[] {
+export function auditPage(api: ApiCalls): Route[] {
   return [
     page(PATH, WATCHERS, {
       query: ANY_QUERY,

@@ -24,7 +24,7 @@ interface Client {
  * A page that lists the clients. On it, root can make clients, limit their topics, replace their secrets, and remove
  * clients.
  */
-export function clientsPages({ api }: { api: ApiCalls }): Route[] {
+export function clientsPages(api: ApiCalls): Route[] {
   return [
     listing(api),
     action(PATH, ROOT, {

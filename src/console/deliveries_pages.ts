@@ -13,7 +13,7 @@ import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './pa
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
 /** A page that lists batches with their states. */
-export function deliveriesPages({ api }: { api: ApiCalls }): Route[] {
+export function deliveriesPages(api: ApiCalls): Route[] {
   return [
     page(PATH, ALL, {
       query: ANY_QUERY,

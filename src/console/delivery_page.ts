@@ -33,7 +33,7 @@ const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
  * Returns the routes of the page of one batch, and of its button by which the batch is delivered at once. The page
  * shows the state of the batch, what has happened to it, and its events.
  */
-export function deliveryPage({ api }: { api: ApiCalls }): Route[] {
+export function deliveryPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:id`, ALL, {
       params: ID,

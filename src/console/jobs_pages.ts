@@ -21,7 +21,7 @@ const CHOICES = {
 } as const;
 
 /** A page that lists jobs. It shows the state of each job, the worker that holds it, and since when. */
-export function jobsPages({ api }: { api: ApiCalls }): Route[] {
+export function jobsPages(api: ApiCalls): Route[] {
   return [
     page(PATH, WATCHERS, {
       query: ANY_QUERY,

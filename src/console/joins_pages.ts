@@ -35,7 +35,7 @@ const RULED: Ruled<JoinReport, Join> = {
 };
 
 /** A page that lists the joins, and a page for each join with its open join keys. */
-export function joinsPages({ api }: { api: ApiCalls }): Route[] {
+export function joinsPages(api: ApiCalls): Route[] {
   return ruledPages(api, RULED);
 }
 

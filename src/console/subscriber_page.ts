@@ -23,7 +23,7 @@ const SHOWN_DELIVERIES = '10';
 const SHOWN_RETRYING = '5';
 
 /** A page for each subscriber with its state, its newest batches, and forms to pause, resume or remove it. */
-export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
+export function subscriberPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:token`, ALL, {
       params: TOKEN,
@@ -68,7 +68,7 @@ export function subscriberPage({ api }: { api: ApiCalls }): Route[] {
         };
       },
     }),
-    subscriptionChange({ api }),
+    subscriptionChange(api),
     ...subscriberChanges(api),
   ];
 }

@@ -17,7 +17,7 @@ const STATES = {
 } as const;
 
 /** The list of subscribers, sorted by a column, and filtered by state and name. */
-export function subscribersPages({ api }: { api: ApiCalls }): Route[] {
+export function subscribersPages(api: ApiCalls): Route[] {
   return [
     page(PATH, ALL, {
       query: ANY_QUERY,

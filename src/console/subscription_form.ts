@@ -43,7 +43,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
  * Makes the route that handles the form. The `uuid` (the user name that deliveries carry) stays as it is, because the
  * form does not show it.
  */
-export function subscriptionChange({ api }: { api: ApiCalls }): Route {
+export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
     params: TOKEN,

@@ -10,7 +10,7 @@ import { ANY_QUERY, copyable, pathWith, table } from './parts.ts';
 const PATH = '/console/tail';
 
 /** A page that shows events as they are accepted. */
-export function tailPage({ api }: { api: ApiCalls }): Route[] {
+export function tailPage(api: ApiCalls): Route[] {
   return [
     page(PATH, WATCHERS, {
       query: ANY_QUERY,

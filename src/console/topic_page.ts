@@ -25,7 +25,7 @@ interface DelayedEvent {
  * A page for each topic. It shows the publisher, the subscribers and the plots, and has forms for what the visitor
  * may do.
  */
-export function topicPage({ api }: { api: ApiCalls }): Route[] {
+export function topicPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:name`, ALL, {
       params: TOPIC_PARAMS,

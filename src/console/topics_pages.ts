@@ -10,7 +10,7 @@ import { PATH, removal } from './topic_changes.ts';
 import { isOwn } from './topic_page.ts';
 
 /** A page that lists topics. Beside each topic that the visitor may remove, it has a form to remove the topic. */
-export function topicsPages({ api }: { api: ApiCalls }): Route[] {
+export function topicsPages(api: ApiCalls): Route[] {
   return [
     page(PATH, ALL, {
       query: ANY_QUERY,

@@ -48,7 +48,7 @@ const RULED: Ruled<Listed, Trigger> = {
 };
 
 /** The pages of triggers: the listing, and a page for each trigger with the next times at which it fires. */
-export function triggersPages({ api }: { api: ApiCalls }): Route[] {
+export function triggersPages(api: ApiCalls): Route[] {
   const params = pathParameter('name', RULED.notFound, RULED.what);
   return [
     ...ruledPages(api, RULED),
