@@ -1,3 +1,4 @@
+import { BusError } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
 import { TOPIC_NAME } from '../routing/topic_name.ts';
 
@@ -15,6 +16,12 @@ export function isTopicPattern(text: string): boolean {
 export function allows(patterns: readonly string[] | undefined, topic: string): boolean {
   if (!patterns) return true;
   return patterns.some((each) => (each.endsWith('*') ? topic.startsWith(each.slice(0, -1)) : each === topic));
+}
+
+/** Returns the error for a client that may not publish to a topic. `field` is the field that names the topic. */
+export function mayNotPublish(topic: string, field?: string): BusError {
+  const members = field === undefined ? {} : { field };
+  return new BusError('forbidden', `this client may not publish to ${topic}`, { members });
 }
 
 /** Returns the fields of a client's Redis hash that store its scopes, as patterns separated by spaces. */

@@ -1,4 +1,4 @@
-import { allows } from '../authentication/scope.ts';
+import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import { claimedByOther } from '../publishing/topic_refusal.ts';
 import type { Scopes } from '../routing/caller.ts';
@@ -17,8 +17,7 @@ export function beyondScope(
   if (source >= 0)
     return forbidden(`this client may not subscribe to ${sources[source]?.topic}`, `sources.${source}.topic`);
   for (const [name, to] of Object.entries({ then, on_expiry }))
-    if (to && !allows(scopes?.publish, to.topic))
-      return forbidden(`this client may not publish to ${to.topic}`, `${name}.topic`);
+    if (to && !allows(scopes?.publish, to.topic)) return mayNotPublish(to.topic, `${name}.topic`);
   return undefined;
 }
 

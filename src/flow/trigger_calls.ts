@@ -1,7 +1,7 @@
 import { actingClient } from '../authentication/acting_client.ts';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
-import { allows } from '../authentication/scope.ts';
+import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
 import type { EventLimits } from '../publishing/event_fields.ts';
@@ -153,8 +153,7 @@ export class TriggerCalls {
 }
 
 function refuseBeyondScope({ scopes }: ClientCaller, topic: string): void {
-  if (allows(scopes?.publish, topic)) return;
-  throw new BusError('forbidden', `this client may not publish to ${topic}`, { members: { field: 'topic' } });
+  if (!allows(scopes?.publish, topic)) throw mayNotPublish(topic, 'topic');
 }
 
 function notFound(name: string): BusError {

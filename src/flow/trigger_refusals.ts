@@ -1,3 +1,4 @@
+import { mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import { topicRefusal } from '../publishing/topic_refusal.ts';
 import type { PutOutcome } from './triggers.ts';
@@ -11,9 +12,7 @@ export function putRefusal(outcome: PutOutcome, topic: string): BusError | undef
     case 'client_not_found':
       return new BusError('forbidden', 'this client was removed');
     case 'not_permitted':
-      return new BusError('forbidden', `this client may not publish to ${topic}`, {
-        members: { field: 'topic' },
-      });
+      return mayNotPublish(topic, 'topic');
     case 'too_many':
       return limitReached(
         'the bus has no room for more triggers; delete some, or have ROUTEMASTER_MAX_TRIGGERS raised',

@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Authentication } from '../authentication/authentication.ts';
-import { allows } from '../authentication/scope.ts';
+import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { BusError } from '../errors.ts';
 import type { Caller, ClientCaller } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { OwnerLimit } from '../routing/owner_limit.ts';
@@ -149,8 +148,7 @@ function isUntimed(publication: TimedPublication): publication is Publication {
 
 function refuseUnlessAllowed(caller: Caller, topic: string): void {
   const scopes = caller.role === 'client' ? caller.scopes : undefined;
-  if (!allows(scopes?.publish, topic))
-    throw new BusError('forbidden', `this client may not publish to ${topic}`);
+  if (!allows(scopes?.publish, topic)) throw mayNotPublish(topic);
 }
 
 async function inTurns<T>(steps: Generator<void, T>, client: string, budget: Budget): Promise<T> {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { actingClient } from '../authentication/acting_client.ts';
 import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
-import { allows } from '../authentication/scope.ts';
+import { allows, mayNotPublish } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { delayedRefusal } from '../publishing/refusals.ts';
@@ -147,10 +147,7 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
 
     async give({ caller, params: { name }, body }: GiveCall) {
       const { token, scopes } = await actingClient(clients, caller, body.client);
-      if (!allows(scopes?.publish, name))
-        throw new BusError('forbidden', `this client may not publish to ${name}`, {
-          members: { field: 'client' },
-        });
+      if (!allows(scopes?.publish, name)) throw mayNotPublish(name, 'client');
       const outcome = await topics.give(name, token, limits);
       if (outcome === 'ok') return NO_CONTENT;
       if (outcome === 'topic_not_found') throw notFound(name);
