@@ -1,27 +1,21 @@
 import type { PublicNames } from '../authentication/public_names.ts';
-import { clock, sleep } from '../clock.ts';
+import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
-import { expiringIn, type MemoryLimits, readMemory } from '../store/memory.ts';
+import { expiringIn, type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
-import { bytesOf, type Cut, fairCuts, oldestCut, sum } from './fair_share.ts';
+import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut, sum } from './fair_share.ts';
 import type { JobParts } from './job_parts.ts';
 import { dropRecords } from './record_dropping.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
 
 /** Maximum batches and dead letters that one script call drops; 300 take Redis a few milliseconds. */
 const MAX_SLICE = 300;
-
-/**
- * Pause between two reads of Redis's memory. Redis frees the memory of dropped batches in the background, so a read
- * without a pause would not show the effect.
- */
-const FREEING_MS = 5;
 
 /** Minimum time between two log lines saying that dropping batches would not free enough memory. */
 const COMPLAIN_EVERY_MS = 60_000;
@@ -130,13 +124,7 @@ export class Autodrop {
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
     let begun: Begun = { begunTopics: [] };
-    while (plan.length > 0 && !signal.aborted) {
-      const { used, unfreed } = await readMemory(this.#partition, this.#limits);
-      if (used <= target) return;
-      if (unfreed > 0) {
-        await sleep(FREEING_MS, signal);
-        continue;
-      }
+    while (plan.length > 0 && (await staysAbove(target, this.#partition, this.#limits, signal))) {
       const { cuts, drops, ...rest } = await this.#partition.run('autodrop', {
         ...begun,
         cuts: nextOf(plan),
@@ -197,14 +185,7 @@ export class Autodrop {
  * letters. The plan is an estimate, so half may be enough. The memory is measured after each call.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
-  let room = Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2));
-  const next: Cut[] = [];
-  for (const { maxDeleted, ...of } of plan) {
-    if (room === 0) break;
-    next.push({ ...of, maxDeleted: Math.min(room, maxDeleted) });
-    room -= Math.min(room, maxDeleted);
-  }
-  return next;
+  return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
 }
 
 /**

@@ -1,17 +1,11 @@
-import { sleep } from '../clock.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
-import { type MemoryLimits, readMemory } from '../store/memory.ts';
+import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
-import { fairCuts } from './fair_share.ts';
+import { fairCuts, firstCuts } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
-/**
- * Pause between two reads of Redis's memory. Redis frees the memory of dropped events in the background, so a read
- * without a pause would not show the effect.
- */
-const FREEING_MS = 5;
 
 /** The number of a topic's delayed events, and the bytes that they take. */
 export interface DelayedHolding {
@@ -75,30 +69,12 @@ export async function* dropDelayed(
   signal: AbortSignal,
 ): AsyncGenerator<DelayedDrop> {
   let plan = cuts.filter(({ maxDeleted }) => maxDeleted > 0);
-  while (plan.length > 0 && !signal.aborted) {
-    const { used, unfreed } = await readMemory(partition, limits);
-    if (used <= target) return;
-    if (unfreed > 0) {
-      await sleep(FREEING_MS, signal);
-      continue;
-    }
-    const cuts = nextOf(plan);
+  while (plan.length > 0 && (await staysAbove(target, partition, limits, signal))) {
+    const cuts = firstCuts(plan, MAX_DROPPED);
     const drops = await partition.run('drop_delayed', { cuts });
     plan = plan
       .map((cut, index) => ({ ...cut, maxDeleted: cut.maxDeleted - (cuts[index]?.maxDeleted ?? 0) }))
       .filter(({ maxDeleted }) => maxDeleted > 0);
     yield* drops;
   }
-}
-
-/** Returns the part of the plan to carry out next, which drops at most MAX_DROPPED events. */
-function nextOf(plan: readonly Cut[]): Cut[] {
-  let room = MAX_DROPPED;
-  const next: Cut[] = [];
-  for (const { topic, maxDeleted } of plan) {
-    if (room === 0) break;
-    next.push({ topic, maxDeleted: Math.min(room, maxDeleted) });
-    room -= Math.min(room, maxDeleted);
-  }
-  return next;
 }

@@ -63,6 +63,19 @@ export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
+/** Returns the first cuts of a plan, which together drop at most `max`. The last of them may be a part of its cut. */
+export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], max: number): C[] {
+  let room = max;
+  const first: C[] = [];
+  for (const cut of plan) {
+    if (room === 0) break;
+    const maxDeleted = Math.min(room, cut.maxDeleted);
+    first.push({ ...cut, maxDeleted });
+    room -= maxDeleted;
+  }
+  return first;
+}
+
 export const bytesOf = (holdings: readonly { bytes: number }[]): number =>
   sum(holdings.map(({ bytes }) => bytes));
 

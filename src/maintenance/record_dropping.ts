@@ -1,15 +1,9 @@
 import { sleep } from '../clock.ts';
-import { type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
+import { FREEING_MS, type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
 /** Maximum delivery logs (lists of the records of past deliveries) that one script call deletes. */
 const LOGS_SLICE = 10;
-
-/**
- * Pause between two reads of Redis's memory. Redis frees the memory of deleted logs in the background, so a read
- * without a pause would not show the effect.
- */
-const FREEING_MS = 5;
 
 /**
  * Deletes delivery logs, the longest first, until Redis uses at most `target` bytes of memory. Returns the memory that

@@ -1,3 +1,4 @@
+import { sleep } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Partition } from './partition.ts';
 import type { Partitions } from './partitions.ts';
@@ -37,6 +38,31 @@ export interface Memory {
 /** Reads the memory of the Redis that has a partition. Throws StorageUnavailable if that Redis cannot be reached. */
 export async function readMemory(partition: Partition, limits: MemoryLimits): Promise<Memory> {
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
+}
+
+/**
+ * Pause between two reads of Redis's memory. Redis frees the memory of what was dropped in the background, so a read
+ * without a pause would not show the effect.
+ */
+export const FREEING_MS = 5;
+
+/**
+ * Waits until Redis has freed the memory of what was dropped. Resolves with true if Redis still stores more than
+ * `target` bytes then, and with false if it stores no more than that, or if `signal` is aborted.
+ */
+export async function staysAbove(
+  target: number,
+  partition: Partition,
+  limits: MemoryLimits,
+  signal: AbortSignal,
+): Promise<boolean> {
+  while (!signal.aborted) {
+    const { used, unfreed } = await readMemory(partition, limits);
+    if (used <= target) return false;
+    if (unfreed === 0) return true;
+    await sleep(FREEING_MS, signal);
+  }
+  return false;
 }
 
 /**
