@@ -52,6 +52,7 @@ const LISTED_CLIENT = CLIENT.extend({
   secret_at: ms.describe('When its secret was made; null if it has none.'),
   last_seen_at: ms.describe('When it called last, to a minute or two; null if never, or not known.'),
 });
+export type ClientReport = z.infer<typeof LISTED_CLIENT>;
 const MADE_CLIENT = CLIENT.extend({
   secret: z.string().optional().describe('Shown this once; missing if its token is its credential.'),
 });

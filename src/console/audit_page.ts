@@ -1,4 +1,5 @@
 import { html } from '../html.ts';
+import type { AuditEntry } from '../records/audit_api.ts';
 import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
@@ -6,18 +7,6 @@ import { page } from './page.ts';
 import { ANY_QUERY, nextPage, table } from './parts.ts';
 
 const PATH = '/console/audit';
-
-/** A recorded call, as the API shows it in the audit. */
-interface Entry {
-  at: number;
-  action: string;
-  role: string;
-  client: string | null;
-  target: string | null;
-  address: string;
-  status: number;
-  code: string | null;
-}
 
 /** A page that lists who changed what. */
 export function auditPage(api: ApiCalls): Route[] {
@@ -27,7 +16,7 @@ export function auditPage(api: ApiCalls): Route[] {
       async show(call) {
         const { action, client } = call.query;
         const query = { limit: '100', ...call.query };
-        const { body, next } = await api.call<Entry[]>('GET /audit', call, { query });
+        const { body, next } = await api.call<AuditEntry[]>('GET /audit', call, { query });
         const nowMs = Date.now();
         const rows = table(
           [
@@ -56,7 +45,7 @@ ${rows}${nextPage(PATH, next)}`,
   ];
 }
 
-function outcome({ role, status, code }: Entry) {
+function outcome({ role, status, code }: AuditEntry) {
   if (role === 'bus') return html`<span class="state warn">callback answered ${status}</span>`;
   if (status < 400) return html`<span class="state good">done</span>`;
   return html`<span class="state warn">${status} ${code}</span>`;

@@ -1,17 +1,12 @@
 import { type Content, type Html, html } from '../html.ts';
+import type { Delivery } from '../records/delivery.ts';
 import { ago, duration } from './format.ts';
 import { copyable, table } from './parts.ts';
 
 /** Maximum events of a batch that a page shows. With more, the page would be slow. */
 const MAX_EVENTS_SHOWN = 100;
 
-interface Attempt {
-  at: number;
-  status: number | null;
-  duration_ms: number;
-  reason: string | null;
-  answer: string | null;
-}
+type Attempt = Delivery['attempts'][number];
 
 /**
  * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the join to which the batch

@@ -1,3 +1,4 @@
+import type { ClientReport } from '../authentication/api_tokens_api.ts';
 import { BusError } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
@@ -10,15 +11,6 @@ import { ANY_QUERY, confirmed, form, nextPage, pathParameter, table, typeIt } fr
 const PATH = '/console/clients';
 
 const TOKEN = pathParameter('token', 'client_not_found', 'client');
-
-interface Client {
-  token: string;
-  name: string;
-  publish?: string[];
-  subscribe?: string[];
-  secret_at: number | null;
-  last_seen_at: number | null;
-}
 
 /**
  * A page that lists the clients. On it, root can make clients, limit their topics, replace their secrets, and remove
@@ -37,7 +29,7 @@ export function clientsPages(api: ApiCalls): Route[] {
           ...patterns('publish', publish),
           ...patterns('subscribe', subscribe),
         };
-        const made = await api.call<Client & { secret: string }>('POST /api_tokens', call, { body });
+        const made = await api.call<{ token: string; secret: string }>('POST /api_tokens', call, { body });
         return secretPage(made.body);
       },
     }),
@@ -51,10 +43,10 @@ function listing(api: ApiCalls): Route {
     query: ANY_QUERY,
     async show(call) {
       const query = { limit: '100', ...call.query };
-      const { body, next } = await api.call<Client[] | undefined>('GET /api_tokens', call, { query });
+      const { body, next } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call, { query });
       const mayChange = api.allows('POST /api_tokens', call);
       const nowMs = Date.now();
-      const rows = table<Client>(
+      const rows = table<ClientReport>(
         [
           { name: 'Name', cell: ({ name }) => name },
           { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
@@ -65,7 +57,7 @@ function listing(api: ApiCalls): Route {
             cell: ({ secret_at }) => (secret_at === null ? NO_SECRET : ago(secret_at, nowMs)),
           },
           { name: 'Last seen', cell: ({ last_seen_at }) => ago(last_seen_at, nowMs) },
-          ...(mayChange ? [{ name: '', cell: (client: Client) => forms(call, client) }] : []),
+          ...(mayChange ? [{ name: '', cell: (client: ClientReport) => forms(call, client) }] : []),
         ],
         body ?? [],
         'There is no client yet. A service needs one to publish or to subscribe.',
@@ -80,7 +72,7 @@ function listing(api: ApiCalls): Route {
 }
 
 /** The forms that change one client. */
-function forms(call: PageCall, client: Client): Html {
+function forms(call: PageCall, client: ClientReport): Html {
   const { name, token } = client;
   const own = `${PATH}/${encodeURIComponent(token)}`;
   return html`${confirmed(
@@ -137,7 +129,7 @@ function changes(api: ApiCalls): Route[] {
       params: TOKEN,
       async act(call) {
         const { token } = call.params;
-        const { body } = await api.call<Client[] | undefined>('GET /api_tokens', call);
+        const { body } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call);
         const client = body?.find((each) => each.token === token);
         if (!client) throw new BusError('client_not_found', TOKEN.wording.whole);
         if (call.body.confirm !== client.name)
@@ -149,7 +141,7 @@ function changes(api: ApiCalls): Route[] {
   ];
 }
 
-function topics(patterns: string[] | undefined) {
+function topics(patterns: readonly string[] | undefined) {
   if (!patterns) return html`<span class="none">any topic</span>`;
   return patterns.length === 0 ? html`<span class="none">none</span>` : patterns.join(', ');
 }
@@ -168,9 +160,9 @@ function patterns(field: string, value: string | string[] | undefined) {
   return list.length === 0 ? {} : { [field]: list.filter((each) => each !== NO_TOPIC) };
 }
 
-function limitFields({ publish, subscribe }: Partial<Client>): Html {
-  const written = (list: string[] | undefined) => (list?.length === 0 ? NO_TOPIC : list?.join(', '));
-  const field = (name: string, label: string, list: string[] | undefined): Content =>
+function limitFields({ publish, subscribe }: Partial<ClientReport>): Html {
+  const written = (list: readonly string[] | undefined) => (list?.length === 0 ? NO_TOPIC : list?.join(', '));
+  const field = (name: string, label: string, list: readonly string[] | undefined): Content =>
     html`<label>${label} <input name="${name}" value="${written(list)}" placeholder="any topic" autocapitalize="none" spellcheck="false"></label>`;
   return html`<div class="fields">${field('publish', 'May publish to', publish)}${field('subscribe', 'May subscribe to', subscribe)}</div>
 <p class="hint">Topics such as <code>orders</code> or <code>shop_*</code>. Empty means any topic, <code>-</code> means none.</p>`;

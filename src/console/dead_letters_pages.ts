@@ -1,5 +1,5 @@
-import type { AttemptReport } from '../delivering/attempt.ts';
 import type { DeadLetter } from '../delivering/dead_letter.ts';
+import type { WholeDeadLetter } from '../delivering/dead_letters_api.ts';
 import { DEATH_REASONS } from '../delivering/settlement.ts';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
@@ -19,8 +19,6 @@ const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 
 /** Errors of a selected letter that leave it out: it is gone, or its subscriber has left. */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
-
-type WholeLetter = DeadLetter & { history: AttemptReport[]; events: Record<string, unknown>[] };
 
 /** Pages that list dead letters, show one, and retry or purge them. */
 export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
@@ -54,17 +52,17 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {
-        const { body } = await api.call<WholeLetter | string>('GET /dead_letters/:id', call, {
+        const { body } = await api.call<WholeDeadLetter | string>('GET /dead_letters/:id', call, {
           params: call.params,
           ending: BATCH_ENDING,
         });
-        const letter = typeof body === 'string' ? (parseOwnJson(body) as WholeLetter) : body;
+        const letter = typeof body === 'string' ? (parseOwnJson(body) as WholeDeadLetter) : body;
         return { title: `Dead letter ${letter.id}`, current: PATH, body: shown(call, letter) };
       },
     }),
   ];
 
-  function shown(call: PageCall, letter: WholeLetter): Html {
+  function shown(call: PageCall, letter: WholeDeadLetter): Html {
     const nowMs = Date.now();
     const mayChange = api.allows('POST /dead_letters/:id/retry', call);
     const id = html`<input type="hidden" name="id" value="${letter.id}">`;

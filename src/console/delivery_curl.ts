@@ -1,8 +1,5 @@
-import type { Delivery } from '../records/delivery.ts';
+import type { WholeDelivery } from '../records/deliveries_api.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-
-/** A batch. It has `events` only while the bus still keeps them. */
-export type WholeDelivery = Delivery & { events?: Record<string, unknown>[] };
 
 /**
  * Maximum characters of a body that is written into the shell command. For a longer body, the command first fetches

@@ -1,11 +1,12 @@
 import { type Content, type Html, html } from '../html.ts';
 import { joinToken } from '../ids.ts';
+import type { WholeDelivery } from '../records/deliveries_api.ts';
 import type { Delivery } from '../records/delivery.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
-import { curlOf, type WholeDelivery } from './delivery_curl.ts';
+import { curlOf } from './delivery_curl.ts';
 import { ago, bytes, count, number } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';

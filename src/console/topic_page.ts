@@ -1,8 +1,9 @@
+import type { DelayedReport } from '../flow/delayed_api.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import type { Topic } from '../subscribing/topic.ts';
-import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
+import { TOPIC_PARAMS, type WholeTopic } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, count, number } from './format.ts';
 import { live } from './layout.ts';
@@ -14,12 +15,6 @@ import { giving, PATH, publishing, removal, takingBack, topicChanges } from './t
 
 /** Number of delayed events that the page of a topic lists: those that are due next. */
 const SHOWN_DELAYED = '10';
-
-type WholeTopic = Topic & { subscriber_count: number; subscribers: string[] };
-interface DelayedEvent {
-  at: number;
-  event: Record<string, unknown>;
-}
 
 /**
  * A page for each topic. It shows the publisher, the subscribers and the plots, and has forms for what the visitor
@@ -65,9 +60,9 @@ ${isOwn(call, topic) && removal(call, name)}</div>`,
   ];
 }
 
-async function delayedOf(api: ApiCalls, call: PageCall, name: string): Promise<DelayedEvent[]> {
+async function delayedOf(api: ApiCalls, call: PageCall, name: string): Promise<DelayedReport[]> {
   const asked = { params: { name }, query: { limit: SHOWN_DELAYED } };
-  return (await api.call<DelayedEvent[]>('GET /topics/:name/delayed', call, asked)).body;
+  return (await api.call<DelayedReport[]>('GET /topics/:name/delayed', call, asked)).body;
 }
 
 /** Returns true if the visitor may remove the topic and its delayed events. */
@@ -109,14 +104,14 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
 <p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map(linkToQueue)}${rest}</p>`;
 }
 
-function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly DelayedEvent[]): Html {
+function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly DelayedReport[]): Html {
   const nowMs = Date.now();
-  const takeBack = ({ event }: DelayedEvent) => takingBack(call, topic.name, String(event.id));
-  return html`<h2>Next delayed events</h2>${table<DelayedEvent>(
+  const takeBack = ({ event }: DelayedReport) => takingBack(call, topic.name, event.id);
+  return html`<h2>Next delayed events</h2>${table<DelayedReport>(
     [
       { name: 'Due', cell: ({ at }) => ago(at, nowMs) },
       { name: 'Event', cell: ({ event }) => html`<span class="mono">${`${event.type} ${event.url}`}</span>` },
-      { name: 'Id', cell: ({ event }) => html`<span class="mono">${String(event.id)}</span>` },
+      { name: 'Id', cell: ({ event }) => html`<span class="mono">${event.id}</span>` },
       ...(isOwn(call, topic) ? [{ name: '', cell: takeBack }] : []),
     ],
     delayed,

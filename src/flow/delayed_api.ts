@@ -39,6 +39,7 @@ const DELAYED = z.array(
     })
     .register(NAMED, { name: 'DelayedEvent' }),
 );
+export type DelayedReport = z.infer<typeof DELAYED>[number];
 
 interface ListCall {
   caller: Caller;

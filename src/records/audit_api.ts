@@ -36,6 +36,7 @@ const ENTRY = z
     code: z.string().nullable().describe('Of an error, or why the bus did it.'),
   })
   .register(NAMED, { name: 'AuditEntry' });
+export type AuditEntry = z.infer<typeof ENTRY>;
 
 /** `/audit`: lists who has changed what. */
 export function auditApi({ audit }: { audit: Audit }): Route[] {

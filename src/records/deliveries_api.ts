@@ -65,6 +65,7 @@ const PARAMS: Input<{ id: string }> = {
 const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
+export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
 
 /** Why a batch cannot be tried at once: the text for each refusal of the script `retry_batch`. */
 const NOT_WAITING = {

@@ -38,6 +38,7 @@ const WHOLE_TOPIC = TOPIC.extend({
     .array(z.string())
     .describe('Some 100 of them. A client sees itself and its joins; `join:` and a name stand for a join.'),
 });
+export type WholeTopic = z.infer<typeof WHOLE_TOPIC>;
 
 const PUBLISHER: Input<{ client: string }> = {
   schema: z.strictObject({
