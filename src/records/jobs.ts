@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 import { QUEUES, type QueueName, unpackJob } from '../store/job.ts';
 import { Packed } from '../store/packed.ts';
@@ -12,25 +14,29 @@ import {
   type Position,
 } from './job_places.ts';
 
+const ms = z.int();
+
 /** A job as it is listed. Times are in ms, by Redis's clock. */
-export interface ListedJob {
-  id: string;
-  queue: QueueName;
-  /** The index of the partition that has the job; missing if the bus has only one. */
-  partition?: number;
-  name: string | null;
-  arguments: unknown[];
-  state: JobState;
-  /** The token of the subscriber to which the job delivers. Null for a job that does not deliver. */
-  subscriber: string | null;
-  due: number | null;
-  worker: string | null;
-  since: number | null;
-  /** Number of attempts at the batch that have begun. Null if the job does not deliver. */
-  attempts: number | null;
-  /** True if the job waits because its subscriber is paused. Null if the job is not in the state `waiting`. */
-  paused: boolean | null;
-}
+export const JOB = z
+  .object({
+    id: z.string(),
+    queue: z.enum(QUEUES),
+    partition: z.int().optional().describe('Which partition has it; missing if the bus has one alone.'),
+    name: z.string().nullable().describe('`batch` delivers a batch.'),
+    arguments: z.array(z.unknown()).describe('Of a delivery: the id of its batch.'),
+    state: z.enum(JOB_STATES),
+    subscriber: z.string().nullable().describe('Whose delivery it is.'),
+    due: ms.nullable().describe('When a scheduled job becomes instant.'),
+    worker: z.string().nullable().describe('Which worker has it.'),
+    since: ms.nullable().describe('Since when a worker has it, or it waits.'),
+    attempts: z.int().nullable().describe('How many attempts at the batch have begun.'),
+    paused: z
+      .boolean()
+      .nullable()
+      .describe('Whether it waits because its subscriber is paused; null if it does not wait.'),
+  })
+  .register(NAMED, { name: 'Job' });
+export type ListedJob = z.infer<typeof JOB>;
 
 interface JobFilter {
   queue?: QueueName | undefined;

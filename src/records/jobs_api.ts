@@ -6,10 +6,10 @@ import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE } from '../routing/p
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { parameters } from '../routing/query.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
-import { NAMED, oneOf } from '../routing/schemas.ts';
+import { oneOf } from '../routing/schemas.ts';
 import { QUEUES } from '../store/job.ts';
 import { JOB_STATES } from './job_places.ts';
-import type { Jobs } from './jobs.ts';
+import { JOB, type Jobs } from './jobs.ts';
 
 const QUERY = parameters({
   queue: oneOf(QUEUES).optional(),
@@ -25,27 +25,6 @@ const JOB_PARAMS: Input<{ id: string }> = {
   schema: z.object({ id: z.string().describe('The id of the job.') }),
   wording: { code: 'job_not_found', whole: 'there is no such job' },
 };
-
-const ms = z.int();
-const JOB = z
-  .object({
-    id: z.string(),
-    queue: z.enum(QUEUES),
-    partition: z.int().optional().describe('Which partition has it; missing if the bus has one alone.'),
-    name: z.string().nullable().describe('`batch` delivers a batch.'),
-    arguments: z.array(z.unknown()).describe('Of a delivery: the id of its batch.'),
-    state: z.enum(JOB_STATES),
-    subscriber: z.string().nullable().describe('Whose delivery it is.'),
-    due: ms.nullable().describe('When a scheduled job becomes instant.'),
-    worker: z.string().nullable().describe('Which worker has it.'),
-    since: ms.nullable().describe('Since when a worker has it, or it waits.'),
-    attempts: z.int().nullable().describe('How many attempts at the batch have begun.'),
-    paused: z
-      .boolean()
-      .nullable()
-      .describe('Whether it waits because its subscriber is paused; null if it does not wait.'),
-  })
-  .register(NAMED, { name: 'Job' });
 
 interface JobsParts {
   jobs: Jobs;
