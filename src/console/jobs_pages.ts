@@ -5,7 +5,7 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, choices, form, nextPage, pathParameter, pathWith, table } from './parts.ts';
+import { ANY_QUERY, type Column, choices, form, nextPage, pathParameter, pathWith, table } from './parts.ts';
 
 const PATH = '/console/jobs';
 
@@ -28,34 +28,13 @@ export function jobsPages(api: ApiCalls): Route[] {
       async show(call) {
         const query = { limit: '100', ...call.query };
         const { body, next } = await api.call<ListedJob[]>('GET /jobs', call, { query });
-        const nowMs = Date.now();
         const mayRun = api.allows('POST /jobs/:id/run', call);
         const runNow = ({ id, state }: ListedJob) =>
           mayRun &&
           state === 'scheduled' &&
           form(call, { action: `${PATH}/${encodeURIComponent(id)}/run`, does: 'Run now' });
         const rows = table(
-          [
-            {
-              name: 'Job',
-              cell: ({ name, arguments: [first] }) =>
-                html`${name} <span class="mono">${String(first ?? '')}</span>`,
-            },
-            {
-              name: 'Queue',
-              cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
-            },
-            { name: 'State', cell: stateOf },
-            {
-              name: 'Subscriber',
-              cell: ({ subscriber }) => subscriber && html`<span class="mono">${subscriber}</span>`,
-            },
-            { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
-            { name: 'Worker', cell: ({ worker }) => worker && html`<span class="mono">${worker}</span>` },
-            { name: 'Since', cell: ({ since }) => since !== null && ago(since, nowMs) },
-            { name: 'Due', cell: ({ due }) => due !== null && ago(due, nowMs) },
-            { name: '', cell: runNow },
-          ],
+          [...columnsAt(Date.now()), { name: '', cell: runNow }],
           body,
           'Nothing is queued here. Each batch has a job from its opening until it is taken.',
         );
@@ -79,6 +58,28 @@ export function jobsPages(api: ApiCalls): Route[] {
         return PATH;
       },
     }),
+  ];
+}
+
+function columnsAt(nowMs: number): Column<ListedJob>[] {
+  return [
+    {
+      name: 'Job',
+      cell: ({ name, arguments: [first] }) => html`${name} <span class="mono">${String(first ?? '')}</span>`,
+    },
+    {
+      name: 'Queue',
+      cell: ({ queue, partition }) => (partition === undefined ? queue : `${queue} of ${partition}`),
+    },
+    { name: 'State', cell: stateOf },
+    {
+      name: 'Subscriber',
+      cell: ({ subscriber }) => subscriber && html`<span class="mono">${subscriber}</span>`,
+    },
+    { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
+    { name: 'Worker', cell: ({ worker }) => worker && html`<span class="mono">${worker}</span>` },
+    { name: 'Since', cell: ({ since }) => since !== null && ago(since, nowMs) },
+    { name: 'Due', cell: ({ due }) => due !== null && ago(due, nowMs) },
   ];
 }
 
