@@ -4,14 +4,17 @@ bury: make a batch that must not be tried again a dead letter, and delete its jo
 
 If the worker does not hold the job under that lease, nothing changes and `held` is false. If the subscriber has left,
 the batch is deleted. A waiting job of the subscriber becomes instant. `buried` is the number of events in the dead
-letter, and `dropped` that in the deleted batch; 0 if there is none.
+letter, also if an earlier call made it, whose reply was lost. `dropped` is the number of events in the deleted batch.
+Both are 0 if there is none.
 ]]
+local batches = include('delivering/batches')
 local burying = include('delivering/burying')
 local leases = include('delivering/leases')
 
 return function(call, args)
   if not leases.settle(call, args.q, args.worker, args.job, args.lease, args.lease_ms) then
-    return { held = false, buried = 0, dropped = 0 }
+    local length = redis.call('LLEN', call.keys.dead_letter(args.bid))
+    return { held = false, buried = math.max(0, length - batches.HEADER), dropped = 0 }
   end
   local buried, dropped = burying.end_delivery(call, args.q, args.worker, args.job, args)
   return { held = true, buried = buried, dropped = dropped }

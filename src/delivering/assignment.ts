@@ -153,11 +153,12 @@ export class Assignment {
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
-    const { held, removed } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
+    const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds that the worker no longer holds the job, the first ack is taken to have been applied,
-    // although its reply was lost. So all events of the batch are counted as removed.
-    const events = !held && this.inDoubt ? (batch?.count ?? 0) : removed;
+    // If a repeated ack finds neither the job nor the batch, the first ack is taken to have been applied, although its
+    // reply was lost. So all events of the batch are counted as removed. If the batch is there, the lease ran out while
+    // Redis was away.
+    const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
   }
@@ -165,11 +166,10 @@ export class Assignment {
   async #bury(burial: Burial): Promise<boolean> {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
-    const { held, ...counts } = await queue.bury(this.grant, burial);
-    // If a repeated call finds that the worker no longer holds the job, the first call is taken to have been applied,
-    // as for an ack. Its lost reply would have said whether the subscriber has left, which is rare.
-    const isRepeated = !held && this.inDoubt;
-    const { buried, dropped } = isRepeated ? { buried: batch?.count ?? 0, dropped: 0 } : counts;
+    const { held, buried, dropped } = await queue.bury(this.grant, burial);
+    // A call that is not repeated changes and counts nothing if the worker no longer holds the job: another worker has
+    // buried the batch. A repeated call finds the dead letter of the first one, whose reply was lost.
+    if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);
     if (buried + dropped > 0) burial.onEnd?.(dropped > 0);

@@ -85,6 +85,8 @@ export interface Acknowledged {
   held: boolean;
   /** Number of events that the deleted batch held. */
   removed: number;
+  /** True if `held` is false and the batch no longer exists. Only an ack in a script call of its own says so. */
+  isGone?: boolean;
 }
 
 export const DONE: Settlement = { end: 'done', success: { heal: 0, tookMs: 0 } };

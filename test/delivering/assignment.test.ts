@@ -15,7 +15,7 @@ const bus = new Bus(() => redis.store);
 const SETTINGS = { laneLimit: 10, laneLimitMax: 100, leaseMs: 30_000, deliveryLog: 1000 };
 const LOST = /the lease ran out before the job was done/;
 
-/** A queue that runs code of the test before and after each ack, and after each bury. */
+/** A queue that runs code of the test before and after each ack, and each burial. */
 class EventfulQueue extends Queue {
   before = () => {};
   after = () => {};
@@ -28,6 +28,7 @@ class EventfulQueue extends Queue {
   }
 
   override async bury(grant: Grant, burial: Burial) {
+    this.before();
     const reply = await super.bury(grant, burial);
     this.after();
     return reply;
@@ -92,6 +93,21 @@ test('a burial whose reply was lost is repeated, and its events are counted and 
   await assignment.run();
   assert.deepEqual([removed, buried, ends, says(LOST)], [[2], [2], [false], false]);
 });
+
+for (const end of ['done', 'dead'] as const)
+  test(`a batch counts as removed only when it is, if the lease runs out while Redis is away: ${end}`, async () => {
+    const attempt = { atMs: 5, durationMs: 7, reason: 'cut' };
+    const burial: Burial = { attempt, reason: 'max_age', damage: 0, throttleMs: 0 };
+    const handler: JobHandler = async () => (end === 'done' ? DONE : { end, burial });
+    const { assignment, queue, removed, buried } = await assign(handler);
+    queue.before = () => {
+      queue.before = () => void bus.store.redis.hset('workers', 'w1', 1);
+      throw new StorageUnavailable(new Error('away'));
+    };
+    await assignment.run();
+    assert.deepEqual([removed, buried], [[], []]);
+    assert.deepEqual(Object.keys((await bus.state()).batches), ['a1']);
+  });
 
 test('an ack that failed in a group is repeated alone', async () => {
   const fail = () => Promise.reject(new Error('WRONGTYPE of another'));

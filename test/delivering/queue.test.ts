@@ -72,6 +72,7 @@ describe('a grant', () => {
     assert.deepEqual(await main().ack({ grant: odd ?? assert.fail(), heal: 0, tookMs: 5 }), {
       held: true,
       removed: 0,
+      isGone: false,
       left: 0,
     });
   });
@@ -80,8 +81,9 @@ describe('a grant', () => {
 describe('what comes of a grant', () => {
   test('ack forgets it, once', async () => {
     const grant = await oneBatch();
-    assert.deepEqual(await main().ack({ grant, heal: 1, tookMs: 5 }), { held: true, removed: 2, left: 0 });
-    assert.deepEqual(await main().ack({ grant, heal: 1, tookMs: 5 }), { held: false, removed: 0, left: 0 });
+    const finished = { grant, heal: 1, tookMs: 5 };
+    assert.deepEqual(await main().ack(finished), { held: true, removed: 2, isGone: false, left: 0 });
+    assert.deepEqual(await main().ack(finished), { held: false, removed: 0, isGone: true, left: 0 });
   });
 
   test('nack takes it back, once; times are rounded up', async () => {
@@ -103,7 +105,7 @@ describe('a dead letter', () => {
     await main().nack(grant, { ...NO_RETRY, attempt: { atMs: 1, durationMs: 2, reason: 'cut' } });
     const [again = assert.fail()] = (await main().acquire(['w1'])).grants;
     assert.deepEqual(await main().bury(again, BURIAL), { held: true, buried: 2, dropped: 0 });
-    assert.deepEqual(await main().bury(again, BURIAL), { held: false, buried: 0, dropped: 0 });
+    assert.deepEqual(await main().bury(again, BURIAL), { held: false, buried: 2, dropped: 0 });
     const { redis: commands, keys } = bus.store;
     const history = await commands.lrange(keys.attempts(longName('a1')), 0, -1);
     assert.deepEqual(

@@ -205,7 +205,7 @@ describe('bytes that are no job', () => {
       assert.equal(grants[0]?.batch, undefined);
       const done = { worker: 'w1', job: bytes, lease: Number(lease), heal: 0, tookMs: 5 };
       const acknowledged = await bus.store.run('ack', { ...lanes, ...done });
-      assert.deepEqual(acknowledged, { held: true, removed: 0, left: 0 });
+      assert.deepEqual(acknowledged, { held: true, removed: 0, isGone: false, left: 0 });
     });
   }
 });

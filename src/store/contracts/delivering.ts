@@ -90,7 +90,7 @@ export const deliveringContracts = {
   },
   ack: {
     arguments: { ...lanes, ...finished },
-    reply: { held: 'flag', removed: 'number', left: 'number' },
+    reply: { held: 'flag', removed: 'number', isGone: 'flag', left: 'number' },
   },
   nack: {
     arguments: {
