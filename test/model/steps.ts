@@ -104,7 +104,7 @@ export const anyStep = fc.oneof(
     step(1, upkeep.sendTest, token),
     step(2, upkeep.scrub, seldom),
     step(1, upkeep.retire, workers),
-    step(1, upkeep.autodrop, few),
+    step(1, upkeep.autodrop, few, fc.constantFrom(undefined, undefined, ...TOKENS)),
     step(1, upkeep.dropQueue, token, few),
     step(1, upkeep.revive, n, client),
     step(1, upkeep.purge, n, client),

@@ -70,16 +70,28 @@ export async function sendTest(world: World, model: Model, token: string): Promi
   return `test ${token} by ${event}: ${sent}`;
 }
 
-/** Drops the oldest dead letters, and then the oldest batches except those in flight. */
-export async function autodrop(world: World, model: Model, n: number): Promise<string> {
-  const dead = await world.letters();
-  const queued = world.state.index.filter((name) => model.holderOf(model.find(name)) === undefined);
-  const gone = [...dead, ...queued].slice(0, n).map((name) => model.find(name));
+/**
+ * Drops the oldest dead letters, and then the oldest batches except those in flight: of one subscriber, or of all if
+ * `token` is undefined.
+ */
+export async function autodrop(
+  world: World,
+  model: Model,
+  n: number,
+  token: string | undefined,
+): Promise<string> {
+  const isMeant = (each: Batch) => token === undefined || each.token === token;
+  const dead = (await world.letters()).map((name) => model.find(name));
+  const queued = token === undefined ? world.state.index.map((name) => model.find(name)) : [...model.batches];
+  const free = queued.filter((each) => model.holderOf(each) === undefined);
+  const gone = [...dead, ...free].filter(isMeant).slice(0, n);
   const dropped: Record<string, number> = {};
   for (const { token, events } of gone) dropped[token] = (dropped[token] ?? 0) + events.length;
-  assert.deepEqual(await world.bus.autodrop(n), { batches: gone.length, dropped });
+  const cut = { maxDeleted: n, ...(token !== undefined && { token }) };
+  const step = await world.bus.autodropStep(n, undefined, [cut]);
+  assert.deepEqual([step.batches, step.dropped], [gone.length, dropped]);
   for (const each of gone) model.end(each, 'dropped');
-  return `autodrop ${namesOf(gone)}`;
+  return `autodrop ${token ?? ''} ${namesOf(gone)}`;
 }
 
 /** Drops the oldest batches of one subscriber, except those in flight. */
