@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { reasonOf, type SenderOptions, sender } from '../../../harness/http/sender.ts';
+import { threadCpuSince } from '../../../harness/thread_cpu.ts';
 import { until } from '../../../harness/until.ts';
 
 const MEGABYTE = 1024 * 1024;
@@ -69,6 +70,22 @@ for (const [what, head, piece] of [
     assert.match(reasonOf(outcome), /HEADERS_OVERFLOW|HPE_/);
     await server.left();
     assert.ok(server.written < 20 * MEGABYTE, `${server.written} bytes`);
+  });
+}
+
+for (const [what, head] of [
+  ['headers', `HTTP/1.1 200 OK\r\nx: ${'x'.repeat(16_300)}\r\n`],
+  ['trailers', `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx: ${'x'.repeat(16_300)}\r\n`],
+] as const) {
+  test(`too many ${what} at once cost the bus little`, async (t) => {
+    const server = await HostileServer.start(t, (socket) => socket.write(head + 'a:b\r\n'.repeat(9000)));
+    const deliver = send(t);
+    await deliver(server.url());
+    const tookMs = threadCpuSince();
+    for (let i = 0; i < 5; i++) await deliver(server.url());
+    await server.left();
+    assert.equal(server.sockets.length, 6);
+    assert.ok(tookMs() < 250, `${tookMs()} ms`);
   });
 }
 
