@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import {
   type Example,
@@ -7,6 +9,7 @@ import {
   readExamples,
 } from '../../../harness/packages/installed_package.ts';
 import { nodeOfVersion, programsFor, VERSIONS } from '../../../harness/packages/node_versions.ts';
+import { root } from '../../../harness/processes/command.ts';
 
 /** A program that handles a signed delivery, and refuses one without a signature. A warning would appear on stderr. */
 const SIGNED_DELIVERY: Example = {
@@ -61,6 +64,9 @@ test('what is packed is JavaScript with declarations, the README and the licence
   const others = files.filter((path) => !/^dist\/[\w/]+\.(js|d\.ts)$/.test(path));
   assert.deepEqual(others.sort(), ['LICENSE', 'README.md', 'package.json']);
   assert.ok(files.includes('dist/index.js') && files.includes('dist/index.d.ts'));
+  // Until TypeScript 6, a compiler that writes CommonJS finds no types by `exports`.
+  const manifest = readFileSync(join(root, 'packages', 'receiver', 'package.json'), 'utf8');
+  assert.equal(JSON.parse(manifest).types, './dist/index.d.ts');
 });
 
 test('the TypeScript of the README fits the declarations, which need no others', async () => {
