@@ -16,7 +16,7 @@ export interface CallOptions {
  * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. If events were sent
  * again after that, they would be stored twice.
  */
-const MAX_TIMEOUT_MS = 540_000;
+export const MAX_TIMEOUT_MS = 540_000;
 
 /**
  * The two methods by which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted.

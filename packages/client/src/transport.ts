@@ -1,5 +1,6 @@
 import type { Answer } from './answer.ts';
 import type { Credentials } from './credentials.ts';
+import { MAX_TIMEOUT_MS } from './deadline.ts';
 import { ConnectionError } from './problem.ts';
 
 export interface Request {
@@ -38,7 +39,10 @@ export class Transport {
     if (username || password) throw new TypeError('the url must have no credentials: give token and secret');
     this.#base = `${origin}${pathname.replace(/\/$/, '')}`;
     this.#credentials = credentials;
-    this.#attemptTimeoutMs = attemptTimeoutMs;
+    if (!(attemptTimeoutMs > 0))
+      throw new RangeError(`attemptTimeoutMs must be more than 0, not ${attemptTimeoutMs}`);
+    // No call lasts longer. A timer of more than 24 days, as of Infinity, would end at once.
+    this.#attemptTimeoutMs = Math.min(attemptTimeoutMs, MAX_TIMEOUT_MS);
   }
 
   /** Makes one attempt. Throws ConnectionError if there is no answer. Throws `signal.reason` if `signal` is aborted. */

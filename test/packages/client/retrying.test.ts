@@ -93,6 +93,17 @@ test('an attempt without an answer is given up and made again', async () => {
   await until(() => web.givenUp === 1);
 });
 
+test('an attempt may last as long as its call', async () => {
+  const web = await ScriptedWeb.start();
+  for (const attemptTimeoutMs of [Number.POSITIVE_INFINITY, 2 ** 31]) {
+    web.answers((response) => void setTimeout(() => response.writeHead(204).end(), 100));
+    await web.client({ attemptTimeoutMs }).updated('orders', URL);
+    assert.equal(web.requests.splice(0).length, 1);
+  }
+  for (const attemptTimeoutMs of [0, -1, Number.NaN])
+    assert.throws(() => web.client({ attemptTimeoutMs }), RangeError);
+});
+
 test('a time limit ends a publish, and says whether it may be done', async () => {
   const web = await ScriptedWeb.start();
   web.answers(problem(503, 'storage_full', { headers: { 'retry-after': '100' } }));
