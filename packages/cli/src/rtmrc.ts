@@ -9,12 +9,14 @@ export interface BusEntry {
 
 /**
  * Reads the file `.rtmrc`, which is YAML: names of buses, each with the indented keys `bus`, `token` and `secret`.
- * Other keys are ignored. Throws Failure for a line that is neither a name nor an indented key.
+ * Other keys are ignored, and so is the byte order mark that editors on Windows may write. Throws Failure for a line
+ * that is neither a name nor an indented key.
  */
 export function readRtmrc(text: string): Map<string, BusEntry> {
   const entries = new Map<string, BusEntry>();
   let entry: BusEntry | undefined;
-  for (const [index, line] of text.split(/\r?\n/).entries()) {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/);
+  for (const [index, line] of lines.entries()) {
     if (/^\s*(#.*)?$|^(---|\.\.\.)/.test(line)) continue;
     const [, indent, key, value] = /^(\s*)("[^"]*"|'[^']*'|[^\s:'"][^:]*):(?:\s+(.*))?$/.exec(line) ?? [];
     const content = unquoted(value ?? '');

@@ -97,6 +97,9 @@ test('@NAME is looked up in .rtmrc', async () => {
     stderr: "no_configuration: No configuration for bus 'other' found in .rtmrc\n",
     status: 2,
   });
+  const ofWindows = `\uFEFF${rtmrc.replace('# our buses\n', '').replaceAll('\n', '\r\n')}`;
+  writeFileSync(join(terminal.folder, '.rtmrc'), ofWindows);
+  assert.match((await terminal.rtm('token list -b @local')).stdout, /\tmailer\n/);
 });
 
 test('the token and its secret may be in the environment', async () => {
