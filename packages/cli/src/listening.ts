@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { RoutemasterError } from '@routemaster/client';
 import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, Failure, numberOption, textOption } from './command.ts';
 import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
@@ -51,7 +52,9 @@ export async function listen(call: Call): Promise<void> {
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
     if (!interrupted.aborted) await once(interrupted, 'abort');
-    await bus.leave();
+    await bus.leave().catch(({ code, message }: RoutemasterError) => {
+      throw new Failure(code, `${message}; the subscription may be left: rtm sub del ends it`);
+    });
   } finally {
     server.close();
     server.closeAllConnections();

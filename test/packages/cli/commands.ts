@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { answer } from '../../../harness/http/receiver.ts';
@@ -185,6 +187,25 @@ test('listen unsubscribes when the reader of its output ends, or the terminal cl
     assert.deepEqual(await closed, [0, null], stderr);
     assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
   }
+});
+
+test('listen says that its subscription may be left if the bus does not end it', async (t) => {
+  const web = createServer(({ method }, response) => {
+    response.writeHead(method === 'DELETE' ? 403 : 204).end();
+  }).listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  const { port } = web.address() as AddressInfo;
+  const listening = terminal.start(`listen left --port 0 -b 127.0.0.1:${port} -t search`.split(' '));
+  t.after(() => {
+    listening.kill('SIGKILL');
+    web.close();
+  });
+  let stderr = '';
+  listening.stderr.on('data', (text) => (stderr += text));
+  await until(() => stderr.includes('listening to left'));
+  listening.kill('SIGINT');
+  assert.deepEqual(await once(listening, 'close'), [2, null]);
+  assert.match(stderr, /\nhttp_403: .*; the subscription may be left: rtm sub del ends it\n$/);
 });
 
 test('listen says that a topic has no publisher, and names a target that does not answer, and why', async (t) => {
