@@ -122,6 +122,32 @@ describe('each page', () => {
     assert.match(await foot(visit), /could not be refreshed/);
   });
 
+  test('keeps what the reader does while a refresh is on its way', async () => {
+    const visit = await as(root, '/console/topics');
+    const whileOnItsWay = async (selector: string) => {
+      await visit.page.evaluate(`{
+        const send = fetch;
+        window.fetch = async (...asked) => {
+          window.isOnItsWay = true;
+          await new Promise((resolve) => (window.answer = resolve));
+          return send(...asked);
+        };
+      }`);
+      await visit.page.waitForFunction('window.isOnItsWay');
+      await visit.page.click(selector);
+      await visit.page.evaluate(`new Promise((resolve) => {
+        document.addEventListener('htmx:finally:request', resolve);
+        window.answer();
+      })`);
+    };
+    await whileOnItsWay('#topics summary');
+    assert.ok(await visit.page.$('#topics details[open]'));
+    await visit.page.goto(`${bus.url}/console/tail`);
+    await whileOnItsWay('[data-pause]');
+    assert.ok(await visit.page.$('#tail[data-paused]'));
+    assert.equal(await visit.text('[data-pause]'), 'Go on');
+  });
+
   test('asks for nothing while its tab is hidden', async () => {
     const [hidden, visible] = [await as(root, '/console'), await as(root, '/console')];
     await hidden.page.evaluate(`Object.defineProperty(document, 'hidden', { value: true })`);

@@ -28,18 +28,26 @@ function isBusy() {
   return !(getSelection()?.isCollapsed ?? true);
 }
 
+/**
+ * Returns true if a part may be replaced: nothing on the page is in use, and the part is not paused and has no opened
+ * details. Somebody reads these, and the text would move.
+ */
+function mayChange(part) {
+  return !(isBusy() || part.matches('[data-paused]') || part.querySelector('details[open]'));
+}
+
 setInterval(() => {
-  if (isBusy()) return;
-  for (const part of document.querySelectorAll('[data-live]:not([data-paused])')) {
-    // A part with opened details is not refreshed: somebody reads it, and the text would move.
-    const isRead = underWay.has(part) || part.querySelector('details[open]');
-    if (isDue(part) && !isRead) window.htmx?.trigger(part, 'refresh');
-  }
+  for (const part of document.querySelectorAll('[data-live]'))
+    if (isDue(part) && !underWay.has(part) && mayChange(part)) window.htmx?.trigger(part, 'refresh');
 }, REFRESH_MS);
 
 document.addEventListener('htmx:before:request', ({ target }) => {
   underWay.add(target);
   fetchedAt.set(target, performance.now());
+});
+// While the answer was on its way, somebody may have paused the part, or opened or selected something.
+document.addEventListener('htmx:after:request', (event) => {
+  if (!mayChange(event.target)) event.preventDefault();
 });
 document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) => {
   underWay.delete(target);
