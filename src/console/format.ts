@@ -33,6 +33,25 @@ export function duration(ms: number): string {
   return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms)} ms`;
 }
 
+const PARTS = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'min'],
+  [1000, 's'],
+  [1, 'ms'],
+] as const;
+
+/** Writes a duration without rounding it, such as 500 ms, 1 min 30 s, or 1 d 12 h. It is for what somebody has set. */
+export function exactDuration(ms: number): string {
+  const written: string[] = [];
+  let rest = ms;
+  for (const [length, unit] of PARTS) {
+    if (rest >= length) written.push(`${Math.floor(rest / length)} ${unit}`);
+    rest %= length;
+  }
+  return written.join(' ') || '0 ms';
+}
+
 /** Writes a number with its noun, such as "1 event" or "2 events". */
 export function count(value: number, singular: string, plural = `${singular}s`): string {
   return `${number(value)} ${value === 1 ? singular : plural}`;

@@ -2,7 +2,7 @@ import type { JoinReport, OpenKey } from '../flow/join_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Route } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
-import { ago, count, duration, number } from './format.ts';
+import { ago, count, exactDuration, number } from './format.ts';
 import { boxes, table } from './parts.ts';
 import { pathOf, type Ruled, ruledPages } from './ruled_pages.ts';
 
@@ -78,6 +78,6 @@ function shown(join: Join): Html {
 ${boxes(shown)}
 <h2>Rules</h2>
 <dl class="settings card"><dt>Waits for</dt><dd>${sourcesOf(join)}</dd><dt>By</dt><dd class="mono">${join.by}</dd>
-<dt>Within</dt><dd>${duration(join.within)}</dd><dt>Publishes to</dt><dd class="mono">${join.then.topic}</dd></dl>
+<dt>Within</dt><dd>${exactDuration(join.within)}</dd><dt>Publishes to</dt><dd class="mono">${join.then.topic}</dd></dl>
 <h2>Oldest open keys</h2>${keys}`;
 }

@@ -1,6 +1,6 @@
 import { type Content, type Html, html } from '../html.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
-import { ago, bytes, count, duration, number } from './format.ts';
+import { ago, bytes, count, exactDuration, number } from './format.ts';
 import { boxes, pathParameter, pathWith } from './parts.ts';
 import { stateLabel, waiting } from './subscribers_pages.ts';
 
@@ -46,10 +46,13 @@ export function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],
     ['Events of a batch', `${report.max_events} at most, ${bytes(report.max_bytes)}`],
-    ['Waits for more', duration(report.timeout)],
+    ['Waits for more', exactDuration(report.timeout)],
     ['Order', report.ordered ? 'kept across batches' : 'within a batch'],
     ['Deliveries at a time', report.max_in_flight],
-    ['Gives up after', `${number(report.max_attempts)} attempts, or ${duration(report.max_age)}`],
+    [
+      'Gives up after',
+      `${report.max_attempts.toLocaleString('en')} attempts, or ${exactDuration(report.max_age)}`,
+    ],
     ['Signatures', report.signing === null ? 'none' : SIGNATURES[report.signing]],
   ];
   return html`<h2>Topics</h2>

@@ -2,7 +2,7 @@ import type { TriggerReport } from '../flow/trigger_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { ago, duration, number } from './format.ts';
+import { ago, exactDuration, number } from './format.ts';
 import { action } from './page.ts';
 import { boxes, form, pathParameter } from './parts.ts';
 import { pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
@@ -101,7 +101,7 @@ function stateOf({ paused, next_at, last_error }: Listed): Html {
 
 function scheduleOf({ schedule }: Listed): Content {
   if ('cron' in schedule) return html`<span class="mono">${schedule.cron}</span> ${schedule.timezone}`;
-  if ('every' in schedule) return `every ${duration(schedule.every)}`;
+  if ('every' in schedule) return `every ${exactDuration(schedule.every)}`;
   return html`once, ${new Date(schedule.at).toISOString()}`;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ago, bytes, duration, number } from '../../src/console/format.ts';
+import { ago, bytes, duration, exactDuration, number } from '../../src/console/format.ts';
 
 test('numbers, sizes and times have units that people read', () => {
   assert.deepEqual([0, 950, 1234, 38_400, 4_500_000].map(number), ['0', '950', '1.2 k', '38 k', '4.5 M']);
@@ -12,6 +12,14 @@ test('numbers, sizes and times have units that people read', () => {
     '4 min',
     '2 h',
     '2 d',
+  ]);
+  assert.deepEqual([0, 500, 1500, 90_000, 5_400_000, 129_600_000].map(exactDuration), [
+    '0 ms',
+    '500 ms',
+    '1 s 500 ms',
+    '1 min 30 s',
+    '1 h 30 min',
+    '1 d 12 h',
   ]);
   const nowMs = Date.UTC(2026, 10, 1);
   assert.match(ago(nowMs - 240_000, nowMs).text, /<time datetime="2026-10-31T23:56:00.000Z".*>4 min ago</);

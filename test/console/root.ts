@@ -142,6 +142,25 @@ describe('root', () => {
     });
   });
 
+  test('sees settings, periods and limits as they were set, without rounding', async () => {
+    const client = await bus.client('exact');
+    const event = { type: 'noop', url: 'https://shop.example.com/13' };
+    await client.call('PUT', '/triggers/exact', { topic: 'exact', event, schedule: { every: 5_400_000 } });
+    const sources = [{ topic: 'exact' }, { topic: 'exact_too' }];
+    const rules = { sources, by: 'url', then: { topic: 'exact_both' }, within: 90_000 };
+    await client.call('PUT', '/joins/exact', rules);
+    const settings = { timeout: 1500, max_attempts: 1550, max_age: 129_600_000 };
+    const subscription = { topics: ['exact'], callback: scene.receiver.callback, uuid: 'me', ...settings };
+    await client.call('POST', '/subscription', subscription);
+    const visit = await as(root, `/console/triggers/exact?client=${client.token}`);
+    assert.match(await visit.text('main'), /Whenevery 1 h 30 min/);
+    await visit.page.goto(`${bus.url}/console/joins/exact?client=${client.token}`);
+    assert.match(await visit.text('main'), /Within1 min 30 s/);
+    await visit.page.goto(`${bus.url}/console/subscribers/${client.token}`);
+    assert.match(await visit.text('main'), /Waits for more1 s 500 ms.*1,550 attempts, or 1 d 12 h/);
+    await bus.root.call('DELETE', `/api_tokens/${client.token}`);
+  });
+
   test('makes and changes a trigger and a join of a client', async () => {
     const client = await bus.client('ruled');
     for (const kind of ['triggers', 'joins'] as const) {
