@@ -8,8 +8,9 @@ import { subscribersOf } from '../subscribing/asked_subscribers.ts';
 import type { PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
+import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, form } from './parts.ts';
+import { ANY_QUERY, form, pathWith } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
 export const BULK_PATH = `${LETTERS}/bulk`;
@@ -41,12 +42,16 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
       async show(call) {
         const bulk = await bulks.find(bulkOwner(call.caller));
         const mayChange = call.caller.role !== 'viewer';
-        const isBusy = call.query.busy !== undefined && bulk?.state === 'running';
+        const { busy, id } = call.query;
         return {
           title: 'Dead letters',
           current: LETTERS,
-          body: live('bulk', BULK_PATH, [
-            isBusy && html`<p><b>This one still runs, so no other was begun.</b></p>`,
+          body: live('bulk', pathWith(BULK_PATH, { busy, id }), [
+            busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
+            id &&
+              bulk &&
+              bulk.id !== id &&
+              important('Somebody has begun this one meanwhile, in place of yours.'),
             bulk ? shown(bulk, mayChange && call) : html`<h1>Nothing is retried or purged now</h1>`,
             html`<p><a href="${LETTERS}">Dead letters</a></p>`,
           ]),
@@ -72,15 +77,17 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
     action(`${BULK_PATH}/confirm`, BOTH, {
       action: 'dead_letters.bulk_confirm',
       async act({ caller, body }) {
-        await bulks.confirm(bulkOwner(caller), String(body.id));
-        return BULK_PATH;
+        const id = String(body.id);
+        await bulks.confirm(bulkOwner(caller), id);
+        return pathWith(BULK_PATH, { id });
       },
     }),
     action(`${BULK_PATH}/cancel`, BOTH, {
       action: 'dead_letters.bulk_cancel',
       async act({ caller, body }) {
-        await bulks.cancel(bulkOwner(caller), String(body.id));
-        return BULK_PATH;
+        const id = String(body.id);
+        await bulks.cancel(bulkOwner(caller), id);
+        return pathWith(BULK_PATH, { id });
       },
     }),
   ];
@@ -102,6 +109,10 @@ function reasonIn(field: string | string[] | undefined): DeathReason | undefined
   const reason = DEATH_REASONS.find((each) => each === field);
   if (!reason) throw new BusError('bad_body', `a reason must be one of ${DEATH_REASONS.join(', ')}`);
   return reason;
+}
+
+function important(text: string): Html {
+  return html`<p><b>${text}</b></p>`;
 }
 
 /** Writes a number of dead letters with all of its digits, because a person decides by it whether to confirm. */
@@ -138,7 +149,7 @@ ${call && html`<div class="acts">${acts(bulk, call)}</div>`}`;
 function filterOf({ queues, reason, fromMs, untilMs }: Bulk): Content {
   const nowMs = Date.now();
   return [
-    queues ? 'Of one subscriber and its joins' : 'Of all subscribers',
+    queues ? html`Of ${queues.map(linkToQueue)}` : 'Of all subscribers',
     reason !== undefined && html`, with the reason <span class="mono">${reason}</span>`,
     fromMs !== undefined && html`, from ${ago(fromMs, nowMs)}`,
     untilMs !== undefined && html`, that died until ${ago(untilMs, nowMs)}`,

@@ -249,6 +249,40 @@ describe('root', () => {
     await visit.assertSound();
   });
 
+  test('sees whose dead letters would be retried, and that another was begun in place of its own', async (t) => {
+    const { subscriber, topic, publisher, receiver } = await bus.scene(t);
+    const { token } = subscriber;
+    const form = 'form[action="/console/dead_letters/bulk"]';
+    const path = `/console/dead_letters?subscriber=${token}`;
+    receiver.answers(answer.status(500), answer.status(500));
+    await publisher.publish(topic, { url: 'https://shop.example.com/14' });
+    await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+    const [visit, other] = [await as(root, path), await as(root, path)];
+    await visit.submit(`${form} button[value=retry]`);
+    await visit.page.waitForSelector('form[action$="/confirm"]');
+    assert.ok((await visit.text('main')).includes(`Of ${token}`));
+    // The other tab asks for a purge. The first one must not refresh meanwhile, or it would show the purge.
+    await visit.page.evaluate(`document.querySelector('#bulk').toggleAttribute('data-paused')`);
+    await other.submit(`${form} button[value=purge]`);
+    await visit.submit('form[action$="/confirm"] button');
+    const says = (text: string) =>
+      visit.page.waitForFunction(`document.querySelector('#bulk').textContent.includes(
+      ${JSON.stringify(text)})`);
+    await says('Somebody has begun this one meanwhile, in place of yours.');
+    await says('Purge 1 dead letter');
+    const { redis, keys } = bus.store;
+    await redis.hset(keys.bulk(':root'), 'state', 'running');
+    t.after(() => redis.unlink(keys.bulk(':root')));
+    await visit.page.goto(bus.url + path);
+    await visit.submit(`${form} button[value=retry]`);
+    await visit.page.waitForResponse((response) => response.url().includes('/bulk'));
+    await visit.page.evaluate(
+      `new Promise((resolve) => document.addEventListener('htmx:after:swap', resolve))`,
+    );
+    assert.match(await visit.text('#bulk'), /^This one still runs, so no other was begun/);
+    await subscriber.call('DELETE', '/subscriber');
+  });
+
   test('gives a topic to another client', async () => {
     const topic = 'topic_to_give';
     await scene.publisher.publish(topic, { url: 'https://shop.example.com/5' });
