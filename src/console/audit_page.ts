@@ -28,7 +28,9 @@ export function auditPage(api: ApiCalls): Route[] {
             { name: 'Outcome', cell: outcome },
           ],
           body,
-          action || client ? 'Nothing matches.' : 'Nobody has changed anything yet.',
+          action || client
+            ? `Nothing matches${next ? ' here; look at the next page' : ''}.`
+            : 'Nobody has changed anything yet.',
         );
         return {
           title: 'Audit',

@@ -10,7 +10,7 @@ import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, form, pathWith } from './parts.ts';
+import { ANY_QUERY, type FormCall, form, pathWith } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
 export const BULK_PATH = `${LETTERS}/bulk`;
@@ -60,9 +60,10 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
     }),
     action(BULK_PATH, BOTH, {
       action: 'dead_letters.bulk',
-      async act({ caller, body }) {
+      async act({ caller, body, about }) {
         const act = body.do === 'purge' ? 'purge' : 'retry';
         const subscriber = caller.role === 'client' ? caller.token : String(body.subscriber ?? '');
+        about?.(act, subscriber);
         const tokens = subscriber === '' ? undefined : await subscribersOf({ joinsOf }, subscriber);
         const { since, until } = body;
         const untilMs = timeIn(until);
@@ -76,21 +77,28 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
     }),
     action(`${BULK_PATH}/confirm`, BOTH, {
       action: 'dead_letters.bulk_confirm',
-      async act({ caller, body }) {
-        const id = String(body.id);
-        await bulks.confirm(bulkOwner(caller), id);
+      async act(call) {
+        const id = await named(call);
+        await bulks.confirm(bulkOwner(call.caller), id);
         return pathWith(BULK_PATH, { id });
       },
     }),
     action(`${BULK_PATH}/cancel`, BOTH, {
       action: 'dead_letters.bulk_cancel',
-      async act({ caller, body }) {
-        const id = String(body.id);
-        await bulks.cancel(bulkOwner(caller), id);
+      async act(call) {
+        const id = await named(call);
+        await bulks.cancel(bulkOwner(call.caller), id);
         return pathWith(BULK_PATH, { id });
       },
     }),
   ];
+
+  /** Resolves with the id of the bulk that a form names, and tells the audit what that bulk does. */
+  async function named({ caller, body, about }: FormCall): Promise<string> {
+    const bulk = await bulks.find(bulkOwner(caller));
+    if (bulk?.id === body.id) about?.(bulk?.act, bulk?.queues?.[0]);
+    return String(body.id);
+  }
 }
 
 /**

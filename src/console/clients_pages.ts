@@ -30,6 +30,7 @@ export function clientsPages(api: ApiCalls): Route[] {
           ...patterns('subscribe', subscribe),
         };
         const made = await api.call<{ token: string; secret: string }>('POST /api_tokens', call, { body });
+        call.about?.(undefined, made.body.token);
         return secretPage(made.body);
       },
     }),

@@ -30,6 +30,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
         const ids = [call.body.id ?? []].flat();
         const act = call.body.do === 'purge' ? 'purge' : 'retry';
         const name = act === 'purge' ? 'DELETE /dead_letters/:id' : 'POST /dead_letters/:id/retry';
+        call.about?.(`${act} ${ids.length}: ${ids.join(' ')}`);
         let done = 0;
         for (const id of ids) {
           try {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import type { Input } from '../routing/route.ts';
+import type { Role } from '../routing/caller.ts';
+import type { Call, Input } from '../routing/route.ts';
 import type { PageCall } from './api_calls.ts';
 import { tokenField } from './layout.ts';
 
@@ -23,6 +24,12 @@ export function pathParameter<Name extends string>(
   const schema = z.object({ [name]: z.string() }) as unknown as z.ZodType<Record<Name, string>>;
   return { schema, wording: { code, whole: `there is no such ${what}` } };
 }
+
+/** What forms need of a call that `ANY_FIELDS` has read. */
+export type FormCall = Pick<
+  Call<Role, unknown, unknown, Record<string, string | string[]>>,
+  'caller' | 'body' | 'about'
+>;
 
 /** Returns the path of a page with a query. Leaves out empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {

@@ -9,6 +9,7 @@ import {
   ANY_QUERY,
   type Column,
   confirmed,
+  type FormCall,
   form,
   nextPage,
   pathParameter,
@@ -57,11 +58,14 @@ export function pathOf(path: string, name: string, client: string | string[] | u
 }
 
 /**
- * Returns the query by which a call of the API names the client that owns the trigger or join. Only root names a
- * client. For other callers the value is empty, and ApiCalls leaves out empty parameters.
+ * Returns the query by which a call of the API names the client that owns the trigger or join `name`, and tells the
+ * audit of both. Only root names a client. For other callers the value is empty, and ApiCalls leaves out empty
+ * parameters.
  */
-export function whose({ client }: Record<string, string | string[]>): { client: string } {
-  return { client: String(client ?? '') };
+export function whose({ body, about }: FormCall, name: string): { client: string } {
+  const client = String(body.client ?? '');
+  about?.(name, client);
+  return { client };
 }
 
 /**
@@ -144,7 +148,7 @@ function change(api: ApiCalls, { path, what }: Kind): Route {
     async act(call) {
       const { rules } = call.body;
       const name = String(call.body.name);
-      const query = whose(call.body);
+      const query = whose(call, name);
       await api.call(`PUT /${what}s/:name`, call, { params: { name }, query, body: jsonOf(rules) });
       return pathOf(path, name, query.client);
     },
@@ -158,9 +162,10 @@ function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
     params: pathParameter('name', notFound, what),
     async act(call) {
       const { name } = call.params;
+      const query = whose(call, name);
       if (call.body.confirm !== name)
         throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`);
-      await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query: whose(call.body) });
+      await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query });
       return path;
     },
   });

@@ -56,7 +56,7 @@ export function triggersPages(api: ApiCalls): Route[] {
       action: 'trigger.fire',
       params,
       async act(call) {
-        const query = whose(call.body);
+        const query = whose(call, call.params.name);
         await api.call('POST /triggers/:name/fire', call, { params: call.params, query });
         return pathOf(PATH, call.params.name, query.client);
       },
@@ -71,7 +71,8 @@ export function triggersPages(api: ApiCalls): Route[] {
       action: 'trigger.put',
       params,
       async act(call) {
-        const [asked, query] = [call.params, whose(call.body)];
+        const asked = call.params;
+        const query = whose(call, asked.name);
         const { body } = await api.call<Trigger>('GET /triggers/:name', call, { params: asked, query });
         await api.call('PUT /triggers/:name', call, {
           ...{ params: asked, query },

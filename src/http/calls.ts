@@ -78,6 +78,9 @@ export class Calls {
       formToken,
       text: '',
       body: undefined,
+      ...(record && {
+        about: (name, client) => record.about({ params: { name }, query: { client: client || undefined } }),
+      }),
     };
     record?.about(call);
     const refusing = route.refuseEarly?.(call);

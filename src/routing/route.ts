@@ -57,6 +57,11 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    * is not a page, or if nobody is logged in.
    */
   formToken: string;
+  /**
+   * Tells the audit what an audited call is about, if its parameters do not say so, as with forms: a name, and the token
+   * of its client, or only the token.
+   */
+  about?: (name: string | undefined, client?: string | undefined) => void;
 }
 
 /**

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
-import { as, bus, ends, newest, root, scene } from './visits.ts';
+import { as, bus, ends, newest, post, root, scene } from './visits.ts';
 
 describe('root', () => {
   test('pauses a subscriber, and resumes it', async () => {
@@ -281,6 +281,37 @@ describe('root', () => {
     );
     assert.match(await visit.text('#bulk'), /^This one still runs, so no other was begun/);
     await subscriber.call('DELETE', '/subscriber');
+  });
+
+  test('leaves in the audit what its forms were about', async () => {
+    const client = await bus.client('audited');
+    const visit = await as(root, '/console/clients');
+    await visit.page.type('[name=name]', 'made_for_audit');
+    await visit.submit('main form[action="/console/clients"] button');
+    const { token } = client;
+    const made = await visit.text('dd');
+    const event = { type: 'noop', url: 'https://shop.example.com/15' };
+    const rules = JSON.stringify({ topic: 'audited', event, schedule: { every: 60_000 } });
+    assert.equal(await post(visit, '/console/triggers', { client: token, name: 'audited', rules }), 0);
+    assert.equal(await post(visit, '/console/dead_letters/selected', { id: 'none', do: 'purge' }), 404);
+    assert.equal(await post(visit, '/console/dead_letters/bulk', { subscriber: token, do: 'purge' }), 0);
+    const { redis, keys } = bus.store;
+    const id = String(await redis.hget(keys.bulk(':root'), 'id'));
+    assert.equal(await post(visit, '/console/dead_letters/bulk/cancel', { id }), 0);
+    const audited = async () => {
+      const entries = (await bus.root.call('GET', '/audit?limit=5')) as { action: string; target: string }[];
+      return entries.map(({ action, target }) => `${action} ${target}`);
+    };
+    await until(async () => (await audited())[0]?.startsWith('dead_letters.bulk_cancel'));
+    const entries = await audited();
+    assert.deepEqual(entries, [
+      `dead_letters.bulk_cancel purge of ${token}`,
+      `dead_letters.bulk purge of ${token}`,
+      'dead_letters.selected purge 1: none',
+      `trigger.put audited of ${token}`,
+      `client.create ${made}`,
+    ]);
+    await bus.root.call('DELETE', `/api_tokens/${token}`);
   });
 
   test('gives a topic to another client', async () => {
