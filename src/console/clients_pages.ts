@@ -6,7 +6,7 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, confirmed, form, nextPage, pathParameter, table, typeIt } from './parts.ts';
+import { ANY_QUERY, backTo, confirmed, form, nextPage, pathParameter, table, typeIt } from './parts.ts';
 
 const PATH = '/console/clients';
 
@@ -107,7 +107,7 @@ function changes(api: ApiCalls): Route[] {
         const { publish, subscribe } = call.body;
         const body = { ...patterns('publish', publish), ...patterns('subscribe', subscribe) };
         await api.call('PUT /api_tokens/:token', call, { params: call.params, body });
-        return PATH;
+        return backTo(PATH, call);
       },
     }),
     action(`${PATH}/:token/rotate`, ROOT, {
@@ -136,7 +136,7 @@ function changes(api: ApiCalls): Route[] {
         if (call.body.confirm !== client.name)
           throw new BusError('bad_body', `type ${client.name} to remove this client; nothing was changed`);
         await api.call('DELETE /api_tokens/:token', call, { params: { token } });
-        return PATH;
+        return backTo(PATH, call);
       },
     }),
   ];

@@ -11,7 +11,7 @@ import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } fro
 import { ago, count } from './format.ts';
 import { tokenField } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, boxes, form, nextPage, pathParameter, table } from './parts.ts';
+import { ANY_QUERY, backTo, boxes, form, nextPage, pathParameter, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -42,9 +42,10 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
               throw error;
           }
         }
-        if (done === ids.length) return PATH;
+        const list = backTo(PATH, call);
+        if (done === ids.length) return list;
         const said = headline({ act, state: 'ended', matched: ids.length, done });
-        return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done) };
+        return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done, list) };
       },
     }),
     ...bulkPages({ bulks, joinsOf }),
@@ -99,7 +100,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
         api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
         bulks.find(bulkOwner(call.caller)),
       ]);
-      const isFiltered = [reason, since, until].some(Boolean);
+      const isFiltered = [subscriber, reason, since, until, others.after].some(Boolean);
       const nowMs = Date.now();
       const mayChange = api.allows('POST /dead_letters/:id/retry', call);
       const rows = table<DeadLetter>(
@@ -134,10 +135,10 @@ ${mayChange && (body.length > 0 || next) && all(call, call.query)}`,
   });
 }
 
-function leftOut(said: string, others: number): Html {
+function leftOut(said: string, others: number, list: string): Html {
   return html`<h1>${said}</h1>
 <p>${others} of those that were selected ${others === 1 ? 'was' : 'were'} left out: they are gone, or their subscriber has left.</p>
-<p><a href="${PATH}">Dead letters</a></p>`;
+<p><a href="${list}">Dead letters</a></p>`;
 }
 
 function selector({ id }: DeadLetter): Html {

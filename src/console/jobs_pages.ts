@@ -5,7 +5,17 @@ import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, type Column, choices, form, nextPage, pathParameter, pathWith, table } from './parts.ts';
+import {
+  ANY_QUERY,
+  backTo,
+  type Column,
+  choices,
+  form,
+  nextPage,
+  pathParameter,
+  pathWith,
+  table,
+} from './parts.ts';
 
 const PATH = '/console/jobs';
 
@@ -55,7 +65,7 @@ export function jobsPages(api: ApiCalls): Route[] {
       params: JOB,
       async act(call) {
         await api.call('POST /jobs/:id/run', call, { params: call.params });
-        return PATH;
+        return backTo(PATH, call);
       },
     }),
   ];

@@ -38,6 +38,15 @@ export function pathWith(path: string, query: Record<string, string | undefined>
   return asked.size === 0 ? path : `${path}?${asked}`;
 }
 
+/**
+ * Returns the path to which a form of the list at `path` leads. If the form came from the list, the path has its query,
+ * so that the list keeps its filter and its page.
+ */
+export function backTo(path: string, { headers }: Pick<Call, 'headers'>): string {
+  const from = URL.parse(headers.referer ?? '');
+  return from?.pathname === path ? path + from.search : path;
+}
+
 export interface Column<T> {
   name: string;
   /** True for columns of numbers, which are aligned to the right. */

@@ -6,7 +6,7 @@ import { BOTH, CLIENTS, ROOT, type Route } from '../routing/route.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { action } from './page.ts';
-import { confirmed, form, pathWith, typeIt } from './parts.ts';
+import { backTo, confirmed, form, pathWith, typeIt } from './parts.ts';
 
 export const PATH = '/console/topics';
 
@@ -100,7 +100,7 @@ export function topicChanges(api: ApiCalls): Route[] {
         if (call.body.confirm !== name)
           throw new BusError('bad_topic', `type ${name} to remove it; nothing was changed`);
         await api.call('DELETE /topics/:name', call, { params: { name } });
-        return PATH;
+        return backTo(PATH, call);
       },
     }),
   ];

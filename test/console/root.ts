@@ -27,6 +27,7 @@ describe('root', () => {
     await late.publisher.publish(late.topic, { url: 'https://shop.example.com/5' });
     const visit = await as(root, '/console/jobs?state=scheduled');
     await visit.submit('main form[action$="/run"] button');
+    assert.ok(visit.page.url().endsWith('/console/jobs?state=scheduled'));
     await until(async () => (await late.subscriber.report()).events.sent === 1);
   });
 
@@ -198,10 +199,11 @@ describe('root', () => {
     assert.ok(!(await visit.text('main')).includes(secret));
   });
 
-  test('retries a dead letter', async () => {
-    const visit = await as(root, '/console/dead_letters');
+  test('retries a dead letter, and keeps the filter', async () => {
+    const visit = await as(root, '/console/dead_letters?reason=max_attempts');
     await visit.page.click('input[type=checkbox]');
     await visit.submit('button[value=retry]');
+    assert.ok(visit.page.url().endsWith('/console/dead_letters?reason=max_attempts'));
     await until(async () => (await scene.subscriber.report()).events.sent === 1);
   });
 
@@ -221,6 +223,7 @@ describe('root', () => {
       }),
     );
     await subscriber.call('DELETE', `/dead_letters/${ids[0]}`);
+    const filtered = visit.page.url();
     await visit.submit('button[value=retry]');
     assert.match(
       await visit.text('main'),
@@ -228,6 +231,9 @@ describe('root', () => {
     );
     await visit.assertSound();
     await until(() => receiver.events.length === 2);
+    await visit.submit('main a');
+    assert.equal(visit.page.url(), filtered);
+    assert.match(await visit.text('main'), /None match/);
   });
 
   test('retries all dead letters that match, after it has seen their number', async () => {
