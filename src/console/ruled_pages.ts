@@ -142,17 +142,29 @@ function mayChange(api: ApiCalls, call: PageCall, { what }: Kind): boolean {
 }
 
 /** The route of the form that makes or changes a trigger or join. */
-function change(api: ApiCalls, { path, what }: Kind): Route {
+function change(api: ApiCalls, { path, what, notFound }: Kind): Route {
   return action(path, BOTH, {
     action: `${what}.put`,
     async act(call) {
       const { rules } = call.body;
       const name = String(call.body.name);
       const query = whose(call, name);
+      if (call.body.is_new && (await exists(call, name, query)))
+        throw new BusError(`bad_${what}`, `there is a ${what} with this name; change it on its own page`);
       await api.call(`PUT /${what}s/:name`, call, { params: { name }, query, body: jsonOf(rules) });
       return pathOf(path, name, query.client);
     },
   });
+
+  async function exists(call: PageCall, name: string, query: { client: string }): Promise<boolean> {
+    try {
+      await api.call(`GET /${what}s/:name`, call, { params: { name }, query });
+      return true;
+    } catch (error) {
+      if (error instanceof BusError && error.code === notFound) return false;
+      throw error;
+    }
+  }
 }
 
 /** The route of the form that removes a trigger or join. */
@@ -179,7 +191,7 @@ function naming({ caller }: PageCall): Html {
   const owner =
     caller?.role === 'root' &&
     html`<label>Token of its client <input name="client" required autocapitalize="none" spellcheck="false"></label>`;
-  return html`${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" autocapitalize="none" spellcheck="false"></label>`;
+  return html`<input type="hidden" name="is_new" value="yes">${owner}<label>Name <input name="name" required pattern="[a-z0-9_]+" autocapitalize="none" spellcheck="false"></label>`;
 }
 
 function rulesForm(call: PageCall, { path, what }: Kind, rules: object, fields: Html, name?: string): Html {
