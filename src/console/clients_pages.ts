@@ -85,6 +85,7 @@ function forms(call: PageCall, client: ClientReport): Html {
     action: `${own}/rotate`,
     does: `Make a new secret for ${name}`,
     isDangerous: false,
+    content: html`<input type="hidden" name="secret_at" value="${secretAt(client)}">`,
   })}${confirmed(
     call,
     'Remove…',
@@ -114,6 +115,13 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
+        // A page with a new secret may be reloaded, which sends the form again. A second new secret would end at once
+        // the one that the client still uses.
+        if (secretAt(await find(call)) !== call.body.secret_at)
+          throw new BusError(
+            'bad_client',
+            'its secret was replaced since this page was loaded; nothing was changed',
+          );
         const made = await api.call<{ token: string; secret: string }>(
           'POST /api_tokens/:token/secret',
           call,
@@ -130,9 +138,7 @@ function changes(api: ApiCalls): Route[] {
       params: TOKEN,
       async act(call) {
         const { token } = call.params;
-        const { body } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call);
-        const client = body?.find((each) => each.token === token);
-        if (!client) throw new BusError('client_not_found', TOKEN.wording.whole);
+        const client = await find(call);
         if (call.body.confirm !== client.name)
           throw new BusError('bad_body', `type ${client.name} to remove this client; nothing was changed`);
         await api.call('DELETE /api_tokens/:token', call, { params: { token } });
@@ -140,6 +146,18 @@ function changes(api: ApiCalls): Route[] {
       },
     }),
   ];
+
+  async function find(call: PageCall & { params: { token: string } }): Promise<ClientReport> {
+    const { body } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call);
+    const client = body?.find(({ token }) => token === call.params.token);
+    if (!client) throw new BusError('client_not_found', TOKEN.wording.whole);
+    return client;
+  }
+}
+
+/** Returns when the secret of a client was made, as a field of a form. */
+function secretAt({ secret_at }: ClientReport): string {
+  return String(secret_at ?? '');
 }
 
 function topics(patterns: readonly string[] | undefined) {

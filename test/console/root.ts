@@ -199,6 +199,19 @@ describe('root', () => {
     assert.ok(!(await visit.text('main')).includes(secret));
   });
 
+  test('replaces a secret only once if its page is reloaded', async () => {
+    const client = await bus.client('rotated');
+    const visit = await as(root, '/console/clients');
+    const form = `form[action="/console/clients/${client.token}/rotate"]`;
+    await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+    await visit.submit(`${form} button`);
+    const secret = await visit.text('dd:last-of-type');
+    await visit.page.reload();
+    assert.match(await visit.text('main'), /its secret was replaced since/);
+    for (const each of [secret, client.secret])
+      await bus.clientOf(client.token, each).publish('by_rotated', { url: 'https://shop.example.com/16' });
+  });
+
   test('retries a dead letter, and keeps the filter', async () => {
     const visit = await as(root, '/console/dead_letters?reason=max_attempts');
     await visit.page.click('input[type=checkbox]');
