@@ -100,6 +100,9 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
+/** The title of a page about a form that is refused. The title of this error for programs speaks of a body. */
+const BAD_FORM = 'The form cannot be accepted';
+
 /** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */
 export function answerError(error: BusError, call: FailedCall): Answer {
   const { caller, formToken, headers } = call;
@@ -109,9 +112,10 @@ export function answerError(error: BusError, call: FailedCall): Answer {
     return { status: 303, headers: { Location: login } };
   }
   const list = entriesFor(caller).find(({ missing }) => missing === error.code);
+  const title = error.code === 'bad_body' ? BAD_FORM : ERRORS[error.code].title;
   const page = {
-    title: ERRORS[error.code].title,
-    body: html`<h1>${ERRORS[error.code].title}</h1><p>${error.message}</p>
+    title,
+    body: html`<h1>${title}</h1><p>${error.message}</p>
 <p>${list && html`Those that there are: <a href="${list.path}">${list.name}</a>. `}<a href="/console">Overview</a></p>`,
   };
   return {
