@@ -10,6 +10,7 @@ import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
 import { tokenField } from './layout.ts';
+import { linkToOwner } from './links.ts';
 import { action, page } from './page.ts';
 import { ANY_QUERY, backTo, boxes, form, nextPage, pathParameter, table } from './parts.ts';
 
@@ -70,7 +71,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
     const id = html`<input type="hidden" name="id" value="${letter.id}">`;
     return html`<h1>Dead letter <span class="mono">${letter.id}</span></h1>
 ${boxes([
-  ['Subscriber', html`<span class="mono">${letter.subscriber}</span>`],
+  ['Subscriber', linkToOwner(letter)],
   ['Reason', html`<span class="mono">${letter.reason}</span>`],
   ['Opened', ago(letter.created_at, nowMs)],
   ['Died', ago(letter.died_at, nowMs)],
@@ -110,7 +111,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
             name: 'Died',
             cell: ({ id, died_at }) => html`<a href="${PATH}/${id}">${ago(died_at, nowMs)}</a>`,
           },
-          { name: 'Subscriber', cell: (letter) => html`<span class="mono">${letter.subscriber}</span>` },
+          { name: 'Subscriber', cell: linkToOwner },
           { name: 'Reason', cell: ({ reason }) => html`<span class="mono">${reason}</span>` },
           { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
           { name: 'Events', isAmount: true, cell: ({ event_count }) => event_count },

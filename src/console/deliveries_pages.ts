@@ -6,6 +6,7 @@ import { outcomeShown } from './batch_parts.ts';
 import { nameOf, PATH, stateOf } from './delivery_page.ts';
 import { ago, number } from './format.ts';
 import { live } from './layout.ts';
+import { linkToOwner } from './links.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
@@ -43,10 +44,7 @@ export function linkToDeliveries(subscriber: string): string {
   return pathWith(PATH, { subscriber });
 }
 
-const SUBSCRIBER: Column<Delivery> = {
-  name: 'Subscriber',
-  cell: ({ subscriber, join }) => html`<span class="mono">${subscriber}</span> ${join}`,
-};
+const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
 
 /**
  * Returns a table of batches, newest first. If `isOfOne` is true, all batches belong to one subscriber, so the column

@@ -1,5 +1,5 @@
 import { type Html, html } from '../html.ts';
-import { readJoinToken } from '../ids.ts';
+import { joinToken, readJoinToken } from '../ids.ts';
 import { pathWith } from './parts.ts';
 
 /**
@@ -12,4 +12,14 @@ export function linkToQueue(queue: string): Html {
     ? pathWith(`/console/joins/${encodeURIComponent(join.name)}`, { client: join.client })
     : `/console/subscribers/${encodeURIComponent(queue)}`;
   return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a> `;
+}
+
+/**
+ * Returns a link to the subscriber of a batch. If the batch belongs to a join, returns the token of the join's client,
+ * and a link to the join.
+ */
+export function linkToOwner({ subscriber, join }: { subscriber: string; join?: string | undefined }): Html {
+  return join === undefined
+    ? html`<a class="mono" href="/console/subscribers/${encodeURIComponent(subscriber)}">${subscriber}</a>`
+    : html`<span class="mono">${subscriber}</span> ${linkToQueue(joinToken(join, subscriber))}`;
 }

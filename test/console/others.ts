@@ -142,6 +142,7 @@ describe('a client', () => {
     const { id } = await batch();
     const visit = await as({ user: client.token, password: client.secret }, '/console/deliveries');
     assert.match(await visit.text('main tbody tr'), new RegExp(`^${id}taken.*11counted`));
+    assert.equal(await visit.text('main tbody td:nth-child(3) a'), 'join both');
     await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
     assert.match(await visit.text('.steps'), /Attempt 1: counted .*The join has its events/);
     assert.doesNotMatch(await visit.text('main'), /no answer/);

@@ -229,6 +229,12 @@ describe('root', () => {
     for (const n of [1, 2, 3]) await publisher.publish(topic, { url: `https://shop.example.com/${n}` });
     await until(async () => (await subscriber.report()).dead_letters.batches === 3);
     const visit = await as(root, `/console/dead_letters?subscriber=${subscriber.token}`);
+    for (const list of ['deliveries', 'dead_letters']) {
+      await visit.page.goto(`${bus.url}/console/${list}?subscriber=${subscriber.token}`);
+      await visit.submit(`td a[href^="/console/subscribers"]`);
+      assert.equal(await visit.text('h1'), subscriber.token);
+    }
+    await visit.page.goto(`${bus.url}/console/dead_letters?subscriber=${subscriber.token}`);
     const ids = await visit.page.$$eval('input[type=checkbox]', (boxes) =>
       boxes.map((box) => {
         box.click();
