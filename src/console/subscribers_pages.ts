@@ -1,3 +1,4 @@
+import { PERFECT_HEALTH } from '../config/subscription_defaults.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, type Route } from '../routing/route.ts';
 import { type Sort, type SubscriberState, subscriberState } from '../subscribing/ranking.ts';
@@ -114,17 +115,22 @@ function successOf({ lately }: SubscriberReport): Content {
   return `${percent} %`;
 }
 
+type Forecast = Pick<SubscriberReport, 'lately' | 'events' | 'paused_at' | 'health_points'>;
+
 /**
  * Returns a forecast of a subscriber's queue by the rates of the last minutes: when it will be empty, or when events
  * will be dropped.
  */
-function forecast({ lately, events, paused_at }: SubscriberReport, nowMs: number): Content {
+export function forecast(report: Forecast, nowMs: number): Content {
+  const { lately, events, paused_at, health_points } = report;
   if (events.queued === 0 || !lately) return NONE;
   const waitsMs = nowMs - (events.oldest ?? nowMs);
-  if (paused_at === null && lately.success === 1 && waitsMs < KEEPS_UP_MS) return 'keeps up';
+  // Nothing was tried yet if the first batch is still open.
+  const isWell = lately.success === null ? health_points === PERFECT_HEALTH : lately.success === 1;
+  if (paused_at === null && isWell && waitsMs < KEEPS_UP_MS) return 'keeps up';
   if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;
   const dropped =
-    lately.dropped_at !== null && html`, dropped from ${ago(Math.max(nowMs, lately.dropped_at), nowMs)} on`;
+    lately.dropped_at !== null && html`, drops begin ${ago(Math.max(nowMs, lately.dropped_at), nowMs)}`;
   return html`${paused_at === null ? 'does not shrink' : 'waits'}${dropped}`;
 }
 
