@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type BusError, ERRORS, type ErrorCode } from '../errors.ts';
+import { type BusError, ERRORS, type ErrorCode, StorageUnavailable } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Caller, Role } from '../routing/caller.ts';
 import { ALL, type Answer, type FailedCall, WATCHERS } from '../routing/route.ts';
@@ -115,7 +115,7 @@ export function answerError(error: BusError, call: FailedCall): Answer {
   const title = error.code === 'bad_body' ? BAD_FORM : ERRORS[error.code].title;
   const page = {
     title,
-    body: html`<h1>${title}</h1><p>${error.message}</p>
+    body: html`<h1>${title}</h1><p>${saidBy(error, call)}</p>
 <p>${list && html`Those that there are: <a href="${list.path}">${list.name}</a>. `}<a href="/console">Overview</a></p>`,
   };
   return {
@@ -123,6 +123,15 @@ export function answerError(error: BusError, call: FailedCall): Answer {
     headers: { ...PAGE_HEADERS, ...withoutLists(error.headers) },
     body: whole({ caller, formToken, headers }, page).text,
   };
+}
+
+/**
+ * Returns what a page says of an error. The message that Redis is away advises programs that publish, so a page that
+ * only reads has words of its own.
+ */
+function saidBy(error: BusError, { method }: FailedCall): string {
+  if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
+  return `${error.why}, and this page needs it. Nothing was changed. Reload the page in a moment.`;
 }
 
 /** Returns the path and query of the page that a person was looking at. A form or a refresh has an address of its own. */
