@@ -101,7 +101,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
         api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
         bulks.find(bulkOwner(call.caller)),
       ]);
-      const isFiltered = [subscriber, reason, since, until, others.after].some(Boolean);
+      const isFiltered = [subscriber, reason, since, until, others.before].some(Boolean);
       const nowMs = Date.now();
       const mayChange = api.allows('POST /dead_letters/:id/retry', call);
       const rows = table<DeadLetter>(

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
-import { as, bus, ends, newest, post, root, scene } from './visits.ts';
+import { as, bus, ends, letterId, newest, post, root, scene } from './visits.ts';
 
 describe('root', () => {
   test('pauses a subscriber, and resumes it', async () => {
@@ -257,6 +257,8 @@ describe('root', () => {
 
   test('retries all dead letters that match, after it has seen their number', async () => {
     const visit = await as(root, '/console/dead_letters?reason=max_age');
+    assert.match(await visit.text('main'), /None match/);
+    await visit.page.goto(`${bus.url}/console/dead_letters?before=1-${await letterId()}`);
     assert.match(await visit.text('main'), /None match/);
     await visit.page.select('[name=reason]', 'max_attempts');
     await visit.submit('.filter button');
