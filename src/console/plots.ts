@@ -17,6 +17,12 @@ const WRITTEN: Record<string, (value: number) => string> = {
   bytes,
 };
 
+/**
+ * Number of last values of a plot among which the text above it looks for the present one. The very last is null until
+ * it is sampled. An older value would pass for the present one long after the last delivery, or the last worker.
+ */
+const LATEST = 3;
+
 interface Plot {
   title: string;
   /** The metrics that a plot draws as lines, with the name of each line. All of these metrics have the same unit. */
@@ -68,10 +74,11 @@ function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): 
   const written = WRITTEN[unit] ?? number;
   const told = drawn.map(({ name, values }) => {
     const known = values.filter((value) => value !== null);
+    const last = values.slice(-LATEST).findLast((value) => value !== null) ?? null;
     const text =
       known.length === 0
         ? 'nothing yet'
-        : `${written(known.at(-1) ?? 0)}, at most ${written(Math.max(...known))}`;
+        : `${last === null ? 'none lately' : written(last)}, at most ${written(Math.max(...known))}`;
     return html`<span class="told"><b>${name}</b> ${text}</span> `;
   });
   const data = JSON.stringify({
