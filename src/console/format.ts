@@ -15,9 +15,11 @@ export function bytes(value: number): string {
 
 function scaled(value: number, step: number, units: readonly string[]): string {
   let [rest, unit] = [value, 0];
-  while (Math.abs(rest) >= step && unit < units.length - 1) [rest, unit] = [rest / step, unit + 1];
+  // A number is compared as it would be written: 999,960 is 1.0 M, not 1000 k.
+  while (Math.round(Math.abs(rest)) >= step && unit < units.length - 1)
+    [rest, unit] = [rest / step, unit + 1];
   const digits =
-    Number.isInteger(rest) || Math.abs(rest) >= 10 ? Math.round(rest).toString() : rest.toFixed(1);
+    Number.isInteger(rest) || Math.abs(rest) >= 9.95 ? Math.round(rest).toString() : rest.toFixed(1);
   return digits + units[unit];
 }
 

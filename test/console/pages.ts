@@ -170,7 +170,9 @@ describe('each page', () => {
     assert.match(visit.page.url(), /sort=oldest&name=nobody/);
     assert.match(await visit.text('main'), /No subscriber is like this/);
     await visit.page.goto(`${bus.url}/console`);
-    const heights = await visit.page.$$eval('.plot', (plots) => plots.map(({ clientHeight }) => clientHeight));
+    const heights = await visit.page.$$eval('.plot', (plots) =>
+      plots.map(({ clientHeight }) => clientHeight),
+    );
     assert.deepEqual(heights, [0, 0, 0, 0, 0], 'a plot that nothing draws leaves no hole');
   });
 });
