@@ -157,7 +157,9 @@ ${call && html`<div class="acts">${acts(bulk, call)}</div>`}`;
 function filterOf({ queues, reason, fromMs, untilMs }: Bulk): Content {
   const nowMs = Date.now();
   return [
-    queues ? html`Of ${queues.map(linkToQueue)}` : 'Of all subscribers',
+    queues
+      ? html`Of ${queues.map((each, index) => [index > 0 && ' ', linkToQueue(each)])}`
+      : 'Of all subscribers',
     reason !== undefined && html`, with the reason <span class="mono">${reason}</span>`,
     fromMs !== undefined && html`, from ${ago(fromMs, nowMs)}`,
     untilMs !== undefined && html`, that died until ${ago(untilMs, nowMs)}`,

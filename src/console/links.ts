@@ -11,7 +11,7 @@ export function linkToQueue(queue: string): Html {
   const path = join
     ? pathWith(`/console/joins/${encodeURIComponent(join.name)}`, { client: join.client })
     : `/console/subscribers/${encodeURIComponent(queue)}`;
-  return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a> `;
+  return html`<a class="tag mono" href="${path}">${join ? `join ${join.name}` : queue}</a>`;
 }
 
 /**

@@ -101,7 +101,7 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
     more > 0 &&
     html`<span class="none">${caller?.role === 'client' ? `and ${count(more, 'subscriber')} of other clients` : `and ${number(more)} more`}</span>`;
   return html`<h2>Subscribers</h2>
-<p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map(linkToQueue)}${rest}</p>`;
+<p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map((each) => html`${linkToQueue(each)} `)}${rest}</p>`;
 }
 
 function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly DelayedReport[]): Html {

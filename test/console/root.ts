@@ -287,7 +287,7 @@ describe('root', () => {
     const [visit, other] = [await as(root, path), await as(root, path)];
     await visit.submit(`${form} button[value=retry]`);
     await visit.page.waitForSelector('form[action$="/confirm"]');
-    assert.ok((await visit.text('main')).includes(`Of ${token}`));
+    assert.ok((await visit.text('main')).includes(`Of ${token}, that died until`));
     // The other tab asks for a purge. The first one must not refresh meanwhile, or it would show the purge.
     await visit.page.evaluate(`document.querySelector('#bulk').toggleAttribute('data-paused')`);
     await other.submit(`${form} button[value=purge]`);
