@@ -43,7 +43,8 @@ export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
 }
 
-function charge(visit: object, calls: number): void {
+/** Adds to what a visit costs. */
+export function charge(visit: object, calls: number): void {
   charges.set(visit, chargeOf(visit) + calls);
 }
 

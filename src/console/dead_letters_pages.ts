@@ -5,7 +5,7 @@ import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { parseOwnJson } from '../json.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
-import type { ApiCalls, PageCall } from './api_calls.ts';
+import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
@@ -34,6 +34,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
         call.about?.(`${act} ${ids.length}: ${ids.join(' ')}`);
         let done = 0;
         for (const id of ids) {
+          charge(call, 1);
           try {
             await api.call(name, call, { params: { id } });
             done++;

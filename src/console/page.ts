@@ -57,8 +57,9 @@ export function action<const R extends Role, Params, Fields = AnyFields>(
 ): Route {
   const handle = async (call: Call<R, Params, unknown, Fields>) => {
     const next = await act(call);
-    if (typeof next === 'string') return { status: 303, headers: { Location: next } } as never;
-    return ('title' in next ? await answerPage(call, next) : next) as never;
+    const page = typeof next === 'object' && 'title' in next && (await answerPage(call, next));
+    const answer = typeof next === 'string' ? { status: 303, headers: { Location: next } } : page || next;
+    return { ...answer, calls: chargeOf(call) } as never;
   };
   const answers = { 200: z.string(), 303: null };
   return { ...route(`POST ${path}`, roles, { ...row, form, answers, handle }), page: answerError };

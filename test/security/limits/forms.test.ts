@@ -25,3 +25,23 @@ describe('a form', () => {
     assert.equal((await api.call('POST', '/console/login', { headers, body })).status, 401);
   });
 });
+
+describe('a form of a client', () => {
+  const api = new Api({ env: { ROUTEMASTER_CALL_RATE: '2' } });
+
+  test('costs it a call for each thing that is selected', async () => {
+    const [, pair = ''] = (await api.authorization('clicker')).split(' ');
+    const [user = '', password = ''] = atob(pair).split(':');
+    const login = new URLSearchParams({ user, password }).toString();
+    const entered = await api.call('POST', '/console/login', { headers, body: login });
+    const [cookie = ''] = entered.headers['set-cookie']?.[0]?.split(';') ?? [];
+    const { text } = await api.call('GET', '/console/jobs', { headers: { cookie } });
+    const [, token] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
+    const ids = Array.from({ length: 30 }, (_, n) => `id=${String(n).padStart(20, 'A')}`).join('&');
+    const body = `form_token=${token}&do=purge&${ids}`;
+    const selected = () =>
+      api.call('POST', '/console/dead_letters/selected', { headers: { ...headers, cookie }, body });
+    assert.equal((await selected()).status, 200);
+    assert.equal((await selected()).status, 429);
+  });
+});
