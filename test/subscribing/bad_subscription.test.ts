@@ -274,6 +274,11 @@ describe('a subscription is refused', () => {
     [
       'with 50,000 topics',
       wanted({ topics: [7] }).replace('7', `7${',7'.repeat(50_000)}`),
+      { code: 'body_too_large', detail: /too many values/ },
+    ],
+    [
+      'with 15,000 topics',
+      wanted({ topics: [7] }).replace('7', `7${',7'.repeat(15_000)}`),
       { code: 'bad_subscription', field: 'topics', detail: /at most 1000/ },
     ],
     [
@@ -284,7 +289,7 @@ describe('a subscription is refused', () => {
     [
       'with 60,000 levels',
       wanted({ topics: [7] }).replace('7', '['.repeat(6e4) + ']'.repeat(6e4)),
-      { code: 'bad_body', detail: /nested too deeply/ },
+      { code: 'body_too_large', detail: /too many values/ },
     ],
     [
       'that is longer than 128 KiB',
