@@ -64,8 +64,9 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
         const act = body.do === 'purge' ? 'purge' : 'retry';
         const subscriber = caller.role === 'client' ? caller.token : String(body.subscriber ?? '');
         about?.(act, subscriber);
-        const tokens = subscriber === '' ? undefined : await subscribersOf({ joinsOf }, subscriber);
-        const { since, until } = body;
+        const { join, since, until } = body;
+        const tokens =
+          subscriber === '' ? undefined : await subscribersOf({ joinsOf }, subscriber, join && String(join));
         const untilMs = timeIn(until);
         const filter = {
           ...{ queues: tokens, reason: reasonIn(body.reason), fromMs: timeIn(since) },

@@ -96,13 +96,13 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
     query: ANY_QUERY,
     async show(call) {
       const { since, until, ...others } = call.query;
-      const { subscriber, reason } = others;
+      const { subscriber, join, reason } = others;
       const times = { since: timeIn(since)?.toString(), until: timeIn(until)?.toString() };
       const [{ body, next }, bulk] = await Promise.all([
         api.call<DeadLetter[]>('GET /dead_letters', call, { query: { ...others, ...times } }),
         bulks.find(bulkOwner(call.caller)),
       ]);
-      const isFiltered = [subscriber, reason, since, until, others.before].some(Boolean);
+      const isFiltered = [subscriber, join, reason, since, until, others.before].some(Boolean);
       const nowMs = Date.now();
       const mayChange = api.allows('POST /dead_letters/:id/retry', call);
       const rows = table<DeadLetter>(
@@ -151,14 +151,12 @@ function selected({ formToken }: PageCall, content: Content): Html {
   return html`<form method="post" action="${PATH}/selected">${tokenField(formToken)}${content}</form>`;
 }
 
-function filter({ subscriber, reason, since, until }: Query): Html {
+function filter({ subscriber, join, reason, since, until }: Query): Html {
   const reasons = ['', ...DEATH_REASONS].map(
     (each) =>
       html`<option value="${each}"${each === (reason ?? '') && html` selected`}>${each || 'any'}</option>`,
   );
-  return html`<form method="get" action="${PATH}" class="filter">${
-    subscriber && html`<input type="hidden" name="subscriber" value="${subscriber}">`
-  }<label>Reason <select name="reason">${reasons}</select></label>
+  return html`<form method="get" action="${PATH}" class="filter">${hidden({ subscriber, join })}<label>Reason <select name="reason">${reasons}</select></label>
 <label>Died from <input type="datetime-local" name="since" value="${since}"></label>
 <label>until <input type="datetime-local" name="until" value="${until}"> UTC</label>
 <button class="quiet">Filter</button></form>`;
@@ -170,13 +168,17 @@ type Query = Record<string, string | undefined>;
  * A form that retries or purges all matching dead letters, including those on other pages. The bus counts them first,
  * and asks for a confirmation.
  */
-function all({ formToken }: PageCall, { subscriber, reason, since, until }: Query): Html {
-  const fields = Object.entries({ subscriber, reason, since, until }).map(
-    ([name, value]) => value && html`<input type="hidden" name="${name}" value="${value}">`,
-  );
+function all({ formToken }: PageCall, { subscriber, join, reason, since, until }: Query): Html {
+  const fields = hidden({ subscriber, join, reason, since, until });
   return html`<h2>All that match, on this page and on others</h2>
 <form method="post" action="${BULK_PATH}">${tokenField(formToken)}${fields}
 <p class="hint">They are counted first. Nothing changes before you have seen the number.</p>
 <p class="acts"><button class="quiet" name="do" value="retry">Retry all…</button>
 <button class="danger" name="do" value="purge">Purge all…</button></p></form>`;
+}
+
+function hidden(fields: Query): Content {
+  return Object.entries(fields).map(
+    ([name, value]) => value && html`<input type="hidden" name="${name}" value="${value}">`,
+  );
 }

@@ -310,6 +310,21 @@ describe('root', () => {
     await subscriber.call('DELETE', '/subscriber');
   });
 
+  test('retries of the joins of a client only the one that is listed', async (t) => {
+    const { subscriber, topic, publisher, receiver } = await bus.scene(t);
+    const { token } = subscriber;
+    receiver.answers(answer.status(500), answer.status(500));
+    await publisher.publish(topic, { url: 'https://shop.example.com/16' });
+    await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+    const visit = await as(root, `/console/dead_letters?subscriber=${token}&join=none`);
+    assert.match(await visit.text('main'), /None match/);
+    await visit.submit('form.filter button');
+    assert.match(visit.page.url(), /[?&]join=none/);
+    await post(visit, '/console/dead_letters/bulk', { subscriber: token, join: 'none', do: 'retry' });
+    await visit.page.goto(`${bus.url}/console/dead_letters/bulk`);
+    await visit.page.waitForFunction(`document.body.textContent.includes('No dead letter matches')`);
+  });
+
   test('leaves in the audit what its forms were about', async () => {
     const client = await bus.client('audited');
     const visit = await as(root, '/console/clients');
