@@ -32,7 +32,7 @@ function attempts.note_death(call, bid, worker)
   attempts.note(call, bid, string.format(text, at_ms, math.max(0, call.now_ms - at_ms), DEATH))
 end
 
--- Returns true if the batch is a suspect: two of the workers that held it died, so it may have killed them.
+-- Returns true if the batch is a suspect: at least two of the workers that held it died, so it may have killed them.
 function attempts.is_suspect(call, bid)
   local deaths = 0
   for _, attempt in ipairs(redis.call('LRANGE', call.keys.attempts(bid), 0, -1)) do

@@ -66,9 +66,9 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- A Ruby Routemaster finds its open batches in this set, and this bus in `batches:open`. A Ruby web process that
-  -- still runs after a takeover would append events to the batch, under a key that this bus does not read. So after a
-  -- takeover, the batch is not added to the set.
+  -- A Ruby Routemaster finds its open batches in this set. This bus finds them in `batches:open`. After a takeover, the
+  -- batch is not added to the set. Otherwise a Ruby web process that still runs would append events to the batch, under
+  -- a key that this bus does not read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = open_batches.entry(bid, max_events, max_bytes)

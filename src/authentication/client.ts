@@ -102,8 +102,8 @@ export class Clients {
   }
 
   /**
-   * Replaces the scopes of a client. Its subscriptions and joins that the new scopes do not permit end; `ended` has the
-   * tokens of these joins. Resolves with undefined if there is no such client. A repeat is harmless.
+   * Replaces the scopes of a client. Ends those of its subscriptions and joins that the new scopes do not permit. The
+   * tokens of the ended joins are in `ended`. Resolves with undefined if there is no such client. A repeat is harmless.
    */
   async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
     const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });

@@ -49,7 +49,10 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
-/** Consumes nonce uses. Each use can be consumed once, whichever process receives it. */
+/**
+ * Consumes the uses of Digest nonces (one use is one value of `nc`). Each use can be consumed only once, whichever
+ * process receives it.
+ */
 export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;

@@ -18,7 +18,10 @@ const PATH = '/console/dead_letters';
 
 const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 
-/** Errors of a selected letter that leave it out: it is gone, or its subscriber has left. */
+/**
+ * With these errors, a selected letter is left out of a retry or purge of several letters: the letter is gone, or its
+ * subscriber has left.
+ */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 
 /** Pages that list dead letters, show one, and retry or purge them. */

@@ -31,7 +31,8 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
 function mistakesInPart(given: string, part: string): number {
   if (part.startsWith(':')) return 0;
   const mistakes = mistakesIn(given, part);
-  // Some calls take either word, and others one alone. Using the other one counts as a mistake.
+  // Some calls take both words, `subscription` and `subscriber`. The others take only `subscriber`. If the given path
+  // has `subscription` there, this counts as one mistake.
   const renamed = given.replace(/^subscription/i, 'subscriber');
   return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);
 }

@@ -30,8 +30,8 @@ export class StorageGuard {
   #looking: Promise<void> | undefined;
 
   /**
-   * The function `onFull` is called after each measurement with the partitions whose Redis stores more than the high
-   * mark (a limit of bytes), if there are any. It must free memory if the shortage lasts.
+   * After a measurement that found a Redis above the high mark (a limit of bytes), `onFull` is called with the
+   * partitions of each such Redis. If the shortage lasts, `onFull` must free memory.
    */
   constructor(
     partitions: Partitions,
