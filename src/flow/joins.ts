@@ -102,7 +102,7 @@ export class Joins {
     const found = await this.#partitions.ask(async (redis, keys) => {
       if (client === undefined) return redis.smembers(keys.joins());
       return (await redis.smembers(keys.joins_of(client))).map((name) => joinToken(name, client));
-    });
+    }, this.#partitions.holding(client));
     return found.flat().sort((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   }
 

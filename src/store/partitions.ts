@@ -48,9 +48,12 @@ export class Partitions {
     return new Partitions(...(all as [Partition, ...Partition[]]));
   }
 
-  /** Sends commands to all partitions at the same time. Resolves with the results, in order; rejects if one fails. */
-  ask<T>(command: (redis: Commands, keys: Keyspace) => Promise<T>): Promise<T[]> {
-    return Promise.all(this.all.map((partition) => partition.command(command)));
+  /** Sends commands to these partitions at the same time. Resolves with the results, in order; rejects if one fails. */
+  ask<T>(
+    command: (redis: Commands, keys: Keyspace) => Promise<T>,
+    among: readonly Partition[] = this.all,
+  ): Promise<T[]> {
+    return Promise.all(among.map((partition) => partition.command(command)));
   }
 
   /**

@@ -8,7 +8,7 @@ import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { namedFields, replies } from '../store/replies.ts';
-import type { Flushing } from './topic_marks.ts';
+import { type Flushing, marksIn } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
 const TOPICS_PER_PIPELINE = 500;
@@ -110,16 +110,28 @@ export class Topics {
    * `candidates`, returns the tokens of about 100 in each partition, because a topic may have thousands.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
-    const parts = await this.#partitions.ask(async (redis, keys) => {
-      const key = keys.topic_subscribers(name);
-      const [count, tokens] = await Promise.all([
-        redis.scard(key),
-        candidates ? membersAmong(redis, key, candidates) : firstMembers(redis, key),
-      ]);
-      return { count, tokens };
-    });
+    const parts = await this.#partitions.ask(
+      async (redis, keys) => {
+        const key = keys.topic_subscribers(name);
+        const [count, tokens] = await Promise.all([
+          redis.scard(key),
+          candidates ? membersAmong(redis, key, candidates) : firstMembers(redis, key),
+        ]);
+        return { count, tokens };
+      },
+      await this.#withSubscribers(name),
+    );
     const tokens = parts.flatMap((part) => part.tokens).sort();
     return { count: parts.reduce((sum, part) => sum + part.count, 0), tokens };
+  }
+
+  /** Returns the home of a topic, and the other partitions that have subscribers of it. */
+  async #withSubscribers(name: string): Promise<Partition[]> {
+    const { all } = this.#partitions;
+    const home = this.#partitions.ofTopic(name);
+    if (all.length === 1) return [home];
+    const marks = await home.command((redis, keys) => redis.hget(keys.topic(name), 'elsewhere'));
+    return [home, ...[...marksIn(marks).keys()].map((index) => all[index] as Partition)];
   }
 
   /**

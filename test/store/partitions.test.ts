@@ -26,6 +26,7 @@ import { OneAtATime } from '../../src/delivering/one_at_a_time.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { ThreadWorkers, workersOfPartition } from '../../src/delivering/thread_workers.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
+import { Joins } from '../../src/flow/joins.ts';
 import { Maintenance } from '../../src/maintenance/maintenance.ts';
 import { periodicJobs } from '../../src/maintenance/periodic_jobs.ts';
 import { sampleJob } from '../../src/maintenance/sampling.ts';
@@ -251,6 +252,8 @@ test('figures and history have what can be reached while the Redis of a partitio
     [[1]],
   );
   await assert.rejects(new Topics(halves).list(), /partition 1 does not answer/);
+  assert.deepEqual(await new Topics(halves).subscribers('apples'), { count: 1, tokens: ['bob'] });
+  assert.deepEqual(await new Joins(halves, CONFIG).tokens('bob'), []);
   const [overview] = overviewPage({ ...shownParts, partitions: halves, history: new History(halves) });
   const { body } = (await overview?.handle({ query: { part: 'now' }, headers: {} } as Call)) ?? {};
   assert.match(String(body), /Partition 1 cannot be reached\./);
