@@ -38,7 +38,7 @@ export const deliveries = {
     'Seconds after which a batch becomes a dead letter; a subscription may set its own `max_age`.',
   ),
   maxBackoffMs: setting('MAX_BACKOFF_MS', whole(0, MAX_TIMER_MS), '60000').help(
-    'Maximum pause before a failed delivery is tried again, in milliseconds.',
+    'Maximum back-off after a failed delivery, in milliseconds. A `Retry-After` may be longer.',
   ),
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',

@@ -10,9 +10,9 @@ import { backTo, confirmed, form, pathWith, typeIt } from './parts.ts';
 
 export const PATH = '/console/topics';
 
-/** Returns a form that publishes a test event. */
+/** Returns a form that publishes an event to all subscribers of a topic. */
 export function publishing(call: PageCall, name: string): Html {
-  return html`<h2>Publish a test event</h2><div class="card">${form(call, {
+  return html`<h2>Publish an event</h2><div class="card">${form(call, {
     action: `${PATH}/${name}/publish`,
     does: 'Publish it',
     content: html`<p class="hint">All subscribers of this topic get it.</p>

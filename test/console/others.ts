@@ -36,7 +36,7 @@ describe('a viewer', () => {
 });
 
 describe('a client', () => {
-  test('publishes a test event, takes a delayed one back, and removes its topic', async () => {
+  test('publishes an event, takes a delayed one back, and removes its topic', async () => {
     const own = await bus.scene({ after: (end) => ends.push(end) });
     const { topic, publisher, receiver } = own;
     await publisher.publish(topic, { url: 'https://shop.example.com/9', delay: 3_600_000 });

@@ -30,7 +30,7 @@ const UNSET = [
   '"paused_at":null,"paused_by":null,"dead_letters":{"batches":0,"events":0},"dropped":null',
 ].join(',');
 /** The members of `GET /topics` that are the same for every topic without delayed events. */
-const UNDELAYED = '"delayed":0,"dropped":null';
+const PLAIN_TOPIC = '"delayed":0,"dropped":null';
 const HEADERS = /((?: \[[A-Z][\w-]*: [^\]]*\])*)/.source;
 const LINE = new RegExp(`^(\\S+) ([A-Z]+) (\\S+)${HEADERS}(?: (.*?))? → (\\d{3})${HEADERS}(?: (.*))?$`);
 
@@ -75,7 +75,7 @@ function readHeaders(text = ''): Record<string, string> {
 
 /**
  * Makes the call and checks the answer, which it resolves with. `<name>` is the token of a client, who is made when it is first named; `<url>` is the
- * URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it asks for it, `<undelayed>` what a topic has without delayed events. In what is expected, `…` stands for anything.
+ * URL of an event, `<65×a>` is 65 times an a, `<unset>` what a subscriber has unless it asks for it, `<plain_topic>` what a topic has without delayed events. In what is expected, `…` stands for anything.
  */
 export async function check(api: Api, exchange: Exchange): Promise<Answer> {
   const { user, method, status, afterMs } = exchange;
@@ -107,7 +107,7 @@ export async function check(api: Api, exchange: Exchange): Promise<Answer> {
 
 async function fill(api: Api, text: string): Promise<string> {
   let filled = text.replaceAll(/<(url|callback)>/g, (_, name: keyof typeof URLS) => URLS[name]);
-  filled = filled.replaceAll('<unset>', UNSET).replaceAll('<undelayed>', UNDELAYED);
+  filled = filled.replaceAll('<unset>', UNSET).replaceAll('<plain_topic>', PLAIN_TOPIC);
   filled = filled.replaceAll(/<(\d+)×([^>]+)>/g, (_, n: string, what: string) => what.repeat(Number(n)));
   for (const [mark, name = ''] of filled.matchAll(/<([a-z]\w*)>/g))
     filled = filled.replaceAll(mark, await api.token(name));

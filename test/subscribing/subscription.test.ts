@@ -206,7 +206,7 @@ test('unsubscribe returns what it found', async () => {
 });
 
 /** The members of a topic without delayed events. */
-const UNDELAYED = { delayed: 0, dropped: null };
+const PLAIN_TOPIC = { delayed: 0, dropped: null };
 
 describe('topics', () => {
   test('are listed by name, with publishers and totals of events', async () => {
@@ -215,9 +215,9 @@ describe('topics', () => {
     await bus.store.redis.sadd('topics', 'older');
     await bus.store.redis.hset('topic:older', 'publisher', '', 'counter', 3);
     assert.deepEqual(await topics().list(), [
-      { name: 'gadgets', publisher: null, events: 0, ...UNDELAYED },
-      { name: 'older', publisher: null, events: 3, ...UNDELAYED },
-      { name: 'widgets', publisher: 'shop', events: 2, ...UNDELAYED },
+      { name: 'gadgets', publisher: null, events: 0, ...PLAIN_TOPIC },
+      { name: 'older', publisher: null, events: 3, ...PLAIN_TOPIC },
+      { name: 'widgets', publisher: 'shop', events: 2, ...PLAIN_TOPIC },
     ]);
   });
 
