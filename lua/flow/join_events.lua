@@ -10,9 +10,9 @@ the join must be those that the caller knows (`version`, the time at which the j
 `record` is what the delivery log keeps of the batch when all of its events are counted.
 
 `taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
-of copies (an event for one subscriber is a copy), and 0 if the join keys that it closed early took all of these copies.
-The caller then calls again with the events that are left in the batch. `left` is the number of events in the batch
-before the call: if all of them are taken, the job is done.
+of copies (an event for one subscriber is a copy), and 0 if join keys that it closed early, or that were complete before
+by new rules, took all of these copies. The caller then calls again with the events that are left in the batch. `left`
+is the number of events in the batch before the call: if all of them are taken, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
@@ -58,23 +58,36 @@ local function make_room(call, work, args)
   end
 end
 
--- Counts one event for the join key that the event belongs to.
+-- Publishes as often as what is counted of a join key is enough: more than once, if the rules have changed since it was
+-- counted. Returns false if the call published its maximum of copies before the end.
+local function complete(call, work, args, key)
+  local record = open_keys.read(work.open, key)
+  while record and key_records.is_complete(record, args.sources) do
+    if join_work.is_full(work) then return false end
+    join_work.complete(call, work, key, record)
+    record = open_keys.read(work.open, key)
+  end
+  return true
+end
+
+-- Counts one event for the join key that the event belongs to. Returns false if it was not counted, because what was
+-- counted before it took the call's maximum of copies.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
   if record and record.since_ms + args.within_ms <= args.created_ms then
     join_work.expire(work, key)
-    record = false
+  elseif not complete(call, work, args, key) then
+    return false
   end
+  record = open_keys.read(open, key)
   if not record and open.size >= args.max_keys then
     join_work.expire(work, open_keys.oldest(open, 1)[1], true)
   end
   record = record or open_keys.open(call, open, key)
   open_keys.count(open, key, record, event)
-  -- After a change of the rules, what was counted before can be enough for several times.
-  while key_records.is_complete(record, args.sources) and not join_work.is_full(work) do
-    join_work.complete(call, work, key, record)
-  end
+  if key_records.is_complete(record, args.sources) then join_work.complete(call, work, key, record) end
+  return true
 end
 
 -- Counts the events of a batch for the join, and publishes when a join key (the value that groups its events) is
@@ -85,7 +98,11 @@ local function count_all(call, work, args)
   for i, event in ipairs(args.events) do
     if join_work.is_full(work) then return i - 1, unkeyed end
     if work.open.counts[event.topic] then
-      if event.key then count(call, work, args, event) else unkeyed = unkeyed + 1 end
+      if not event.key then
+        unkeyed = unkeyed + 1
+      elseif not count(call, work, args, event) then
+        return i - 1, unkeyed
+      end
     end
   end
   return #args.events, unkeyed

@@ -66,6 +66,7 @@ end
 -- needs one `order` and one `payment` with the same order number. If two payments have come, one is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
+  state.touched[key] = true
   if next(record.counts) then
     record.since_ms, state.moved[key] = call.now_ms, true
   else

@@ -2,7 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { assertConsistent, snapshot } from '../../harness/scripts/invariants.ts';
 import { CLIENT, joinEvent } from '../../harness/scripts/join_calls.ts';
-import { bus, joins, PAID_AND_PACKED, publish, published, publishedFor, redis, TOKEN } from './join_scene.ts';
+import {
+  bus,
+  joins,
+  open,
+  PAID_AND_PACKED,
+  publish,
+  published,
+  publishedFor,
+  redis,
+  TOKEN,
+} from './join_scene.ts';
 
 describe('counting', () => {
   const held = async () => {
@@ -91,6 +101,32 @@ describe('counting', () => {
       isDone = reply.isDone;
     }
     assert.deepEqual(taken, [4, 4, 2]);
+    await redis.flush();
+  });
+
+  test('of a key that is complete several times by new rules stops there too, and goes on', async () => {
+    await joins.put('order', { sources: [{ topic: 'paid', count: 9 }] });
+    await publish('a', ...Array.from({ length: 8 }, () => joinEvent('paid', 'A')));
+    await joins.work('order');
+    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+    const { redis: commands, keys } = redis.store;
+    await commands.sadd(
+      keys.topic_subscribers('ready'),
+      ...Array.from({ length: 6000 }, (_, n) => `gone${n}`),
+    );
+    await publish('b', joinEvent('paid', 'A'));
+    await bus.acquire(['w1']);
+    const done: [taken: number, completed: number][] = [];
+    for (let isDone = false; !isDone && done.length < 3; ) {
+      const reply = await joins.count('order', 'w1', 'b1');
+      done.push([reply.taken, reply.completed]);
+      isDone = reply.isDone;
+    }
+    assert.deepEqual(done, [
+      [0, 4],
+      [1, 5],
+    ]);
+    assert.deepEqual(await open(), {});
     await redis.flush();
   });
 
