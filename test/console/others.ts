@@ -146,6 +146,11 @@ describe('a client', () => {
     await visit.page.goto(`${bus.url}/console/deliveries/${id}`);
     assert.match(await visit.text('.steps'), /Attempt 1: counted .*The join has its events/);
     assert.doesNotMatch(await visit.text('main'), /no answer/);
+    await visit.submit('main dd a');
+    assert.equal(await visit.text('h1'), 'both');
+    await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
+    await visit.submit('form[action="/console/joins"] button');
+    assert.equal(await visit.text('h1'), 'both');
   });
 
   test('pauses, resumes and removes a trigger', async () => {
