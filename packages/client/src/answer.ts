@@ -15,18 +15,19 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus. The bus answers a web page only to `GET /docs`; other servers, such
- * as a shop or the login page of a network, may answer any request with one, and have published nothing.
+ * Returns true if the answer is 2xx and from the bus. The bus answers a web page only to `GET /docs`; other servers,
+ * such as a shop or the login page of a network, may answer any request with one, and have published nothing.
  */
 export function isDone({ status, headers, text }: Answer, path: string): boolean {
   if (status < 200 || status > 299) return false;
-  const isPage = text !== '' && headers.get('content-type')?.startsWith('text/html');
+  const isPage =
+    text !== '' && /^(text\/html|application\/xhtml\+xml)\b/i.test(headers.get('content-type') ?? '');
   return !isPage || path === '/docs';
 }
 
 /**
- * Returns the error for an answer that is not 2xx, or not from the bus. The class of the error depends on the `code` in the
- * problem document.
+ * Returns the error for an answer that is not 2xx, or not from the bus. The class of the error depends on the `code` in
+ * the problem document.
  */
 export function problemOf({ status, headers, text }: Answer): ProblemError {
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);

@@ -34,8 +34,8 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request for `path` until an answer is 2xx, and returns this answer. Throws the last failure if another attempt
-   * cannot help. Also throws the last failure if the bus may have done the request and the request is not
+   * Repeats the request for `path` until an answer is 2xx, and returns this answer. Throws the last failure if another
+   * attempt cannot help. Also throws the last failure if the bus may have done the request and the request is not
    * `isRepeatable`. Throws the reason of `signal` if `signal` is aborted.
    */
   async make({ send, path, signal, isRepeatable }: Trying): Promise<Answer> {

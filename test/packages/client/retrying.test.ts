@@ -226,13 +226,15 @@ test('a web page is no answer of the bus', async () => {
   const web = await ScriptedWeb.start();
   const bus = web.client();
   const page = say(200, { 'content-type': 'text/html; charset=utf-8' }, '<!doctype html><title>Shop</title>');
-  web.answers(page, page, page);
+  const shouted = say(200, { 'content-type': 'Text/HTML' }, '<!doctype html>');
+  web.answers(page, shouted, page, page);
   const isRefusal = (error: unknown) => {
     assert.ok(error instanceof ProblemError);
     assert.deepEqual([error.code, error.status], ['http_200', 200]);
     assert.match(error.detail, /not from the bus: <!doctype html>/);
     return true;
   };
+  await assert.rejects(bus.updated('orders', URL), isRefusal);
   await assert.rejects(bus.updated('orders', URL), isRefusal);
   await assert.rejects(bus.topics().next(), isRefusal);
   assert.match(await bus.call('GET /docs', {}), /^<!doctype html>/);
