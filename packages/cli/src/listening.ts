@@ -52,7 +52,9 @@ export async function listen(call: Call): Promise<void> {
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);
     if (hint !== undefined) call.note(hint);
     if (!interrupted.aborted) await once(interrupted, 'abort');
-    await bus.leave().catch(({ code, message }: RoutemasterError) => {
+    await bus.leave().catch((error: RoutemasterError) => {
+      const { code, message } = error;
+      if (code === 'subscriber_not_found') throw error;
       throw new Failure(code, `${message}; the subscription may be left: rtm sub del ends it`);
     });
   } finally {

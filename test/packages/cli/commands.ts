@@ -208,6 +208,19 @@ test('listen says that its subscription may be left if the bus does not end it',
   assert.match(stderr, /\nhttp_403: .*; the subscription may be left: rtm sub del ends it\n$/);
 });
 
+test('listen says that somebody else has ended its subscription', async (t) => {
+  const search = await client('search');
+  const listening = terminal.start(`listen ended --port 0 ${search.options}`.split(' '));
+  t.after(() => listening.kill('SIGKILL'));
+  let stderr = '';
+  listening.stderr.on('data', (text) => (stderr += text));
+  await until(() => stderr.includes('listening to ended'));
+  await terminal.rtm(`sub del ${search.options}`);
+  listening.kill('SIGINT');
+  assert.deepEqual(await once(listening, 'close'), [2, null]);
+  assert.match(stderr, /\nsubscriber_not_found: there is no such subscriber\n$/);
+});
+
 test('listen says that a topic has no publisher, and names a target that does not answer, and why', async (t) => {
   const [shop, search] = [await client('shop'), await client('search')];
   const target = `http://127.0.0.1:${await freePort()}/events`;
