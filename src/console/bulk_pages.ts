@@ -46,12 +46,13 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
         return {
           title: 'Dead letters',
           current: LETTERS,
-          body: live('bulk', pathWith(BULK_PATH, { busy, id }), [
+          // An open page asks for the bulk that it shows, so that it says so if it gets another one.
+          body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&
               bulk &&
               bulk.id !== id &&
-              important('Somebody has begun this one meanwhile, in place of yours.'),
+              important('Somebody has begun this one meanwhile, in place of the one that was here.'),
             bulk ? shown(bulk, mayChange && call) : html`<h1>Nothing is retried or purged now</h1>`,
             html`<p><a href="${LETTERS}">Dead letters</a></p>`,
           ]),

@@ -295,8 +295,14 @@ describe('root', () => {
     const says = (text: string) =>
       visit.page.waitForFunction(`document.querySelector('#bulk').textContent.includes(
       ${JSON.stringify(text)})`);
-    await says('Somebody has begun this one meanwhile, in place of yours.');
+    await says('Somebody has begun this one meanwhile, in place of the one that was here.');
     await says('Purge 1 dead letter');
+    await visit.page.goto(`${bus.url}/console/dead_letters/bulk`);
+    assert.doesNotMatch(await visit.text('main'), /meanwhile/);
+    await other.page.goto(bus.url + path);
+    await other.submit(`${form} button[value=retry]`);
+    await says('Somebody has begun this one meanwhile');
+    await says('Retry 1 dead letter');
     const { redis, keys } = bus.store;
     await redis.hset(keys.bulk(':root'), 'state', 'running');
     t.after(() => redis.unlink(keys.bulk(':root')));
