@@ -185,6 +185,8 @@ describe('plots', () => {
     await visit.page.waitForFunction(`/stored [0-9.]+ MiB/.test(document.querySelector('main').textContent)`);
     await visit.page.goto(`${bus.url}/console/subscribers/${scene.subscriber.token}?range=24h`);
     await visit.page.waitForFunction(`${plotted} === 3`);
+    const written = [999_960, 999_400].map((value) => `written(${value}, 'events')`);
+    assert.deepEqual(await visit.page.evaluate(`[${written}]`), ['1 M', '999 k']);
     await visit.assertSound();
   });
 

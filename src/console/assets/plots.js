@@ -27,9 +27,11 @@ function writtenTime(seconds) {
 function written(value, unit) {
   if (unit === 's' || unit === 'ms') return writtenTime(unit === 's' ? value : value / 1000);
   const [step, names] = unit === 'bytes' ? SCALED.bytes : SCALED.other;
+  const rounded = (number) => Number(number.toPrecision(3));
   let [rest, name] = [value, 0];
-  while (Math.abs(rest) >= step && name < names.length - 1) [rest, name] = [rest / step, name + 1];
-  return `${Number(rest.toPrecision(3))}${names[name]}`;
+  // A number is compared as it would be written: 999,960 is 1 M, not 1000 k.
+  while (Math.abs(rounded(rest)) >= step && name < names.length - 1) [rest, name] = [rest / step, name + 1];
+  return `${rounded(rest)}${names[name]}`;
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
