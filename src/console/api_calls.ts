@@ -2,7 +2,7 @@ import { BusError } from '../errors.ts';
 import { isPieces } from '../http/answers.ts';
 import { checked } from '../http/validation.ts';
 import { parseOwnJson } from '../json.ts';
-import type { Caller } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
 
 /**
@@ -82,8 +82,13 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
+    // Links name the client or subscriber to which they lead. The API does not take that of clients, even of their own.
+    const own = clientOf(caller);
     const asked = Object.fromEntries(
-      Object.entries(query).filter(([, value]) => value !== undefined && value !== ''),
+      Object.entries(query).filter(
+        ([name, value]) =>
+          value !== undefined && value !== '' && !(value === own && /^(client|subscriber)$/.test(name)),
+      ),
     );
     const call = {
       ...{ caller, path, text, headers: visit.headers, request: visit.request, formToken: '' },

@@ -80,6 +80,17 @@ describe('a client', () => {
     await until(() => receiver.deliveries.length > 0);
   });
 
+  test('follows the links of its own page', async () => {
+    const { token, secret } = scene.subscriber;
+    const path = `/console/subscribers/${token}`;
+    const visit = await as({ user: token, password: secret }, path);
+    for (const list of ['deliveries', 'dead_letters']) {
+      await visit.page.goto(bus.url + path);
+      await visit.submit(`main a[href="/console/${list}?subscriber=${token}"]`);
+      assert.match(await visit.text('h1'), new RegExp(`of ${token}$`));
+    }
+  });
+
   test('makes and changes a trigger and a join', async () => {
     const client = await bus.client('ruler');
     const visit = await as({ user: client.token, password: client.secret }, '/console/triggers');
