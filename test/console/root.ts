@@ -212,6 +212,18 @@ describe('root', () => {
       await bus.clientOf(client.token, each).publish('by_rotated', { url: 'https://shop.example.com/16' });
   });
 
+  test('sees the new secret also after a double click', async () => {
+    const client = await bus.client('rotated');
+    const visit = await as(root, '/console/clients');
+    const form = `form[action="/console/clients/${client.token}/rotate"]`;
+    await visit.page.evaluate(`document.querySelector('${form}').closest('details').open = true`);
+    await visit.page.emulateNetworkConditions({ latency: 500, download: 1e6, upload: 1e6 });
+    const clicks = visit.page.click(`${form} button`, { count: 2, delay: 50 });
+    await Promise.all([visit.page.waitForNavigation(), clicks]);
+    for (const each of [await visit.text('dd:last-of-type'), client.secret])
+      await bus.clientOf(client.token, each).publish('by_double', { url: 'https://shop.example.com/17' });
+  });
+
   test('retries a dead letter, and keeps the filter', async () => {
     const visit = await as(root, '/console/dead_letters?reason=max_attempts');
     await visit.page.click('input[type=checkbox]');

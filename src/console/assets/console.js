@@ -56,6 +56,15 @@ document.addEventListener('htmx:finally:request', ({ target, detail: { ctx } }) 
   target.classList.toggle('stale', !isRefreshed);
 });
 
+/** Time within which a second click on the button of a form belongs to the first. */
+const DOUBLE_CLICK_MS = 1000;
+const sentAt = new WeakMap();
+// A double click must not send a form twice: the second answer would hide the first, which may show a new secret.
+document.addEventListener('submit', (event) => {
+  if (event.timeStamp - sentAt.get(event.target) < DOUBLE_CLICK_MS) event.preventDefault();
+  else sentAt.set(event.target, event.timeStamp);
+});
+
 // Several sessions share the answers to refreshes, so forms in refreshed parts have no form token. The token of this
 // session is copied from the form in the page's `<header>`.
 document.addEventListener('submit', ({ target }) => {
