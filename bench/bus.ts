@@ -184,6 +184,7 @@ function environment(redisUrl: string): Record<string, string> {
     ROUTEMASTER_TIMEOUT: '600',
     // More than the ten thousand that the part `backlog` makes.
     ROUTEMASTER_MAX_TOPICS: '20000',
+    ROUTEMASTER_MAX_CLIENT_TOPICS: '20000',
     ROUTEMASTER_MAX_SUBSCRIBERS: '20000',
     // Pages of the console are asked for with a cookie, and count as requests without credentials.
     ROUTEMASTER_STRANGER_RATE: '0',
