@@ -60,7 +60,7 @@ export function readOptions(args: string[], known: readonly string[]): Options {
 export const help = (parts: readonly { name: string; title: string }[]) => `Usage: npm run bench -- [options]
 
 Starts real buses, each with a Redis of its own, and measures them beside what the platform itself costs: the floor.
-The tables are on stdout, progress is on stderr. All parts together take about 20 minutes. Exits with 1 if a target
+The tables are on stdout, progress is on stderr. All parts together take more than half an hour. Exits with 1 if a target
 is missed.
 
 Parts:
