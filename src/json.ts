@@ -99,9 +99,9 @@ export function isDeep(text: string): boolean {
 }
 
 /**
- * True if JSON text has more than `max` marks: brackets, commas and quotes, without those inside strings. The more
- * marks a text has, the longer it takes to parse. Each mark of a value is a byte of its JSON, so a value with more
- * marks than its JSON may have bytes need not be parsed.
+ * True if JSON text has more than `max` marks: brackets, commas and quotes, without those inside strings. Parsing takes
+ * longer the more marks there are. Each mark is one byte of the value's JSON. So if there are more marks than permitted
+ * bytes, the value is too large, and need not be parsed.
  */
 export function hasMoreMarks(text: string, max: number): boolean {
   let marks = 0;

@@ -9,7 +9,10 @@ import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
-/** Minimum length, in production, of a token that is a credential. */
+/**
+ * Minimum length of a client's token in production, because a Ruby client's token alone is its credential. The report
+ * lists shorter tokens.
+ */
 const MIN_TOKEN_LENGTH = 16;
 
 /**

@@ -18,7 +18,7 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 local lanes = {}
 
 -- The names of the shares, in the order in which acquire serves them. The loader of the scripts makes the module from
--- SHARES in src/store/job.ts. A share limits the workers of one kind of subscribers together.
+-- SHARES in src/store/job.ts. A share limits how many workers all subscribers of one kind may hold together.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4

@@ -13,12 +13,14 @@ next due time, missing if there is none. A firing with an `error` could not be c
 trigger is due again after a second, when another process may be able to.
 
 The client claims the topic as by publish.lua. If it cannot, or its rate permits nothing (rates.lua: `rate_limited`),
-all of `times` are missed, and the outcome says why. Rates are in the control partition. In any other, the caller passes
-rates of 0, and the clients that are `waiting` because they have nothing left; it charges there what each client has
-`spent`. A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored
-as the next due time, and firings not begun have the outcome `left`. If storing fails for a subscriber, because of a key
-of the wrong type for example, the due times are settled all the same: otherwise the other subscribers would get their
-events again and again.
+all of `times` are missed, and the outcome says why. Rates are kept in the control partition. In any other partition,
+the caller passes rates of 0, and in `waiting` the clients whose rate is used up. Afterwards the caller charges in the
+control partition what each client has `spent`.
+
+A call does a bounded amount of work. When that is used up, the first of `times` that has not fired is stored as the
+next due time, and firings not begun have the outcome `left`. If storing fails for a subscriber, because of a key of the
+wrong type for example, the due times are settled all the same: otherwise the other subscribers would get their events
+again and again.
 
 In the reply, `now_ms` is Redis's time. `fired` is how many of `times` fired. `published` has the number of events and
 bytes of each topic that got any, and `added` the subscribers of these topics (storing.lua).

@@ -10,9 +10,10 @@ the join must be those that the caller knows (`version`, the time at which the j
 `record` is what the delivery log keeps of the batch when all of its events are counted.
 
 `taken` is how many of the given events have left the batch. It is less than all if the call has published its maximum
-of copies (an event for one subscriber is a copy), and 0 if join keys that it closed early, or that were complete before
-by new rules, took all of these copies. The caller then calls again with the events that are left in the batch. `left`
-is the number of events in the batch before the call: if all of them are taken, the job is done.
+of copies (a copy is an event for one subscriber). It is 0 if the first publications took all these copies: those for
+join keys that the call closed early, or that earlier events completed by new rules. The caller then calls again with
+the events that are left in the batch. `left` is the number of events in the batch before the call: if all of them are
+taken, the job is done.
 
 Before an event is counted for a join key, the join key expires if the event's batch was opened `within_ms` or more
 after the join key. If the join has `max_keys` open join keys, or these take more than its part of `max_bytes` (the
@@ -58,8 +59,9 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes as often as what is counted of a join key is enough: more than once, if the rules have changed since it was
--- counted. Returns false if the call published its maximum of copies before the end.
+-- Publishes an event for a join key each time that its counted events complete it. This can be several times, if the
+-- rules have changed since the events were counted. Returns false if the call reached its maximum of copies before the
+-- end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -70,8 +72,8 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for the join key that the event belongs to. Returns false if it was not counted, because what was
--- counted before it took the call's maximum of copies.
+-- Counts one event for its join key. Earlier events may already complete this join key by new rules, so their events
+-- are published first. If these take the call's maximum of copies, the event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

@@ -95,12 +95,12 @@ local function take(call, progress, client, until_ms)
   return progress.work < progress.max_work
 end
 
--- Finds the client with the earliest due event. Each client has an equal part of the script call's work, and a client
--- that has used its part is left out. When no other client has a due event, all clients get another part. Returns
+-- Finds the client with the earliest due event. Each client has an equal part of the script call's work. A client that
+-- has used its part is skipped. If all clients with due events have used theirs, each client gets another part. Returns
 -- nothing if no event is due. Otherwise returns two values:
 --   first     the client. Its field `first` is the topic with its earliest event
---   until_ms  `take` takes the events of this topic that are due by this time. It is the time of the earliest event in
---             any other topic of the clients that are not left out, but at most the present time
+--   until_ms  the time until which `take` takes events of this topic: when another topic has its earliest event, but at
+--             most the present time. Topics of skipped clients do not count
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

@@ -125,7 +125,8 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches. Workers delete them: they are from before `counts_from`.
+  -- An earlier join of this name may have left batches. Their time is before `counts_from`, so workers delete them
+  -- without counting.
   if is_new and redis.call('EXISTS', keys.batches_queued(token)) == 1 then
     redis.call('HSET', subscriber, 'counts_from', call.now_ms)
   end

@@ -47,9 +47,9 @@ local function find_owner(call, bid)
   end
 end
 
--- Adds a new header to a batch whose header is damaged, and removes no item. The batch becomes a dead letter, which is
--- kept but not tried again. If only the header is missing, the batch stays in the queue. If the subscriber is not
--- known, the batch is only reported.
+-- Adds a new header to a batch whose header is missing or damaged. Removes no item. If the header was only missing, all
+-- other items are events, and the batch stays in the queue. Otherwise the batch becomes a dead letter, which is kept
+-- but not tried again. If the subscriber is not known, the batch is only reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)

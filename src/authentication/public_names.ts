@@ -43,7 +43,10 @@ export class PublicNames {
     };
   }
 
-  /** As `of`, for lines of the log: never rejects, and gives names even while Redis is away. */
+  /**
+   * Does the same as `of`, for lines of the log, but never rejects. If the names cannot be read, each token gets the
+   * same text, which says so.
+   */
   forLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
   }

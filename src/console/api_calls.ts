@@ -82,7 +82,8 @@ export class ApiCalls {
     if (!caller || !this.allows(name, visit))
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
-    // Links name the client or subscriber to which they lead. The API does not take that of clients, even of their own.
+    // Links of the console name the client or subscriber to which they lead. The API refuses this parameter from
+    // clients, even if it names the caller. So it is left out if it names the caller.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(

@@ -46,7 +46,8 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // An open page asks for the bulk that it shows, so that it says so if it gets another one.
+          // An open page refreshes itself with the id of the bulk that it shows. If another bulk has taken its place,
+          // the page then says so.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&

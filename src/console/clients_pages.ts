@@ -115,8 +115,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // A page with a new secret may be reloaded, which sends the form again. A second new secret would end at once
-        // the one that the client still uses.
+        // Reloading a page that shows a new secret sends the form again. This would make a second new secret. The
+        // secret that the client still uses would then end at once.
         if (secretAt(await find(call)) !== call.body.secret_at)
           throw new BusError(
             'bad_client',

@@ -100,7 +100,10 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
-/** The title of a page about a form that is refused. The title of this error for programs speaks of a body. */
+/**
+ * The title of the page for a refused form (`bad_body`). The title that the API gives this error is for programs: it
+ * speaks of a body.
+ */
 const BAD_FORM = 'The form cannot be accepted';
 
 /** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */

@@ -15,7 +15,10 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   wording: { code: 'bad_query', whole: 'the query cannot be read' },
 };
 
-/** Returns the schema of the path parameter `name`, which names a `what`. The error for an unknown one is `code`. */
+/**
+ * Returns the schema of the path parameter `name`. `what` is the kind of thing that it names. The error for one that
+ * does not exist is `code`.
+ */
 export function pathParameter<Name extends string>(
   name: Name,
   code: ErrorCode,
@@ -25,7 +28,10 @@ export function pathParameter<Name extends string>(
   return { schema, wording: { code, whole: `there is no such ${what}` } };
 }
 
-/** What forms need of a call that `ANY_FIELDS` has read. */
+/**
+ * The members of a call that handlers of forms use. The form was read by the default schema of page.ts (`ANY_FIELDS`),
+ * so its fields are not checked.
+ */
 export type FormCall = Pick<
   Call<Role, unknown, unknown, Record<string, string | string[]>>,
   'caller' | 'body' | 'about'

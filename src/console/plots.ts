@@ -18,8 +18,9 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * Number of last values of a plot among which the text above it looks for the present one. The very last is null until
- * it is sampled. An older value would pass for the present one long after the last delivery, or the last worker.
+ * The text above a plot gives the present value: the newest known one among this many last values. The very last value
+ * is null until it is sampled. Older values are not used: long after the last delivery, or the last worker, one would
+ * look like the present value.
  */
 const LATEST = 3;
 

@@ -155,9 +155,9 @@ export class Assignment {
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds neither the job nor the batch, the first ack is taken to have been applied, although its
-    // reply was lost. So all events of the batch are counted as removed. If the batch is there, the lease ran out while
-    // Redis was away.
+    // If a repeated ack finds neither the job nor the batch, the first ack was probably applied, and only its reply was
+    // lost. So all events of the batch are counted as removed. If the batch still exists, nothing was removed: the
+    // lease ran out while Redis was away.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -167,8 +167,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // A call that is not repeated changes and counts nothing if the worker no longer holds the job: another worker has
-    // buried the batch. A repeated call finds the dead letter of the first one, whose reply was lost.
+    // If the worker no longer holds the job at the first call, another worker has buried the batch. So the call changes
+    // and counts nothing. A repeated call also counts the dead letter that the first call made, because the reply of
+    // the first call was lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -45,8 +45,9 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The rates of clients, if they are in another partition: the control partition. They are charged after the events
-   * are published, so a client may exceed its rate for a moment, but not in the long run.
+   * The rates of clients, which are in the control partition. Undefined if this partition is the control partition.
+   * Clients are charged after their events are published, so a client may exceed its rate for a moment, but not in the
+   * long run.
    */
   controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;

@@ -30,9 +30,9 @@ export interface Join {
    */
   version: string;
   /**
-   * Batches that were opened before this time are those of an earlier join of the same name. 0 if that left none. Then
-   * batches may be older than the join: their time is that of their first event, which may have been under way from
-   * another partition when the join was made.
+   * Batches that were opened before this time belong to an earlier join of the same name. 0 if an earlier join left no
+   * batches. With 0, a batch may be older than the join and still count: the time of a batch is that of its first
+   * event, which may have been under way from another partition when the join was made.
    */
   countsFromMs: number;
 }

@@ -61,8 +61,8 @@ export class CallLimits {
     if (underWay >= MAX_UNDER_WAY) throw tooMany(`a client may have ${MAX_UNDER_WAY} calls under way`, 0);
     this.#clients.take(client, 1);
     const { socket } = response.req;
-    // A destroyed socket emits no further `close`, so this call would be counted as under way for ever. It is not
-    // counted.
+    // A destroyed socket emits no further `close`. So this call is not counted: otherwise it would count as under way
+    // for ever.
     if (socket.destroyed) return;
     // The call ends when its response or its socket emits `close`. The socket is needed too: when a connection closes,
     // Node emits no `close` on a response that still waits for an earlier response to be sent.

@@ -207,7 +207,8 @@ function lengthOf(chunks: readonly Buffer[]): number {
  */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Of the bodies that are acceptable, a trigger with the most data has the most marks: a sixth of `maxBytes`.
+  // Marks are brackets, commas and quotes outside of strings. No acceptable body has more marks than a trigger with the
+  // most data: a sixth of `maxBytes`.
   if (text.length > SHORT_TEXT && hasMoreMarks(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

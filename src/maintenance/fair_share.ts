@@ -63,7 +63,10 @@ export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/** Returns the first cuts of a plan, which together drop at most `max`. The last of them may be a part of its cut. */
+/**
+ * Returns the first cuts of a plan, as many as together drop at most `max`. The last cut is made smaller if it would
+ * exceed `max`.
+ */
 export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], max: number): C[] {
   let room = max;
   const first: C[] = [];

@@ -61,7 +61,7 @@ const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' '
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
 const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
 
-/** A move copies the data of a bus with one partition to a bus with several. This table says for each key how. */
+/** A move copies the data of a bus with one partition to a bus with several. This table says how each key is copied. */
 export const ROWS: Readonly<Record<KeyName, Row>> = {
   topics: byTopic,
   subscribers: bySubscriber,

@@ -15,7 +15,8 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches ids that no URL can have as a part of its path: `fetch`, for example, shortens the path.
+// Matches the ids `.` and `..`. No URL can have such an id as a part of its path, because `fetch`, for example, removes
+// it from the path.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.

@@ -58,7 +58,10 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   return events.length > 0 ? events : readAll([], events, body);
 }
 
-/** Returns the maximum size of an event's text. The data of an event with more marks has too many bytes. */
+/**
+ * Returns the maximum size of an event's text. Each mark is a byte of JSON, so if an event has more marks than this,
+ * its data has too many bytes.
+ */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {
     length: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + ENVELOPE_LENGTH,

@@ -1,9 +1,8 @@
 /**
  * Number of entries that count as one call in the caller's rate limit. Every entry that is read counts, shown or not,
- * because reading takes the time: 7 ms for 10,000 names. `pickPage` counts the entries that it gets, so they are
- * filtered by its `matches`, and not before. A route that filters them in another way, such as by Redis or before
- * `Pages.cut`, must add the cost of those left out.
- * test/routing/listing_costs.test.ts checks this.
+ * because reading takes the time: 7 ms for 10,000 names. `pickPage` counts all entries that it is given. So a route
+ * should filter them by `matches`, not before the call. A route that filters in another way, such as by Redis or before
+ * `Pages.cut`, must add the cost of the entries left out. test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 

@@ -58,8 +58,8 @@ export interface Call<R extends Role = Role, Params = unknown, Query = unknown, 
    */
   formToken: string;
   /**
-   * Tells the audit what an audited call is about, if its parameters do not say so, as with forms: a name, and the token
-   * of its client, or only the token.
+   * Tells the audit what the call is about, if the parameters of the call do not say so, as with forms. `name` is a
+   * name, or a text that describes the act. `client` is the token of the client. One of them may be missing.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }

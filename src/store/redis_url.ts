@@ -53,7 +53,10 @@ export function usesTls(url: string): boolean {
   return /^rediss(?:\+sentinel|\+cluster)?:/i.test(url);
 }
 
-/** Returns the address in a `redis://` URL. Whatever ioredis would fail on, or would read as database 0, is refused. */
+/**
+ * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on. Also refuses a database that is
+ * not a number, because ioredis would use database 0 instead.
+ */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
   const refuse = refusing('redis://user:password@host:6379/0');
   if (!/^rediss?:\/\//i.test(url)) refuse('needs `//` behind the colon');

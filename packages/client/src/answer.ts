@@ -15,8 +15,8 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus. The bus answers a web page only to `GET /docs`; other servers,
- * such as a shop or the login page of a network, may answer any request with one, and have published nothing.
+ * Returns true if the answer is 2xx and from the bus. The bus answers with a web page only to `GET /docs`. For any
+ * other request, a web page comes from another server, such as the login page of a network. Then nothing was published.
  */
 export function isDone({ status, headers, text }: Answer, path: string): boolean {
   if (status < 200 || status > 299) return false;

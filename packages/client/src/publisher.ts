@@ -57,7 +57,8 @@ export class Publisher {
   }
 
   #admit(): void {
-    // To begin an iteration of a long Set takes long if its first members were removed, so a full buffer begins none.
+    // It takes long to begin an iteration of a long Set whose first members were removed. So none is begun while the
+    // buffer is full.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;

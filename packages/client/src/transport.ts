@@ -41,7 +41,7 @@ export class Transport {
     this.#credentials = credentials;
     if (!(attemptTimeoutMs > 0))
       throw new RangeError(`attemptTimeoutMs must be more than 0, not ${attemptTimeoutMs}`);
-    // No call lasts longer. A timer of more than 24 days, as of Infinity, would end at once.
+    // No call lasts longer than MAX_TIMEOUT_MS. A timer of more than 24 days, such as Infinity, would end at once.
     this.#attemptTimeoutMs = Math.min(attemptTimeoutMs, MAX_TIMEOUT_MS);
   }
 

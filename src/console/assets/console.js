@@ -29,8 +29,8 @@ function isBusy() {
 }
 
 /**
- * Returns true if a part may be replaced: nothing on the page is in use, and the part is not paused and has no opened
- * details. Somebody reads these, and the text would move.
+ * Returns true if a part may be replaced: nothing on the page is in use, and the part is neither paused nor has opened
+ * details. Opened details are being read, and their text would move.
  */
 function mayChange(part) {
   return !(isBusy() || part.matches('[data-paused]') || part.querySelector('details[open]'));
