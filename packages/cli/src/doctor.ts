@@ -85,7 +85,7 @@ function adviceFor(code: string): string {
   if (/^(ENOTFOUND|EAI_AGAIN)$/.test(code)) return 'The name is not known here: check it, and DNS.';
   if (code === 'ECONNREFUSED') return 'Nothing listens there: start the bus, or check host and port.';
   if (code === 'BAD_PORT') return 'Check the port of --bus.';
-  if (/CERT|TLS|SSL/.test(code)) return 'See tls above.';
+  if (/CERT|TLS|SSL|^UNABLE_TO_VERIFY/.test(code)) return 'See tls above.';
   if (/Timeout|TIMEDOUT|CONNECT_TIMEOUT/.test(code)) return 'A firewall may drop packets on the way.';
   return 'Check the network between this machine and the bus.';
 }

@@ -24,9 +24,10 @@ const MAX_CHALLENGES = 2;
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
 /**
- * Error codes about certificates that are not trusted, or that belong to another host. Another attempt would fail too.
+ * Error codes of failures of TLS, such as a certificate that is not trusted or that belongs to another host. Another
+ * attempt would fail too.
  */
-const CERTIFICATE = /CERT|^ERR_(TLS|SSL)/;
+const TLS_FAILURE = /CERT|^UNABLE_TO_VERIFY|^ERR_(TLS|SSL)/;
 
 /** Sends requests by `fetch`, which keeps connections alive. */
 export class Transport {
@@ -99,7 +100,7 @@ export class Transport {
     const { code, message } = cause;
     // An error without a code means that `fetch` itself refuses the request, for example because the URL has a port
     // that `fetch` forbids. It would refuse another attempt too, so the error is not transient.
-    const isTransient = code !== undefined && !CERTIFICATE.test(code);
+    const isTransient = code !== undefined && !TLS_FAILURE.test(code);
     const mayBeDone = isTransient && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });
   }

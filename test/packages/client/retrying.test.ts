@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { test } from 'node:test';
-import { noOpenssl, selfSigned } from '../../../harness/http/certificates.ts';
+import { noOpenssl, selfSigned, TestAuthority } from '../../../harness/http/certificates.ts';
 import { until } from '../../../harness/until.ts';
 import {
   ConnectionError,
@@ -197,14 +198,19 @@ test('what a repeated DELETE does not find was deleted before', async () => {
   await assert.rejects(bus.leave(), SubscriberNotFoundError);
 });
 
-test('a certificate that is not trusted is no reason to try again', { skip: noOpenssl }, async () => {
-  const server = createServer(selfSigned()).listen(0, '127.0.0.1');
-  await until(() => server.listening);
-  const { port } = server.address() as AddressInfo;
-  const bus = new Routemaster({ url: `https://127.0.0.1:${port}`, token: 'shop' });
-  const publish = bus.updated('orders', URL);
-  await assert.rejects(publish, (error) => error instanceof ConnectionError && !error.isTransient);
-  server.close();
+test('a certificate that is not trusted is no reason to try again', { skip: noOpenssl }, async (t) => {
+  const authority = new TestAuthority();
+  t.after(() => authority.remove());
+  const ofUnknownAuthority = { key: readFileSync(authority.key), cert: readFileSync(authority.cert) };
+  for (const certificate of [selfSigned(), ofUnknownAuthority]) {
+    const server = createServer(certificate).listen(0, '127.0.0.1');
+    t.after(() => server.close());
+    await until(() => server.listening);
+    const { port } = server.address() as AddressInfo;
+    const bus = new Routemaster({ url: `https://127.0.0.1:${port}`, token: 'shop' });
+    const publish = bus.updated('orders', URL);
+    await assert.rejects(publish, (error) => error instanceof ConnectionError && !error.isTransient);
+  }
 });
 
 test('nor is a port that fetch does not connect to', async () => {
