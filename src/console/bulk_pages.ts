@@ -9,8 +9,8 @@ import type { PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
-import { action, page } from './page.ts';
-import { ANY_QUERY, type FormCall, form, pathWith } from './parts.ts';
+import { action, type FormCall, page } from './page.ts';
+import { ANY_QUERY, form, pathWith } from './parts.ts';
 
 const LETTERS = '/console/dead_letters';
 export const BULK_PATH = `${LETTERS}/bulk`;

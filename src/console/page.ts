@@ -33,6 +33,9 @@ const ANY_FIELDS: Input<AnyFields> = {
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
 
+/** The members that handlers of forms use of a call whose form has no schema of its own. */
+export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
+
 interface ActionRow<R extends Role, Params, Fields> {
   /** The name of the action in the audit. */
   action?: string;

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import type { Role } from '../routing/caller.ts';
 import type { Call, Input } from '../routing/route.ts';
 import type { PageCall } from './api_calls.ts';
 import { tokenField } from './layout.ts';
@@ -27,15 +26,6 @@ export function pathParameter<Name extends string>(
   const schema = z.object({ [name]: z.string() }) as unknown as z.ZodType<Record<Name, string>>;
   return { schema, wording: { code, whole: `there is no such ${what}` } };
 }
-
-/**
- * The members of a call that handlers of forms use. The form was read by the default schema of page.ts (`ANY_FIELDS`),
- * so its fields are not checked.
- */
-export type FormCall = Pick<
-  Call<Role, unknown, unknown, Record<string, string | string[]>>,
-  'caller' | 'body' | 'about'
->;
 
 /** Returns the path of a page with a query. Leaves out empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {

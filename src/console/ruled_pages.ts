@@ -4,12 +4,11 @@ import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { jsonOf } from './fields.ts';
 import { live } from './layout.ts';
-import { action, page } from './page.ts';
+import { action, type FormCall, page } from './page.ts';
 import {
   ANY_QUERY,
   type Column,
   confirmed,
-  type FormCall,
   form,
   nextPage,
   pathParameter,
