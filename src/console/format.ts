@@ -43,7 +43,10 @@ const PARTS = [
   [1, 'ms'],
 ] as const;
 
-/** Writes a duration without rounding it, such as 500 ms, 1 min 30 s, or 1 d 12 h. It is for what somebody has set. */
+/**
+ * Writes a duration without rounding it, such as 500 ms, 1 min 30 s, or 1 d 12 h. This function is for durations that
+ * somebody has set, such as a timeout.
+ */
 export function exactDuration(ms: number): string {
   const written: string[] = [];
   let rest = ms;

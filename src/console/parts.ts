@@ -35,8 +35,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path to which a form of the list at `path` leads. If the form came from the list, the path has its query,
- * so that the list keeps its filter and its page.
+ * Returns the path of the page to show after a form of the list at `path` was submitted. If the form was submitted from
+ * the list itself, the path has the query of that list page. So the list keeps its filter and its page.
  */
 export function backTo(path: string, { headers }: Pick<Call, 'headers'>): string {
   const from = URL.parse(headers.referer ?? '');

@@ -88,6 +88,7 @@ export function topicChanges(api: ApiCalls): Route[] {
       async act(call) {
         const { name } = call.params;
         const body = { client: call.body.client };
+        call.about?.(name, String(body.client));
         await api.call('PUT /topics/:name/publisher', call, { params: { name }, body });
         return `${PATH}/${name}`;
       },

@@ -85,7 +85,10 @@ export interface Acknowledged {
   held: boolean;
   /** Number of events that the deleted batch held. */
   removed: number;
-  /** True if `held` is false and the batch no longer exists. Only an ack in a script call of its own says so. */
+  /**
+   * True if `held` is false and the batch no longer exists. Undefined if acquire acknowledged the job together with
+   * others; only the script `ack` looks for the batch.
+   */
   isGone?: boolean;
 }
 

@@ -10,7 +10,18 @@ import { topicRefusal } from '../publishing/topic_refusal.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
-import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
+import {
+  ALL,
+  BOTH,
+  type Call,
+  type Input,
+  NO_CONTENT,
+  NOTHING,
+  ok,
+  ROOT,
+  type Route,
+  route,
+} from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
@@ -19,7 +30,7 @@ export interface TopicParams {
   name: string;
 }
 
-interface GiveCall {
+interface GiveCall extends Pick<Call, 'about'> {
   caller: { role: 'root' };
   params: TopicParams;
   body: { client: string };
@@ -146,7 +157,8 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
       return ok({ ...shown, subscriber_count: count, subscribers: tokens.map(nameOf) });
     },
 
-    async give({ caller, params: { name }, body }: GiveCall) {
+    async give({ caller, params: { name }, body, about }: GiveCall) {
+      about?.(name, body.client);
       const { token, scopes } = await actingClient(clients, caller, body.client);
       if (!allows(scopes?.publish, name)) throw mayNotPublish(name, 'client');
       const outcome = await topics.give(name, token, limits);

@@ -69,7 +69,7 @@ describe('the audit', () => {
       `dead_letters.retry client ${sub} - 200`,
       `dead_letters.purge root - ${sub} 200`,
       `subscription.delete client ${sub} widgets 204`,
-      'topic.give root - widgets 204',
+      `topic.give root - widgets of ${pub} 204`,
       `topic.delete client ${pub} widgets 204`,
       `subscriber.delete root - ${sub} 204`,
       `client.rotate_secret root - ${pub} 200`,
