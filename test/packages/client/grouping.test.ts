@@ -214,13 +214,13 @@ test('thousands of calls may flush at once', async () => {
   assert.ok(mib < 100, `${mib.toFixed()} MiB`);
 });
 
-test('a signal ends 80,000 publishes in a fraction of the time that their calls took', async () => {
+test('a signal ends 160,000 publishes in less time than their calls took', async () => {
   const web = await ScriptedWeb.start();
   const bus = web.client();
   web.hold();
   const ending = new AbortController();
   const beganMs = performance.now();
-  const publishes = urls(80_000).map((each) => bus.updated('orders', each, { signal: ending.signal }));
+  const publishes = urls(160_000).map((each) => bus.updated('orders', each, { signal: ending.signal }));
   const ended = Promise.allSettled(publishes);
   await until(() => web.requests.length === 1);
   const calledMs = performance.now();
@@ -228,7 +228,7 @@ test('a signal ends 80,000 publishes in a fraction of the time that their calls 
   // It was 68 s for 400,000 publishes, as each ended one searched the others for those to admit.
   const [calls, abort] = [calledMs - beganMs, performance.now() - calledMs];
   assert.ok((await ended).every(({ status }) => status === 'rejected'));
-  assert.ok(abort < calls / 4, `the calls took ${calls.toFixed()} ms, their end ${abort.toFixed()} ms`);
+  assert.ok(abort < calls, `the calls took ${calls.toFixed()} ms, their end ${abort.toFixed()} ms`);
 });
 
 test('close sends what is left, and takes nothing more', async () => {
