@@ -4,6 +4,7 @@ import type { DeadLetters } from '../delivering/dead_letters.ts';
 import { isJoinToken, ownerOf } from '../ids.ts';
 import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
+import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
@@ -114,6 +115,16 @@ export class Subscriptions {
     return leaving;
   }
 
+  /**
+   * Resolves when the topics to which a removed join published have all of its events. Until then an event that is
+   * under way can create such a topic again, for a client that may be gone.
+   */
+  async #flushTo(outlets: readonly string[], partition: Partition): Promise<void> {
+    const homes = new Set(outlets.map((topic) => this.#partitions.ofTopic(topic)));
+    homes.delete(partition);
+    for (const home of homes) await this.#outbox?.flush(partition, home);
+  }
+
   /** Stops deliveries to a subscriber until it is resumed. A repeat changes nothing. */
   pause(token: string, by: Arguments<'pause'>['by']): Promise<Reply<'pause'>> {
     return this.#partitions.ofSubscriber(token).run('pause', { token, by });
@@ -133,11 +144,13 @@ export class Subscriptions {
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await this.#leavingElsewhere(token, () => true);
-    const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
+    const reply = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
+    const { found, nowMs: untilMs, outlets } = reply;
     await this.#marks.refresh(partition, topics);
+    await this.#flushTo(outlets, partition);
     // The dead letters are purged even if the subscriber is not found. An earlier removal may have been cut off before
     // it purged them.
     await this.#deadLetters.purgeAll(token, untilMs);

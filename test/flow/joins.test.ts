@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
+import { DEFAULTS } from '../../harness/subscriptions.ts';
+import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { joinArguments } from '../../src/flow/join_store.ts';
 import { Joins } from '../../src/flow/joins.ts';
+import { joinToken } from '../../src/ids.ts';
+import { Outbox } from '../../src/publishing/outbox.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { Subscriptions } from '../../src/subscribing/subscription.ts';
+import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 const ROOM = 1000;
 const LIMITS = {
@@ -53,6 +64,32 @@ async function putBack(): Promise<string> {
   return outcome;
 }
 
+/** Has the join of `put` publish an event, which stays in the outbox of the join's partition. */
+async function publishByJoin(): Promise<void> {
+  const [own = assert.fail()] = partitions.all;
+  const [source = ''] = topics;
+  const bus = new Bus(() => own);
+  const calls = new JoinCalls(bus, client);
+  await bus.publish('a', source, [joinEvent(source, 'k')]);
+  await bus.addIdleWorkers();
+  const [grant = assert.fail()] = (await bus.acquire(['w1'])).grants;
+  const { outcome, completed } = await own.run('join_events', {
+    ...(await calls.counting('order', 'w1', grant.job)),
+    ...joinArguments(await calls.find('order'), LIMITS, partitions),
+  });
+  assert.deepEqual([outcome, completed], ['counted', 1]);
+}
+
+function newOutbox(): Outbox {
+  return new Outbox({
+    applying: partitions,
+    figures: { published: () => {}, added: () => {} },
+    marks: new TopicMarks(partitions),
+    limits: PUBLISH_LIMITS,
+    log: capturedLog().log,
+  });
+}
+
 /** Resolves with the publishers of the three topics. */
 function publishers(): Promise<(string | null)[]> {
   return Promise.all(
@@ -90,5 +127,20 @@ describe('a join that publishes to topics of two other partitions', () => {
     assert.equal(await putBack(), 'loop');
     await home.run('claim_topics', { ...LIMITS, client: stranger, topics: [name], judgesOnly: false });
     assert.equal(await putBack(), 'loop');
+  });
+
+  test('leaves no event under way when it is removed, which would create a deleted topic again', async () => {
+    await put();
+    await publishByJoin();
+    const [own = assert.fail(), home = assert.fail()] = partitions.all;
+    const [, complete = ''] = topics;
+    assert.equal(await own.redis.llen(own.keys.outbox()), 1);
+    const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
+    await new Subscriptions(partitions, DEFAULTS, deadLetters, newOutbox()).remove(
+      joinToken('order', client),
+    );
+    await home.run('remove_topic', { topic: complete, series: [] });
+    await newOutbox().flush(own, home);
+    assert.deepEqual(await publishers(), ['shop', null, client]);
   });
 });
