@@ -52,7 +52,12 @@ await start(async () => {
   const target = await openSide({ url, prefix: toPrefix, partitions: options.partitions, tls, log });
   const ignoresCallers = options['ignore-connections'];
   const comparison = await move({
-    ...{ source, target, leaseMs, ignoresCallers, progress: progressOn(process.stderr), log },
+    source,
+    target,
+    leaseMs,
+    ignoresCallers,
+    progress: progressOn(process.stderr),
+    log,
   });
   for (const { redis } of [source, target]) redis.disconnect();
   process.stdout.write(`${reportOf(comparison, target)}\n`);

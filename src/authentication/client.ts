@@ -234,7 +234,9 @@ function listedClient(token: string, name: string, values: readonly Field[]): Li
   const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);
   return {
-    ...{ token, name, ...readScopes(hash.publish ?? null, hash.subscribe ?? null) },
+    token,
+    name,
+    ...readScopes(hash.publish ?? null, hash.subscribe ?? null),
     created_at: ms(hash.created_at),
     secret_at: hash.ha1_sha256 ? ms(hash.secret_at ?? hash.created_at) : null,
     last_seen_at: ms(hash.seen_at),

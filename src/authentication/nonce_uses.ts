@@ -62,8 +62,10 @@ export class NonceUses {
     this.#redisMaxBytes = redisMaxBytes;
     const consume = (uses: NonceUse[]) =>
       control.run('nonce_uses', {
-        ...{ keptMs: NONCE_USES_KEPT_MS, aheadMs: NONCE_AHEAD_MS },
-        ...{ maxClientNonces: this.#maxClientNonces, uses },
+        keptMs: NONCE_USES_KEPT_MS,
+        aheadMs: NONCE_AHEAD_MS,
+        maxClientNonces: this.#maxClientNonces,
+        uses,
       });
     this.#batcher = new Batcher(consume, { max: MAX_USES_PER_CALL });
   }

@@ -50,8 +50,11 @@ export class Sessions {
     const stored: Stored = { role: caller.role, proof: await this.#authentication.proofOf(caller) };
     if (caller.role === 'client') stored.token = caller.token;
     await this.#control.run('begin_session', {
-      ...{ owner, digest: digestOf(id), session: JSON.stringify(stored) },
-      ...{ lifetimeMs: LIFETIME_MS, max: MAX_SESSIONS },
+      owner,
+      digest: digestOf(id),
+      session: JSON.stringify(stored),
+      lifetimeMs: LIFETIME_MS,
+      max: MAX_SESSIONS,
     });
     return cookie(id, LIFETIME_MS / 1000, isHttps);
   }

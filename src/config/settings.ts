@@ -144,9 +144,15 @@ export const SECTIONS = {
 };
 
 export const SETTINGS = {
-  ...{ ...keys, ...redis, ...web },
-  ...{ ...rates, ...limits, ...flow },
-  ...{ ...workers, ...deliveries, ...callbacks },
+  ...keys,
+  ...redis,
+  ...web,
+  ...rates,
+  ...limits,
+  ...flow,
+  ...workers,
+  ...deliveries,
+  ...callbacks,
   ...figures,
 };
 

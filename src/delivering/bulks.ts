@@ -62,18 +62,19 @@ export class Bulks {
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.find(owner))?.state === 'running') return false;
     const id = uid();
-    const { queues, reason, fromMs, untilMs } = filter;
+    const { queues, ...rest } = filter;
     const parts = queues
       ? [...Map.groupBy(queues, (token) => this.#partitions.ofSubscriber(token))]
       : this.#partitions.all.map((each) => [each, [null]] as const);
     const begun = parts.map(([partition, own]) =>
       partition.run('begin_bulk', {
-        ...{ owner, id, act, reason, fromMs, untilMs },
-        ...{
-          queues: JSON.stringify(own),
-          queueCount: own.length,
-          job: packJob(BULK_JOB, [owner, id, 'count']),
-        },
+        ...rest,
+        owner,
+        id,
+        act,
+        queues: JSON.stringify(own),
+        queueCount: own.length,
+        job: packJob(BULK_JOB, [owner, id, 'count']),
       }),
     );
     return (await Promise.all(begun)).every(Boolean);
@@ -127,12 +128,18 @@ export function readBulk(record: Record<string, string>): Bulk | undefined {
   const tokens = JSON.parse(queues) as (string | null)[];
   const time = (ms: string | undefined) => (ms === undefined ? undefined : Number(ms));
   return {
-    ...{ id, act: act as Bulk['act'], state: state as BulkState },
+    id,
+    act: act as Bulk['act'],
+    state: state as BulkState,
     queues: tokens[0] === null ? undefined : (tokens as string[]),
     reason: reason as DeathReason | undefined,
-    ...{ fromMs: time(record.from_ms), untilMs: time(record.until_ms) },
-    ...{ matched: Number(record.matched), done: Number(record.done), left: Number(record.left) },
-    ...{ beganAtMs: Number(record.began_ms), endedAtMs: time(record.ended_ms) },
+    fromMs: time(record.from_ms),
+    untilMs: time(record.until_ms),
+    matched: Number(record.matched),
+    done: Number(record.done),
+    left: Number(record.left),
+    beganAtMs: Number(record.began_ms),
+    endedAtMs: time(record.ended_ms),
   };
 }
 
@@ -142,7 +149,9 @@ function together(one: Bulk, other: Bulk): Bulk {
     ...one,
     queues: one.queues && other.queues ? [...one.queues, ...other.queues] : undefined,
     state: first(one.state) <= first(other.state) ? one.state : other.state,
-    ...{ matched: one.matched + other.matched, done: one.done + other.done, left: one.left + other.left },
+    matched: one.matched + other.matched,
+    done: one.done + other.done,
+    left: one.left + other.left,
     endedAtMs: Math.max(one.endedAtMs ?? 0, other.endedAtMs ?? 0) || undefined,
   };
 }

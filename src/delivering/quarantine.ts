@@ -135,7 +135,9 @@ export class Quarantine {
     const child = fork(fileURLToPath(file), { serialization: 'advanced' });
     this.#child = child;
     const data: QuarantineData = {
-      ...{ config, worker, takenOverAtMs: this.#takenOverAtMs },
+      config,
+      worker,
+      takenOverAtMs: this.#takenOverAtMs,
       partition: partition.index,
       idleMs: this.#isAlone ? IDLE_MS : IDLE_IN_TURN_MS,
     };

@@ -34,7 +34,9 @@ export class Queue {
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {
     this.#partition = partition;
     this.name = name;
-    this.#settings = { ...settings, slowMs: SLOW_MS };
+    // `settings` may be the whole configuration, which takes 3 µs to spread in each call.
+    const { laneLimit, laneLimitMax, leaseMs, deliveryLog } = settings;
+    this.#settings = { laneLimit, laneLimitMax, leaseMs, deliveryLog, slowMs: SLOW_MS };
     this.#kind = kind;
   }
 
@@ -57,8 +59,12 @@ export class Queue {
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
-      ...{ q: this.name, ...this.#settings },
-      ...{ finished: finished.map(finishedArguments), workers, kind: this.#kind, uidSeed: uidSeed() },
+      q: this.name,
+      ...this.#settings,
+      finished: finished.map(finishedArguments),
+      workers,
+      kind: this.#kind,
+      uidSeed: uidSeed(),
     };
     return readAcquired(await this.#partition.run('acquire', args));
   }

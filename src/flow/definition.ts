@@ -38,7 +38,9 @@ export function readDefinition(text: string): ReadDefinition {
   const event = parseOwnJson(`${BEFORE_ID}${head}0${tail}`) as ReadDefinition['event'];
   const { type, url, data } = event;
   return {
-    ...{ topic, catchUp: catchUp as CatchUp, timing: JSON.parse(timing) as Timing },
+    topic,
+    catchUp: catchUp as CatchUp,
+    timing: JSON.parse(timing) as Timing,
     event: { type, url, ...(data !== undefined && { data }) },
   };
 }

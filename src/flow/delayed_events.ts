@@ -27,7 +27,10 @@ export class DelayedEvents {
    */
   list(topic: string, limit: number, after?: DelayedPlace, client?: string): Promise<Reply<'list_delayed'>> {
     return this.#partitions.ofTopic(topic).run('list_delayed', {
-      ...{ topic, client, limit, maxBytes: MAX_PAGE_BYTES },
+      topic,
+      client,
+      limit,
+      maxBytes: MAX_PAGE_BYTES,
       ...(after && { afterMs: after.at, afterPlace: after.place }),
     });
   }

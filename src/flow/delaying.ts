@@ -81,12 +81,17 @@ export class Delaying {
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
-    const { idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes } = this.#limits;
-    const { maxClientDelayed, maxClientBytes } = this.#limits;
+    const limits = this.#limits;
     const calling = partition.run('delay', {
       uidSeed: uidSeed(),
-      ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes },
-      ...{ maxClientDelayed, maxClientBytes, maxDelayMs: MAX_DELAY_MS },
+      idempotencyWindowMs: limits.idempotencyWindowMs,
+      maxTopics: limits.maxTopics,
+      maxClientTopics: limits.maxClientTopics,
+      maxClientKeys: limits.maxClientKeys,
+      maxOutboxBytes: limits.maxOutboxBytes,
+      maxClientDelayed: limits.maxClientDelayed,
+      maxClientBytes: limits.maxClientBytes,
+      maxDelayMs: MAX_DELAY_MS,
       publications: group.map(argumentsOf),
     });
     const { outcomes, added } = await calling.catch((error: unknown) => {
@@ -118,7 +123,9 @@ function countTimed({ events }: TimedPublication): number {
 function argumentsOf(publication: TimedPublication): Arguments<'delay'>['publications'][number] {
   const { topic, client, idempotency, events } = publication;
   return {
-    ...{ topic, client, digest: idempotency?.digest, fingerprint: idempotency?.fingerprint },
+    topic,
+    client,
+    ...idempotency,
     events: events.map((event) => (typeof event === 'string' ? { id: '', text: event } : event)),
   };
 }

@@ -126,11 +126,13 @@ export class DueTriggers {
 
   async #fire(firings: readonly Firing[]): Promise<Fired> {
     const { partition, controlRates, limits, onFull } = this.#parts;
-    const { maxTopics, maxClientTopics, publishRate, publishBytes, publishBurstMs } = limits;
+    const { publishRate, publishBytes, publishBurstMs } = limits;
     const clients = [...new Set(firings.map(({ client }) => client))];
     try {
       return await partition.run('fire_triggers', {
-        ...{ uidSeed: uidSeed(), maxTopics, maxClientTopics, firings },
+        ...limits,
+        uidSeed: uidSeed(),
+        firings,
         burstMs: publishBurstMs,
         eventsPerSecond: controlRates ? 0 : publishRate,
         bytesPerSecond: controlRates ? 0 : publishBytes,

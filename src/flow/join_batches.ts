@@ -61,8 +61,14 @@ interface StoredEvent {
 type Counted = Reply<'join_events'>;
 
 const NOTHING_COUNTED = {
-  ...{ taken: 0, isDone: false, completed: 0, expired: 0, evicted: 0, unkeyed: 0 },
-  ...{ published: [], expiryRefusal: undefined },
+  taken: 0,
+  isDone: false,
+  completed: 0,
+  expired: 0,
+  evicted: 0,
+  unkeyed: 0,
+  published: [],
+  expiryRefusal: undefined,
 } as const satisfies Partial<Counted>;
 
 /**
@@ -122,7 +128,7 @@ export class JoinBatches {
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_room'> {
     const { guard, partitions, settings } = this.#parts;
     const { worker, packed, lease, batch } = work;
-    const { leaseMs, laneLimit, laneLimitMax, deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
+    const { deliveryLog, maxJoinKeys, maxJoinBytes } = settings;
     const slice = events.slice(0, MAX_COUNTED_PER_CALL);
     try {
       const partition = partitions.ofSubscriber(batch.token);
@@ -131,11 +137,16 @@ export class JoinBatches {
       if (refusal) return { ...NOTHING_COUNTED, outcome: 'refused', reason: refusal };
       if (await areFullElsewhere(join, outletsOf(join.rules), settings, partitions)) return 'no_room';
       return await partition.run('join_events', {
-        ...{ q: 'main', worker, job: packed, lease, leaseMs, laneLimit, laneLimitMax, slowMs: SLOW_MS },
-        deliveryLog,
-        record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
+        ...settings,
         ...joinArguments(join, settings, partitions),
-        ...{ bid: batch.bid, createdMs: batch.createdAtMs },
+        q: 'main',
+        worker,
+        job: packed,
+        lease,
+        slowMs: SLOW_MS,
+        record: deliveryLog > 0 ? takenRecord(batch, { ...TAKEN, atMs: work.atMs }) : undefined,
+        bid: batch.bid,
+        createdMs: batch.createdAtMs,
         maxKeys: maxJoinKeys,
         maxBytes: clientBytes(maxJoinBytes, guard.maxBytes),
         left: events.length,

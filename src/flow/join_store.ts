@@ -66,10 +66,21 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
   const { then, on_expiry, within, sources } = rules;
   const { maxTopics, maxClientTopics, maxOutboxBytes } = limits;
   return {
-    ...{ token, name, client, version, sources, maxTopics, maxClientTopics, maxOutboxBytes },
+    maxTopics,
+    maxClientTopics,
+    maxOutboxBytes,
+    token,
+    name,
+    client,
+    version,
+    sources,
     withinMs: within,
-    ...{ thenTopic: then.topic, thenType: then.type, thenHome: homeOf(then.topic) },
-    ...{ expiryTopic: on_expiry?.topic, expiryType: on_expiry?.type, expiryHome: homeOf(on_expiry?.topic) },
+    thenTopic: then.topic,
+    thenType: then.type,
+    thenHome: homeOf(then.topic),
+    expiryTopic: on_expiry?.topic,
+    expiryType: on_expiry?.type,
+    expiryHome: homeOf(on_expiry?.topic),
     uidSeed: uidSeed(),
   } satisfies Partial<Arguments<'join_events'>>;
 }

@@ -30,7 +30,6 @@ export class Joins {
    * partitions.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
-    const { maxJoins, maxClientJoins, maxTopics, maxClientTopics } = this.#limits;
     const token = joinToken(name, client);
     const partition = this.#partitions.ofSubscriber(token);
     const sources = rules.sources.map(({ topic }) => topic);
@@ -41,10 +40,15 @@ export class Joins {
     };
     const before = this.#partitions.all.length > 1 ? await this.#sourcesOf(partition, token) : [];
     const putting = {
-      ...{ token, name, client, maxJoins, maxClientJoins, maxTopics, maxClientTopics },
+      ...this.#limits,
+      token,
+      name,
+      client,
       rules: JSON.stringify(rules),
       withinMs: rules.within,
-      ...{ sources, outlets, foreign: [...foreign.sources, ...foreign.outlets] },
+      sources,
+      outlets,
+      foreign: [...foreign.sources, ...foreign.outlets],
     };
     const refusal = await this.#prepare(partition, putting, foreign);
     const reply = refusal ?? (await partition.run('put_join', { ...putting, judgesOnly: false }));

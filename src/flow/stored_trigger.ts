@@ -77,8 +77,10 @@ function stateIn({ paused, next_at, last_at, fired = '0', missed = '0', error, e
   const time = (text: string | undefined) => (text === undefined ? undefined : Number(text));
   return {
     isPaused: paused !== undefined,
-    ...{ nextAtMs: time(next_at), lastAtMs: time(last_at) },
-    ...{ fired: Number(fired), missed: Number(missed) },
+    nextAtMs: time(next_at),
+    lastAtMs: time(last_at),
+    fired: Number(fired),
+    missed: Number(missed),
     error: error === undefined ? undefined : { code: error, atMs: Number(error_at) },
   };
 }

@@ -39,12 +39,15 @@ export function reportOf(stored: StoredTrigger, client?: string): TriggerReport 
   return {
     name: stored.name,
     ...(client !== undefined && { client }),
-    ...{ topic, event, ...timing },
+    topic,
+    event,
+    ...timing,
     catch_up: catchUp,
     paused: stored.isPaused,
     next_at: nextAtMs ?? null,
     last_at: lastAtMs ?? null,
-    ...{ fired: stored.fired, missed: stored.missed },
+    fired: stored.fired,
+    missed: stored.missed,
     last_error: error ? { code: error.code, at: error.atMs } : null,
   };
 }

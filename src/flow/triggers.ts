@@ -76,8 +76,6 @@ export class Triggers {
     { isFixed, topic }: { isFixed: boolean; topic: string },
     decide: (stored: StoredTrigger | undefined, nowMs: number) => Wanted,
   ): Promise<PutOutcome> {
-    const { maxTriggers, maxClientTriggers, maxClientTriggerBytes, maxTopics, maxClientTopics } =
-      this.#limits;
     const home = this.#partitions.ofTopic(topic);
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const found = await this.#lookUp(trigger);
@@ -87,12 +85,17 @@ export class Triggers {
       const { definition, isPaused, due } = decide(stored, nowMs);
       const keepsNext = due === 'keep';
       const args = {
-        ...{ ...trigger, isFixed, topic, isPaused, keepsNext, state: [] },
+        ...this.#limits,
+        ...trigger,
+        isFixed,
+        topic,
+        isPaused,
+        keepsNext,
+        state: [],
         nextAt: keepsNext ? stored?.nextAtMs : due.nextMs,
         before: here.stored && revisionOf(here.stored.text),
         definition: definitionText(uid(), definition),
-        ...{ maxTriggers, maxClientTriggers, maxClientBytes: maxClientTriggerBytes },
-        ...{ maxTopics, maxClientTopics },
+        maxClientBytes: this.#limits.maxClientTriggerBytes,
       };
       const outcome =
         elsewhere.length === 0

@@ -36,8 +36,10 @@ type Sample = Arguments<'sample'>['samples'][number];
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;
   const steps = {
-    ...{ fineMs: STEPS.fine.ms, fineKept: STEPS.fine.kept },
-    ...{ coarseMs: STEPS.coarse.ms, coarseKept: STEPS.coarse.kept },
+    fineMs: STEPS.fine.ms,
+    fineKept: STEPS.fine.kept,
+    coarseMs: STEPS.coarse.ms,
+    coarseKept: STEPS.coarse.kept,
   };
   const watch = new MissingPartitions(log);
   return async () => {

@@ -97,7 +97,8 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
     const totals = reading.totalsOf(each.token);
     return [
       {
-        ...{ token: each.token, queued: each.events },
+        token: each.token,
+        queued: each.events,
         oldestAtMs: each.events > 0 ? atMs - each.oldestAgeMs : null,
         deadLetters: each.deadLetters,
         healthPoints: each.healthPoints ?? PERFECT_HEALTH,
@@ -113,7 +114,9 @@ export function standingsAt(reading: StandingsReading, before: Standings | undef
   const highMark = Number.isFinite(memory.highMark) ? memory.highMark : null;
   const growth = rate(memory.used, before?.memory.used, before?.memory.growth);
   return {
-    ...{ atMs, subscribers, members: reading.subscribers.length },
+    atMs,
+    subscribers,
+    members: reading.subscribers.length,
     memory: { used: memory.used, highMark, growth },
     ...(reading.partitions && { partitions: reading.partitions }),
   };
@@ -173,8 +176,16 @@ function standingOf(row: Row): Standing {
   const [token, queued, oldestAtMs, deadLetters, healthPoints, isPaused, ...rates] = row;
   const [delivered, failed, growth, totalDelivered, totalFailed] = rates;
   return {
-    ...{ token, queued, oldestAtMs, deadLetters, healthPoints, isPaused: isPaused === 1 },
-    ...{ delivered, failed, growth, totals: { delivered: totalDelivered, failed: totalFailed } },
+    token,
+    queued,
+    oldestAtMs,
+    deadLetters,
+    healthPoints,
+    isPaused: isPaused === 1,
+    delivered,
+    failed,
+    growth,
+    totals: { delivered: totalDelivered, failed: totalFailed },
   };
 }
 

@@ -25,7 +25,8 @@ const SECURITY_SCHEMES = {
     'A client: its token and its secret, or its token and anything if it has no secret. Root and viewers: the key, and anything.',
   ),
   digest: {
-    ...{ type: 'http', scheme: 'digest' },
+    type: 'http',
+    scheme: 'digest',
     description:
       'RFC 7616, `qop=auth`, SHA-256 or MD5. A client: its token and its secret. Root: `root` and the root key. Viewers: `viewer` and the viewer key.',
   },
@@ -61,15 +62,20 @@ export async function openApiDocument(
   return {
     openapi: '3.1.0',
     info: {
-      ...{ title: 'Routemaster', version, description: DESCRIPTION },
-      ...{ license: { name: 'MIT', identifier: 'MIT' } },
+      title: 'Routemaster',
+      version,
+      description: DESCRIPTION,
+      license: { name: 'MIT', identifier: 'MIT' },
     },
-    ...{ servers: [{ url: '/' }], tags: [...chapters, delivering], paths },
+    servers: [{ url: '/' }],
+    tags: [...chapters, delivering],
+    paths,
     webhooks: webhooks(options.delivered, schemas),
     components: {
       schemas: { Problem: PROBLEM, ...schemas.components },
       responses: problems.components,
-      ...{ examples: problemExamples(problems.codes), securitySchemes: SECURITY_SCHEMES },
+      examples: problemExamples(problems.codes),
+      securitySchemes: SECURITY_SCHEMES,
     },
   };
 }

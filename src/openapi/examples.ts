@@ -5,7 +5,11 @@ export const BILLING = 'billing--0u7hfgkz3dq2p6xrwm5e';
 export const URL = 'https://shop.example.com/products/1';
 
 export const DELIVERED_EVENT = {
-  ...{ id: 'V1StGXR8_Z5jdHi6', topic: 'products', type: 'update', url: URL, t: 1_795_171_531_417 },
+  id: 'V1StGXR8_Z5jdHi6',
+  topic: 'products',
+  type: 'update',
+  url: URL,
+  t: 1_795_171_531_417,
 };
 
 /** The text that says how a listing is paged. */

@@ -9,9 +9,17 @@ const TRIGGER_RULES = {
 };
 
 const TRIGGER = {
-  ...{ name: 'daily_report', ...TRIGGER_RULES },
-  ...{ start: 1_795_171_446_000, end: null, offset: 0, paused: false },
-  ...{ next_at: 1_795_424_400_000, last_at: null, fired: 0, missed: 0, last_error: null },
+  name: 'daily_report',
+  ...TRIGGER_RULES,
+  start: 1_795_171_446_000,
+  end: null,
+  offset: 0,
+  paused: false,
+  next_at: 1_795_424_400_000,
+  last_at: null,
+  fired: 0,
+  missed: 0,
+  last_error: null,
 };
 
 const JOIN_RULES = {
@@ -26,14 +34,26 @@ const JOIN_RULES = {
 };
 
 const JOIN = {
-  ...{ name: 'order', client: SHOP, ...JOIN_RULES, created_at: 1_795_171_446_400 },
-  ...{ updated_at: 1_795_171_446_400, open: 1, oldest: 1_795_171_531_417, completed: 41, expired: 0 },
-  ...{ evicted: 0, unkeyed: 0, events: { queued: 0, oldest: null }, dead_letters: { batches: 0, events: 0 } },
+  name: 'order',
+  client: SHOP,
+  ...JOIN_RULES,
+  created_at: 1_795_171_446_400,
+  updated_at: 1_795_171_446_400,
+  open: 1,
+  oldest: 1_795_171_531_417,
+  completed: 41,
+  expired: 0,
+  evicted: 0,
+  unkeyed: 0,
+  events: { queued: 0, oldest: null },
+  dead_letters: { batches: 0, events: 0 },
   dropped: 0,
 };
 
 const OPEN_KEY = {
-  ...{ key: '17', since: 1_795_171_531_417, expires_at: 1_795_257_931_417 },
+  key: '17',
+  since: 1_795_171_531_417,
+  expires_at: 1_795_257_931_417,
   counts: { orders_paid: 1, parcels_packed: 0 },
   events: ['V1StGXR8_Z5jdHi6'],
 };

@@ -57,12 +57,18 @@ export interface Operation {
   responses: Record<string, Response>;
 }
 
-/** The parts of the OpenAPI document that the code of the bus reads. */
+/** The OpenAPI document. */
 export interface OpenApiDocument {
   openapi: string;
-  info: { title: string; version: string; description: string };
+  info: { title: string; version: string; description: string; license: Record<string, string> };
+  servers: { url: string }[];
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, Operation>>;
   webhooks: { delivery: { post: Operation } };
-  components: { schemas: Record<string, JsonSchema>; responses: Record<string, Response> };
+  components: {
+    schemas: Record<string, JsonSchema>;
+    responses: Record<string, Response>;
+    examples: Record<string, unknown>;
+    securitySchemes: Record<string, unknown>;
+  };
 }

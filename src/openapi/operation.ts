@@ -45,7 +45,9 @@ export function operationOf(
   const parameters = parametersOf(route, text, schemas);
   const body = bodyOf(route, text, schemas);
   return {
-    ...{ operationId: operationId(route), tags: [chapter], summary },
+    operationId: operationId(route),
+    tags: [chapter],
+    summary,
     ...(prose && { description: prose }),
     security: route.roles.length > 0 ? [{ basic: [] }, { digest: [] }] : [],
     'x-roles': route.roles,

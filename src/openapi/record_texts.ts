@@ -2,8 +2,13 @@ import type { RouteText } from './chapters.ts';
 import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP } from './examples.ts';
 
 const DEAD_LETTER = {
-  ...{ id: BID, subscriber: BILLING, reason: 'max_age', created_at: 1_795_171_531_418 },
-  ...{ died_at: 1_795_257_941_102, attempts: 1463, event_count: 1 },
+  id: BID,
+  subscriber: BILLING,
+  reason: 'max_age',
+  created_at: 1_795_171_531_418,
+  died_at: 1_795_257_941_102,
+  attempts: 1463,
+  event_count: 1,
 };
 
 const WHOLE_DEAD_LETTER = {
@@ -21,15 +26,30 @@ const WHOLE_DEAD_LETTER = {
 };
 
 const AUDITED = {
-  ...{ id: '1795171541622-0', at: 1_795_171_541_622, action: 'topic.delete', role: 'client', client: SHOP },
-  ...{ target: 'products', address: '203.0.113.9', status: 204, code: null },
+  id: '1795171541622-0',
+  at: 1_795_171_541_622,
+  action: 'topic.delete',
+  role: 'client',
+  client: SHOP,
+  target: 'products',
+  address: '203.0.113.9',
+  status: 204,
+  code: null,
 };
 
 const DELIVERY = {
-  ...{ id: BID, subscriber: BILLING, state: 'taken', opened_at: 1_795_171_531_418 },
+  id: BID,
+  subscriber: BILLING,
+  state: 'taken',
+  opened_at: 1_795_171_531_418,
   closed_at: 1_795_171_531_918,
-  ...{ first_attempt_at: 1_795_171_531_920, last_attempt_at: 1_795_171_534_392, ended_at: 1_795_171_534_401 },
-  ...{ event_count: 1, bytes: 141, topics: { products: 1 }, attempt_count: 2 },
+  first_attempt_at: 1_795_171_531_920,
+  last_attempt_at: 1_795_171_534_392,
+  ended_at: 1_795_171_534_401,
+  event_count: 1,
+  bytes: 141,
+  topics: { products: 1 },
+  attempt_count: 2,
   attempts: [
     { at: 1_795_171_531_920, status: 503, duration_ms: 12, reason: 'HTTP 503', answer: 'down' },
     { at: 1_795_171_534_392, status: 204, duration_ms: 8, reason: null, answer: null },
@@ -38,16 +58,17 @@ const DELIVERY = {
 };
 
 const JOB = {
-  ...{ id: 'main-kqViYXRjaJG0QTk2dzV1S0hPTThrU3NIdy0tLS0', queue: 'main', name: 'batch', arguments: [BID] },
-  ...{
-    state: 'scheduled',
-    subscriber: BILLING,
-    due: 1_795_171_447_000,
-    worker: null,
-    since: null,
-    attempts: 2,
-    paused: null,
-  },
+  id: 'main-kqViYXRjaJG0QTk2dzV1S0hPTThrU3NIdy0tLS0',
+  queue: 'main',
+  name: 'batch',
+  arguments: [BID],
+  state: 'scheduled',
+  subscriber: BILLING,
+  due: 1_795_171_447_000,
+  worker: null,
+  since: null,
+  attempts: 2,
+  paused: null,
 };
 
 const OF_ONE = 'A client means itself; root says whose by `?subscriber=`.';
@@ -102,8 +123,12 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     description: `${HOW_PAGED} 204 if there are none.`,
     answer: [
       {
-        ...{ token: SHOP, name: 'shop', publish: ['products', 'orders_*'] },
-        ...{ created_at: 1_795_171_531_418, secret_at: 1_795_171_531_418, last_seen_at: 1_795_172_000_000 },
+        token: SHOP,
+        name: 'shop',
+        publish: ['products', 'orders_*'],
+        created_at: 1_795_171_531_418,
+        secret_at: 1_795_171_531_418,
+        last_seen_at: 1_795_172_000_000,
       },
     ],
   },
@@ -187,7 +212,10 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
     summary: 'Read the figures of two days',
     description: 'A client sees those of the bus, of topics, and of its own subscriptions.',
     answer: {
-      ...{ subject: 'topic:products', range: '1h', start: 1_795_171_440_000, step: 10_000 },
+      subject: 'topic:products',
+      range: '1h',
+      start: 1_795_171_440_000,
+      step: 10_000,
       metrics: { published: { unit: 'events/s', values: [null, 12.5, 13.1] } },
     },
   },
@@ -199,7 +227,11 @@ export const RECORD_TEXTS: Record<string, RouteText> = {
       'when they see that somebody asks, within a second. Ask again every few seconds.',
     answer: [
       {
-        ...{ at: 1_795_171_531_418, topic: 'products', client: SHOP, bytes: 121, skipped: 0 },
+        at: 1_795_171_531_418,
+        topic: 'products',
+        client: SHOP,
+        bytes: 121,
+        skipped: 0,
         event: DELIVERED_EVENT,
       },
     ],

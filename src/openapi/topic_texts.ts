@@ -4,10 +4,22 @@ import { BID, BILLING, DELIVERED_EVENT, HOW_PAGED, SHOP, URL } from './examples.
 const TOPIC = { name: 'products', publisher: SHOP, events: 1204, delayed: 1, dropped: null };
 
 const SUBSCRIBER = {
-  ...{ subscriber: BILLING, uuid: null, callback: 'https://billing.example.com/events' },
-  ...{ max_events: 100, max_bytes: 1_048_576, timeout: 500, ordered: false, max_in_flight: 16 },
-  ...{ max_attempts: 1500, max_age: 86_400_000, signing: 'v1', topics: ['products'] },
-  ...{ health_points: 98, last_attempted_at: 1_795_171_447_000, paused_at: null, paused_by: null },
+  subscriber: BILLING,
+  uuid: null,
+  callback: 'https://billing.example.com/events',
+  max_events: 100,
+  max_bytes: 1_048_576,
+  timeout: 500,
+  ordered: false,
+  max_in_flight: 16,
+  max_attempts: 1500,
+  max_age: 86_400_000,
+  signing: 'v1',
+  topics: ['products'],
+  health_points: 98,
+  last_attempted_at: 1_795_171_447_000,
+  paused_at: null,
+  paused_by: null,
   events: { sent: 1200, queued: 4, oldest: 1_795_171_446_400 },
   dead_letters: { batches: 0, events: 0 },
   dropped: null,
@@ -45,7 +57,10 @@ export const TOPIC_TEXTS: Record<string, RouteText> = {
     body: { type: 'update', url: URL, data: { price: 42 } },
     parameters: [
       {
-        ...{ name: 'Idempotency-Key', in: 'header', required: false, example: '"8e03978e-40d5-43e8-bc93"' },
+        name: 'Idempotency-Key',
+        in: 'header',
+        required: false,
+        example: '"8e03978e-40d5-43e8-bc93"',
         description: 'A string of 1 to 255 visible ASCII characters, a new one for each publish.',
         schema: { type: 'string', pattern: '^"[!#-\\[\\]-~]{1,255}"$' },
       },

@@ -4,7 +4,12 @@ import type { Schemas } from './json_schema.ts';
 import type { OpenApiDocument, Parameter } from './openapi.ts';
 
 const header = (name: string, required: boolean, description: string, example: string): Parameter => ({
-  ...{ name, in: 'header', required, description, schema: { type: 'string' }, example },
+  name,
+  in: 'header',
+  required,
+  description,
+  schema: { type: 'string' },
+  example,
 });
 
 /** Describes deliveries: what the bus sends to callbacks, and what it does after each answer. */

@@ -18,7 +18,9 @@ function runThread({ config, index, idleCounts, takenOverAtMs }: ThreadData): vo
   const workers = partitions.all.map((partition) => {
     const place = partition.index;
     const ofWorkers = {
-      ...{ handler, recorder, log },
+      handler,
+      recorder,
+      log,
       onIdle: (idle: number) => idleWorkers.set(index, place, idle),
       wakeOthers: () => {
         if (idleWorkers.mostIdleThread(place) !== undefined) parentPort?.postMessage(place);

@@ -17,7 +17,10 @@ function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: Qua
   const { handler, recorder } = parts;
   const workers = new Workers(
     {
-      ...{ handler, recorder, log, queue: new Queue(store, 'main', config, 'quarantine') },
+      handler,
+      recorder,
+      log,
+      queue: new Queue(store, 'main', config, 'quarantine'),
       onIdle: (count) => {
         clearTimeout(idle);
         if (count > 0) idle = setTimeout(() => void stop(0), idleMs);

@@ -39,7 +39,10 @@ async function serve(config: Config, log: Log): Promise<void> {
   let isReady = false;
   let endPresence: (() => void) | undefined;
   const { routesIn, pages, ...parts } = buildApi({
-    ...{ config, partitions, recorder, log },
+    config,
+    partitions,
+    recorder,
+    log,
     accepting: accepting?.partitions,
   });
   const appIn = (compatibility: Compatibility) => {

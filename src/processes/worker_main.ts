@@ -43,7 +43,10 @@ await start(async () => {
   const applying = config.partitions > 1 ? confirmedPartitions(config, log) : undefined;
   const outbox = new Outbox({
     applying: applying?.partitions ?? partitions,
-    ...{ figures: recorder, marks: new TopicMarks(partitions), limits: config, log },
+    figures: recorder,
+    marks: new TopicMarks(partitions),
+    limits: config,
+    log,
   });
   const quarantines: Quarantine[] = [];
   const turns = { ofQuarantines: new OneAtATime(), ofSweeps: new OneAtATime() };

@@ -117,11 +117,8 @@ export class Applying {
 
   async #apply(to: number, sources: readonly Work[]): Promise<Applied[]> {
     const { applying, figures, marks, limits } = this.#parts;
-    const { maxTopics, maxClientTopics } = limits;
     const partition = applying.all[to] as Partition;
-    const reply = await partition.run('apply_outbox', {
-      ...{ uidSeed: uidSeed(), maxTopics, maxClientTopics, sources },
-    });
+    const reply = await partition.run('apply_outbox', { ...limits, uidSeed: uidSeed(), sources });
     for (const [subscriber, events] of reply.added.flatMap(addedBySubscriber))
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);

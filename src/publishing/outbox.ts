@@ -135,8 +135,15 @@ export class Outbox {
 
   async #read(home: Partition, { late = [], ...step }: Partial<Step> = {}, holder?: OutboxHolder) {
     return home.run('read_outbox', {
-      ...{ last: undefined, count: 0, bytes: 0, ...step, late },
-      ...{ maxEntries: MAX_ENTRIES, maxBytes: MAX_APPLIED_BYTES, leaseMs: 0, ...holder },
+      last: undefined,
+      count: 0,
+      bytes: 0,
+      ...step,
+      late,
+      maxEntries: MAX_ENTRIES,
+      maxBytes: MAX_APPLIED_BYTES,
+      leaseMs: 0,
+      ...holder,
     });
   }
 
@@ -181,9 +188,13 @@ export class Outbox {
     let applied: number | undefined;
     for (let checked = 0; ; ) {
       const { entries, ended } = await home.run('read_aside', {
-        ...{ partition: String(to), applied, checked },
-        ...{ maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES, maxBytes: this.#maxBytes },
-        ...{ leaseMs: 0, ...holder },
+        partition: String(to),
+        applied,
+        checked,
+        maxEntries: this.#maxBytes === 1 ? 1 : MAX_ENTRIES,
+        maxBytes: this.#maxBytes,
+        leaseMs: 0,
+        ...holder,
       });
       if (entries.length === 0) return ended;
       try {

@@ -74,7 +74,11 @@ export async function storePublications(
   }
   const reply = await partition.run('publish', {
     uidSeed: uidSeed(),
-    ...{ idempotencyWindowMs, maxTopics, maxClientTopics, maxClientKeys, maxOutboxBytes },
+    idempotencyWindowMs,
+    maxTopics,
+    maxClientTopics,
+    maxClientKeys,
+    maxOutboxBytes,
     publications: runs.map(joined),
   });
   return {
@@ -89,7 +93,9 @@ export async function storePublications(
 function joined(run: readonly Publication[]): Arguments<'publish'>['publications'][number] {
   const { topic, client, idempotency, events } = run[0] as Publication;
   return {
-    ...{ topic, client, digest: idempotency?.digest, fingerprint: idempotency?.fingerprint },
+    topic,
+    client,
+    ...idempotency,
     events: run.length === 1 ? events : run.flatMap((publication) => publication.events),
   };
 }

@@ -55,19 +55,16 @@ export function auditApi({ audit }: { audit: Audit }): Route[] {
   ];
 }
 
-function shown({
-  id,
-  action,
-  role,
-  client,
-  target,
-  address,
-  status,
-  code,
-}: StoredEntry): z.infer<typeof ENTRY> {
+function shown(entry: StoredEntry): z.infer<typeof ENTRY> {
   return {
-    ...{ id, at: Number.parseInt(id, 10), action: action ?? '', role: role ?? '' },
-    ...{ client: client || null, target: target || null, address: address ?? '' },
-    ...{ status: Number(status), code: code || null },
+    id: entry.id,
+    at: Number.parseInt(entry.id, 10),
+    action: entry.action ?? '',
+    role: entry.role ?? '',
+    client: entry.client || null,
+    target: entry.target || null,
+    address: entry.address ?? '',
+    status: Number(entry.status),
+    code: entry.code || null,
   };
 }

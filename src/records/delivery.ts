@@ -73,13 +73,16 @@ export function deliveryOf(entry: Entry): Delivery {
   const { id, subscriber, state } = entry;
   const record: Record = JSON.parse(`[${entry.record}]`);
   const [endedAtUs, closedAtMs, openedAtMs, event_count, attempt_count, topics, ...rest] = record;
-  const times = {
+  return {
+    id,
+    subscriber,
+    state,
     opened_at: openedAtMs,
     closed_at: closedAtMs || openedAtMs,
     ended_at: Math.floor(endedAtUs / 1000),
-  };
-  return {
-    ...{ id, subscriber, state, ...times, event_count, attempt_count, topics },
+    event_count,
+    attempt_count,
+    topics,
     ...(state === 'taken' ? taken(rest as Taken, attempt_count) : dropped(rest as Dropped)),
   };
 }
@@ -93,7 +96,10 @@ function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {
-    ...{ id, subscriber, state, opened_at },
+    id,
+    subscriber,
+    state,
+    opened_at,
     closed_at: state === 'open' ? null : (entry.closedMs ?? opened_at),
     first_attempt_at: first ?? began ?? null,
     last_attempt_at: entry.heldMs ?? attempts.at(-1)?.at ?? null,

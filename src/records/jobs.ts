@@ -129,10 +129,16 @@ export class Jobs {
     return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
       const [subscriber, , attempts] = headers[index] ?? [];
       return {
-        ...{ id: `${where}-${packed.toString('base64url')}`, queue, name: job?.name ?? null },
+        id: `${where}-${packed.toString('base64url')}`,
+        queue,
+        name: job?.name ?? null,
         ...(!isAlone && { partition: partition.index }),
-        ...{ arguments: job?.args ?? [], state, subscriber: subscriber ?? null },
-        ...{ due: dueMs ?? null, worker: worker ?? null, since: sinceMs || null },
+        arguments: job?.args ?? [],
+        state,
+        subscriber: subscriber ?? null,
+        due: dueMs ?? null,
+        worker: worker ?? null,
+        since: sinceMs || null,
         attempts: attempts === undefined ? null : Number(attempts),
         paused: paused && subscriber ? paused.has(subscriber) : null,
       };

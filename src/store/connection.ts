@@ -56,7 +56,9 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   const pause = pauseUpTo(behindSentinels ? REPLICATED_MAX_PAUSE_MS : MAX_PAUSE_MS);
   const common = commonOptions(url, log, tls);
   const all: Options = {
-    ...{ ...where, ...common, ...options },
+    ...where,
+    ...common,
+    ...options,
     retryStrategy: pause,
     ...(behindSentinels && {
       ...(common.tls && { enableTLSForSentinelMode: true, sentinelTLS: common.tls }),

@@ -27,7 +27,8 @@ export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): R
       handle: (call) => pause(ofOne(call)),
     }),
     route('POST /subscribers/:token/resume', BOTH, {
-      ...{ ...one, ...resuming },
+      ...one,
+      ...resuming,
       handle: (call) => resume(ofOne(call)),
     }),
     route('POST /subscriber/pause', CLIENTS, { ...pausing, handle: (call) => pause(own(call)) }),

@@ -74,8 +74,16 @@ const byValue = (one: Ranked, other: Ranked) =>
  */
 export function unknownStanding(token: string): Standing {
   return {
-    ...{ token, queued: 0, oldestAtMs: null, deadLetters: 0, healthPoints: PERFECT_HEALTH, isPaused: false },
-    ...{ delivered: 0, failed: 0, growth: 0, totals: { delivered: 0, failed: 0 } },
+    token,
+    queued: 0,
+    oldestAtMs: null,
+    deadLetters: 0,
+    healthPoints: PERFECT_HEALTH,
+    isPaused: false,
+    delivered: 0,
+    failed: 0,
+    growth: 0,
+    totals: { delivered: 0, failed: 0 },
   };
 }
 

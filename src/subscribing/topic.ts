@@ -152,10 +152,7 @@ export class Topics {
    * client would exceed one of these limits, changes nothing.
    */
   give(name: string, client: string, limits: GiveLimits): Promise<Reply<'give_topic'>> {
-    const { maxClientTopics, maxClientDelayed, maxClientBytes } = limits;
-    return this.#partitions.ofTopic(name).run('give_topic', {
-      ...{ topic: name, client, maxClientTopics, maxClientDelayed, maxClientBytes },
-    });
+    return this.#partitions.ofTopic(name).run('give_topic', { ...limits, topic: name, client });
   }
 }
 
