@@ -3,18 +3,18 @@ Bulks: the retry or purge of all dead letters that match a filter. The record of
 the counts of what was done. A step is one script call, which changes some letters and the record together. So each
 letter counts once, even if several workers make steps, or a worker repeats a step.
 
-A bulk walks through the letters of one queue (subscriber) after another, by the time of their death, the oldest first.
+A bulk walks through the letters of one queue after another, by the time of their death, the oldest first. A queue has
+the letters of one subscriber, or of all.
 The record has the time and the UID of the last letter that was looked at, so that the next step continues there.
 ]]
 local jobs = include('delivering/jobs')
 local bulks = {}
 
--- Redis deletes the hash of a bulk (the retry or purge of many dead letters) this long after its last change.
+-- Redis deletes the hash of a bulk this long after its last change.
 local EXPIRY_MS = 86400 * 1000
 
--- Returns the hash of a bulk (the retry or purge of many dead letters). Returns nothing if another bulk has replaced
--- it, if its state is not `state`, or if another caller has already gone on to a later queue (subscriber) than
--- `args.queue`.
+-- Returns the hash of a bulk. Returns nothing if another bulk has replaced it, if its state is not `state`, or if
+-- another caller has already gone on to a later queue than `args.queue`.
 function bulks.open(call, args, state)
   local fields = { 'id', 'state', 'queue', 'queue_count', 'reason', 'from_ms', 'until_ms', 'at_ms', 'at_id' }
   local values, record = redis.call('HMGET', call.keys.bulk(args.owner), unpack(fields)), {}
@@ -32,9 +32,8 @@ local function follows(one, other)
   return false
 end
 
--- Returns at most `args.max` dead letters that a bulk (a retry or purge of many) looks at next, each with its UID and
--- the time of its death. Also returns whether the queue has more. `record` is the hash of the bulk, which has the dead
--- letter that was looked at last.
+-- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
+-- returns whether the queue has more. `record` is the hash of the bulk.
 local function next_letters(call, args, record)
   local keys = call.keys
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
@@ -54,8 +53,7 @@ local function next_letters(call, args, record)
   return letters, #found > #letters
 end
 
--- Looks at the next dead letters of a bulk (a retry or purge of many). A bulk goes through one queue after another. A
--- queue has the dead letters of one subscriber, or of all. Returns three values:
+-- Looks at the next dead letters of a bulk. Returns three values:
 --   bids    the UIDs of the letters that match the filter of the bulk
 --   looked  the number of letters that were looked at
 --   state   `going` if the queue has further letters, `next` if another queue follows, `over` after the last queue
@@ -82,7 +80,7 @@ function bulks.walk(call, args, record)
   return bids, #letters, is_over and 'over' or 'next'
 end
 
--- Adds the job of a bulk (the retry or purge of many dead letters) to the queue `aux`, unless the job is already there.
+-- Adds the job of a bulk to the queue `aux`, unless the job is already there.
 function bulks.put_job(call, job)
   if redis.call('SADD', call.keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end

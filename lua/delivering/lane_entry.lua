@@ -1,5 +1,8 @@
 --[[
 Lane entry: decides whether a delivery may begin now, and otherwise where its job waits.
+
+The trial job of a subscriber is the single job by which a failing, slow or new subscriber is tried next. Its other jobs
+wait meanwhile.
 ]]
 local jobs = include('delivering/jobs')
 local join_tokens = include('flow/join_tokens')
@@ -41,8 +44,7 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber (the single job by which a failing subscriber is tried again) in the field
--- `probe` of the subscriber's hash. The value false removes the trial job.
+-- Stores the trial job of a subscriber in the field `probe` of its hash. The value false removes the trial job.
 local function set_trial_job(call, lane, job)
   lane.probe = job
   if job then
@@ -52,8 +54,8 @@ local function set_trial_job(call, lane, job)
   end
 end
 
--- Makes a job wait with its subscriber's other jobs. If it was the trial job (the single job by which a failing
--- subscriber is tried again), the subscriber then has none. Returns false, because no delivery begins.
+-- Makes a job wait with its subscriber's other jobs. If it was the trial job, the subscriber then has none. Returns
+-- false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
   if lane.probe == job then set_trial_job(call, lane, false) end
@@ -65,18 +67,18 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- While a subscriber has a trial job, its other jobs wait for that job. `make_wait` has just removed the trial job.
-  -- So `bring_back` can make the job of the oldest batch ready for a worker.
+  -- `make_wait` has just removed the trial job. So `bring_back` can make the job of the oldest batch ready for a
+  -- worker.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
 
--- Decides whether a worker may deliver to a slow, new or failing subscriber, or for a join. A share limits the workers
--- of all slow and new subscribers, of all failing ones, or of all joins. If the share has room, or the worker is a
--- quarantine, counts the worker in the share and returns true. Otherwise returns false, and the job waits:
+-- Decides whether a worker may deliver to a slow, new or failing subscriber, or for a join. If the share (lanes.lua)
+-- has room, or the worker is a quarantine, counts the worker in the share and returns true. Otherwise returns false,
+-- and the job waits:
 --   - If the subscriber has deliveries in flight, the job waits until one of them ends.
---   - Otherwise it waits in a list until the share has room. It becomes the trial job, for which the subscriber's other
---     jobs wait. So each subscriber has at most one job in the list.
+--   - Otherwise it waits in a list until the share has room. It becomes the trial job, so each subscriber has at most
+--     one job in the list.
 local function enter_share(call, reader, lane, share, worker, job)
   local holds_some = lane.in_flight > 0
   if reader.args.kind == 'quarantine' or lanes.share_room(call, share, holds_some) > 0 then
@@ -121,8 +123,7 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- `share` is false for a subscriber that is healthy and quick. Any other subscriber can have a trial job (the job
-  -- that is tried next). The other jobs of the subscriber then wait.
+  -- `share` is false for a subscriber that is healthy and quick. Any other subscriber can have a trial job.
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

@@ -18,23 +18,21 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 local lanes = {}
 
 -- The names of the shares, in the order in which acquire serves them. The loader of the scripts makes the module from
--- SHARES in src/store/job.ts. A share limits how many workers all subscribers of one kind may hold together.
+-- SHARES in src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
 local PART_FOR_SINGLE = 1 / 4
 
--- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share. The
--- shares limit the workers that all slow subscribers, all failing ones, and all joins may hold.
+-- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share.
 local function of_all(key)
   local names = {}
   for i, share in ipairs(lanes.SHARES) do names[i] = key(share) end
   return unpack(names)
 end
 
--- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow
--- subscribers). They are counted once in a script call. lane_entry adds each subscriber that gets its first delivery
--- later.
+-- Returns how many subscribers have exactly one worker in the slow share. They are counted once in a script call.
+-- lane_entry adds each subscriber that gets its first delivery later.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -54,9 +52,8 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries a share has room for; 0 or less means none. A share limits the workers of all slow
--- subscribers, of all failing ones, or of all joins. `holds_some` is true if the subscriber of the next delivery has
--- others in flight.
+-- Returns how many more deliveries a share has room for; 0 or less means none. `holds_some` is true if the subscriber
+-- of the next delivery has others in flight.
 --
 -- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that hanging ones do
 -- not keep them waiting. Deliveries that take longer than a second enter even the full share (late.lua). Example: of 64
@@ -79,18 +76,17 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many deliveries a subscriber may have in flight, if it is not on trial (failing or new). `own_limit` is
--- the number that the subscriber has set, or false; then `args.lane_limit` applies. The result is at most
--- `args.lane_limit_max`, and at most a quarter of the living workers, but at least 1.
+-- Returns how many deliveries a subscriber may have in flight, if it is not on trial. `own_limit` is the number that
+-- the subscriber has set, or false; then `args.lane_limit` applies. The result is at most `args.lane_limit_max`, and at
+-- most a quarter of the living workers, but at least 1.
 function lanes.width(call, own_limit, args)
   local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
   return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
 end
 
--- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them. Spare workers help
--- while all other workers of their thread wait for answers. So that a few hanging subscribers do not get them all, the
--- result is a quarter of the workers that no other subscriber holds, but at least 1. Example: of 86 workers, other
--- subscribers hold 66. The result is 5, a quarter of 20.
+-- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them: a quarter of the
+-- workers that no other subscriber holds, but at least 1. Example: of 86 workers, other subscribers hold 66. The result
+-- is 5, a quarter of 20.
 --
 -- `in_flight` is the number of the subscriber's deliveries in flight. `entered` is the number of all deliveries that
 -- this script call has begun but not yet stored in `lanes_held`.
@@ -105,8 +101,7 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait for room in it; usually none waits, and the table is empty. A
--- share limits the workers of all slow subscribers, of all failing ones, or of all joins.
+-- Returns, for each share, the number of jobs that wait for room in it; usually none waits, and the table is empty.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -126,8 +121,8 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Counts a worker in the slow share (the part of the workers that all slow subscribers may hold), because its delivery
--- is late. The share may then exceed its limit. Does nothing if the worker counts in a share already.
+-- Counts a worker in the slow share, because its delivery is late. The share may then exceed its limit. Does nothing if
+-- the worker counts in a share already.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -135,8 +130,7 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares. A share has the workers that deliver to slow subscribers, or to failing ones, or for
--- joins, and their number is limited. Returns how many of these workers were in a share.
+-- Removes workers from the shares. Returns how many of these workers were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually no worker delivers to a slow or failing subscriber or to a join, so all shares are empty. A single command
@@ -156,8 +150,8 @@ function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
 
--- Removes workers from their lanes and shares (the limits on the workers of one subscriber, and of one kind of
--- subscribers). `tokens` has the lane of each worker, or false. Returns, for each lane, how many workers have left it.
+-- Removes workers from their lanes and shares. `tokens` has the lane of each worker, or false. Returns, for each lane,
+-- how many workers have left it.
 function lanes.leave_all(call, workers, tokens)
   local left = {}
   for _, token in ipairs(tokens) do
@@ -175,8 +169,8 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes a worker from the deliveries in flight of its subscriber (the lane), and from its share (see `leave_shares`).
--- Returns the subscriber's token, or nothing if the worker was in no lane.
+-- Removes a worker from its lane and its share. Returns the subscriber's token, or nothing if the worker was in no
+-- lane.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end

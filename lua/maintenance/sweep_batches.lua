@@ -158,7 +158,7 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes an open batch (which takes new events) if it is not the subscriber's, was attempted, or is missing in the set
+-- Closes an open batch if it is not the subscriber's, was attempted, or is missing in the set
 -- `batches:current:{token}`. Also closes it if its entry in `batches:open` disagrees with the subscriber's max_events
 -- and max_bytes.
 function check.batches_open(call, token, found)

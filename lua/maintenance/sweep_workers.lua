@@ -23,16 +23,16 @@ local function holds_job(call, q, worker, found)
   return true
 end
 
--- Removes the worker from its lane (the deliveries of one subscriber that are in flight), and makes a waiting job of
--- this subscriber instant (ready for a worker). Returns true if the worker was in a lane.
+-- Removes the worker from its lane, and makes a waiting job of this subscriber instant. Returns true if the worker was
+-- in a lane.
 local function leave_lane(call, worker)
   local lane = lanes.leave(call, worker)
   if lane then waiting.bring_back(call, lane, 1) end
   return lane ~= nil
 end
 
--- Enters a worker that delivers the batch `bid` into the lane (the deliveries in flight) of the batch's subscriber.
--- Does nothing if the worker is there already, no longer holds the batch's job, or has no lease.
+-- Enters a worker that delivers the batch `bid` into the lane of the batch's subscriber. Does nothing if the worker is
+-- there already, no longer holds the batch's job, or has no lease.
 local function enter_lane(call, worker, bid, found)
   local keys = call.keys
   local token = redis.pcall('LINDEX', keys.batch(bid), 0)
@@ -40,8 +40,8 @@ local function enter_lane(call, worker, bid, found)
   local holds = redis.call('LINDEX', keys.jobs_pending('main', worker), 0) == jobs.delivery_of(bid)
   if type(token) ~= 'string' or not holds then return end
   if redis.call('HGET', keys.lanes_held(), worker) == token then return end
-  -- A worker leaves its lane (the deliveries in flight of a subscriber) when it acks or nacks, but only if it has a
-  -- lease. So a worker without a lease, such as one of the Ruby Routemaster, is not entered.
+  -- A worker leaves its lane when it acks or nacks, but only if it has a lease. So a worker without a lease, such as
+  -- one of the Ruby Routemaster, is not entered.
   if redis.call('HEXISTS', keys.leases(), worker) == 0 then return end
   leave_lane(call, worker)
   lanes.join(call, { [worker] = token })

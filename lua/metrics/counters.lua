@@ -6,8 +6,7 @@ A *series* names one such count: its `field` in the hash `counters`, the field o
 ]]
 local counters = {}
 
--- True if a count is about a topic or a subscriber that no longer exists, such as the number of events that were
--- published to a removed topic. False for a count about the whole bus. `series` says what is counted.
+-- True if a series is about a topic or a subscriber that no longer exists. False for a count about the whole bus.
 function counters.has_ended(call, series)
   local keys = call.keys
   if series.topic then return redis.call('SISMEMBER', keys.topics(), series.topic) == 0 end
@@ -21,9 +20,9 @@ function counters.subject(series)
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
--- A series is a count about one topic or subscriber. Moves these counts to totals that remain, and deletes their
--- histories. What the metric service got already (`counters_reported`) is moved too. Otherwise the service would get
--- these counts again, as growth of the totals. Returns the number of moved counts.
+-- Moves these counts to totals that remain, and deletes their histories. What the metric service got already
+-- (`counters_reported`) is moved too. Otherwise the service would get these counts again, as growth of the totals.
+-- Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -73,10 +73,7 @@ function readSubscriber(values: SubscriberValues): Subscriber {
   };
 }
 
-/**
- * Reads an acquired job. The next items of `buffers` are the packed job and then the pieces (one or several events
- * each) of its batch.
- */
+/** Reads an acquired job. The next items of `buffers` are the packed job and then the pieces of its batch. */
 function readGrant(
   [worker, lease, batchHead, dropNoticeFields]: GrantHead,
   buffers: Iterator<Buffer>,
@@ -94,8 +91,7 @@ function readGrant(
     createdAtMs: Number(created),
     attempts: Number(attempts),
     count,
-    // Each piece (one or several events) is copied. A view would keep the whole reply in memory while the delivery
-    // hangs.
+    // Each piece is copied. A view would keep the whole reply in memory while the delivery hangs.
     pieces: Array.from({ length: pieces }, () => Buffer.from(buffers.next().value)),
   };
   const subscriber = subscribers.get(token);

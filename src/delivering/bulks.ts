@@ -5,14 +5,14 @@ import type { Partitions } from '../store/partitions.ts';
 import type { DeathReason } from './settlement.ts';
 
 /**
- * The name of the job of a bulk, which is a retry or purge of many dead letters. The job counts, retries or purges
- * them. Its arguments are the owner, the id of the bulk, and `count` or `run`.
+ * The name of the job of a bulk. The job counts, retries or purges dead letters. Its arguments are the owner, the id of
+ * the bulk, and `count` or `run`.
  */
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk (a retry or purge of many dead letters). In the state `counted`, a bulk waits until its owner
- * confirms or cancels it. A bulk with parts in several partitions is in the state that comes first here.
+ * The states of a bulk. In the state `counted`, a bulk waits until its owner confirms or cancels it. A bulk with parts
+ * in several partitions is in the state that comes first here.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
@@ -44,9 +44,8 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * The bulks of all owners. A bulk is a retry or purge of many dead letters. An owner has one bulk at a time. Each
- * client is an owner, and all who have the root key are together one owner. A bulk has a job in each partition that may
- * have such letters.
+ * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and all who have the root key are
+ * together one owner. A bulk has a job in each partition that may have matching dead letters.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -80,10 +79,7 @@ export class Bulks {
     return (await Promise.all(begun)).every(Boolean);
   }
 
-  /**
-   * Returns the newest bulk (a retry or purge of many dead letters) of an owner, if there is one. A bulk is forgotten a
-   * day after its last change.
-   */
+  /** Returns the newest bulk of an owner, if there is one. A bulk is forgotten a day after its last change. */
   async find(owner: string): Promise<Bulk | undefined> {
     const records = await this.#partitions.ask((redis, keys) => redis.hgetall(keys.bulk(owner)));
     const parts = records.flatMap((record) => readBulk(record) ?? []);
@@ -95,8 +91,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the work of a bulk (a retry or purge of many dead letters), after it has counted them. Returns false if the
-   * bulk is not in the state `counted`, or if the owner has begun another bulk since: an owner has only one at a time.
+   * Begins the work of a bulk that has counted its dead letters. Returns false if the bulk is not in the state
+   * `counted`, or if the owner has begun another bulk since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -106,8 +102,8 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk (a retry or purge of many dead letters). What it has retried or purged already stays so. Returns false
-   * if the bulk has ended, or if the owner has begun another bulk since: an owner has only one at a time.
+   * Stops a bulk. What it has retried or purged already stays so. Returns false if the bulk has ended, or if the owner
+   * has begun another bulk since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -119,8 +115,8 @@ export class Bulks {
 }
 
 /**
- * Reads what one partition stores of a bulk (a retry or purge of many dead letters): the hash `record`, which covers
- * only the dead letters in this partition. Returns undefined if the hash is empty.
+ * Reads what one partition stores of a bulk: the hash `record`, which covers only the dead letters in this partition.
+ * Returns undefined if the hash is empty.
  */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason } = record;

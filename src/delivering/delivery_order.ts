@@ -15,10 +15,7 @@ export interface ThreadData {
   takenOverAtMs: number | undefined;
 }
 
-/**
- * The data with which a quarantine starts. A quarantine is a process that delivers batches which may have killed their
- * workers.
- */
+/** The data with which a quarantine starts. */
 export interface QuarantineData {
   config: Config;
   /** The partition whose batches are delivered, as its index in `Partitions.all`. */
@@ -26,9 +23,6 @@ export interface QuarantineData {
   takenOverAtMs: number | undefined;
   /** The id of the only worker in the process. */
   worker: string;
-  /**
-   * The process ends when its worker has had nothing to deliver for this time. It delivers only batches that may have
-   * killed their workers.
-   */
+  /** The process ends when its worker has had nothing to deliver for this time. */
   idleMs: number;
 }

@@ -13,22 +13,17 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 import type { OneAtATime } from './one_at_a_time.ts';
 
-/**
- * Interval at which Redis is asked for suspects, which are batches that may have killed their workers. Asking is needed
- * because the announcement of a suspect may be lost.
- */
+/** Interval at which Redis is asked for suspects. Asking is needed because the announcement of one may be lost. */
 const ASK_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. A quarantine is a process that delivers suspects: batches that
- * may have killed their workers. After a failed delivery, the next attempt is usually due within a minute, so the
- * process still runs then.
+ * Time without a suspect after which a quarantine ends. After a failed delivery, the next attempt is usually due within
+ * a minute, so the process still runs then.
  */
 const IDLE_MS = 60_000;
 /**
- * Time after which a quarantine process ends if it gets no suspect (a batch that may have killed its workers) and the
- * bus has several partitions. It is short, because a worker process runs the quarantine of only one partition at a
- * time.
+ * The same time if the bus has several partitions. It is short, because a worker process runs the quarantine of only
+ * one partition at a time.
  */
 const IDLE_IN_TURN_MS = 5000;
 
@@ -41,8 +36,7 @@ interface QuarantineParts {
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
   /**
-   * The quarantines of all partitions take turns through this object, so that a worker process runs only one quarantine
-   * process (which delivers batches that may have killed their workers) at a time.
+   * The quarantines of all partitions take turns, so that a worker process runs only one of their processes at a time.
    */
   turns: OneAtATime;
   log: Log;
@@ -73,18 +67,15 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /**
-   * Makes the quarantine look for suspects (batches that may have killed their workers) now. Call this method when
-   * there may be one.
-   */
+  /** Makes the quarantine look for suspects now. Call this method when there may be one. */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 
   /**
-   * Ends the quarantine, the process that delivers batches which may have killed their workers. A delivery that takes
-   * longer than `graceMs` is given back to the queue. Resolves when the process has ended.
+   * Ends the quarantine. A delivery that takes longer than `graceMs` is given back to the queue. Resolves when the
+   * process has ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();

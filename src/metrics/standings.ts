@@ -11,8 +11,8 @@ const WINDOW_MS = 60_000;
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
 /**
- * Time for which a process keeps showing the standings (the figures of all subscribers at the last sample) before it
- * reads them again. Reading the standings of 10,000 subscribers takes 30 ms or more.
+ * Time for which a process keeps showing the standings before it reads them again. Reading those of 10,000 subscribers
+ * takes 30 ms or more.
  */
 const STANDINGS_KEPT_MS = 10_000;
 /** Standings older than this are outdated. The job `sample` makes new ones every ten seconds if a worker is there. */
@@ -82,8 +82,8 @@ export interface StandingsReading {
 }
 
 /**
- * Returns the standings (the figures and rates of all subscribers) at the time of `reading`. The rates are computed
- * from the difference to `before`, the standings at the previous sample.
+ * Returns the standings at the time of `reading`. The rates are computed from the difference to `before`, the standings
+ * at the previous sample.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
@@ -127,7 +127,7 @@ function mean(last: number, now: number, elapsedMs: number): number {
   return Math.abs(value) < MIN_RATE ? 0 : Number(value.toPrecision(RATE_DIGITS));
 }
 
-/** Writes standings (the figures of all subscribers at one sample) as JSON. */
+/** Writes standings as JSON. */
 export function packStandings({ subscribers, ...rest }: Standings): string {
   return JSON.stringify({ ...rest, rows: subscribers.map(rowOf) });
 }
@@ -189,10 +189,7 @@ function standingOf(row: Row): Standing {
   };
 }
 
-/**
- * The newest standings: the figures and rates of all subscribers at the last sample. A process reads them at most every
- * ten seconds, and shows the same ones to all callers.
- */
+/** The newest standings. A process reads them at most every ten seconds, and shows the same ones to all callers. */
 export class LatestStandings {
   readonly #partitions: Partitions;
   #kept: Promise<ReadStandings | undefined> | undefined;

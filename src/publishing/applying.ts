@@ -90,8 +90,8 @@ export class Applying {
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
-    // Waits until outdated marks of topics are removed. (A mark says that another partition has subscribers of a
-    // topic.) The caller may be deleting a topic, and a deleted topic is listed until its last mark is removed.
+    // Waits until needless marks are removed. The caller may be deleting a topic, and a deleted topic is listed until
+    // its last mark is removed.
     await refreshed;
     return last;
   }
@@ -132,9 +132,8 @@ export class Applying {
   }
 
   /**
-   * Logs that needless marks could not be removed, unless Redis was away or full. A mark says that a partition has
-   * subscribers of a topic; it is needless if there are none. The removal is tried again when the partition next
-   * applies events of the topic.
+   * Logs that needless marks could not be removed, unless Redis was away or full. The removal is tried again when the
+   * partition next applies events of the topic.
    */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;

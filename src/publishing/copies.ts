@@ -13,9 +13,9 @@ type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly u
  */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. A copy is an event for one subscriber. One script call stores all copies: 200,000
- * block Redis for 50 to 60 ms, and a million for 210 ms. The limit also bounds the memory of a script, because Redis
- * does not interrupt a script that runs out of memory.
+ * Maximum copies of one publication. One script call stores all copies: 200,000 block Redis for 50 to 60 ms, and a
+ * million for 210 ms. The limit also bounds the memory of a script, because Redis does not interrupt a script that runs
+ * out of memory.
  */
 const MAX_COPIES = 200_000;
 /** Time for which a count of a topic's subscribers is used to decide about a publication. */
@@ -55,8 +55,8 @@ export class Copies {
 
   /**
    * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise, which rejects with
-   * body_too_large if the publication makes too many copies (events multiplied by subscribers). A publication whose
-   * idempotency key was used before is never rejected, because it is not stored again.
+   * body_too_large if the publication makes too many copies. A publication whose idempotency key was used before is
+   * never rejected, because it is not stored again.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -85,10 +85,7 @@ export class Copies {
     this.note(topic, subscribers);
   }
 
-  /**
-   * Throws body_too_large for a publication with too many copies (events multiplied by subscribers). Does nothing if
-   * its idempotency key was used before: such a publication is not stored again.
-   */
+  /** Throws body_too_large, unless the idempotency key of the publication was used before. */
   async #refuseUnlessKnown({ topic, idempotency }: Counted): Promise<void> {
     const home = this.#partitions.ofTopic(topic);
     if (idempotency) {

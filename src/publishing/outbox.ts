@@ -9,9 +9,8 @@ import { Applying, type ApplyingParts, bytesOf, MAX_APPLIED_BYTES } from './appl
  */
 const MAX_ENTRIES = 500;
 /**
- * An outbox is a list of entries for other partitions. A busy outbox (see BUSY) is read only at multiples of this time,
- * so that each read finds many entries. One script call can then send entries of several outboxes, because all busy
- * ones of a process are read at the same moments.
+ * A busy outbox (see BUSY) is read only at multiples of this time, so that each read finds many entries. One script
+ * call can then send entries of several outboxes, because all busy ones of a process are read at the same moments.
  */
 const READ_EVERY_MS = 20;
 /**
@@ -22,8 +21,8 @@ const BUSY = 5;
 const RECENT_MS = 100;
 
 /**
- * The worker that runs the job of emptying an outbox (a list of entries for other partitions). `lease` proves that the
- * worker still holds the job. A worker loses the job after `leaseMs` without a sign of life.
+ * The worker that runs the job of emptying an outbox. `lease` proves that the worker still holds the job. A worker
+ * loses the job after `leaseMs` without a sign of life.
  */
 interface OutboxHolder {
   worker: string;

@@ -4,10 +4,7 @@ import { type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/**
- * Time for which a measurement of Redis's memory is used. During this time, a burst may exceed the high mark (the size
- * of stored data above which publishes are refused).
- */
+/** Time for which a measurement of Redis's memory is used. During this time, a burst may exceed the high mark. */
 const FRESH_MS = 250;
 
 /**
@@ -21,8 +18,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by its index) whose Redis stored more than the high mark (a limit of bytes) when last measured:
-   * the time (ms) of the first of the consecutive measurements that found this.
+   * For each partition (by its index) whose Redis stored more than the high mark when last measured: the time (ms) of
+   * the first of the consecutive measurements that found this.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -30,8 +27,8 @@ export class StorageGuard {
   #looking: Promise<void> | undefined;
 
   /**
-   * After a measurement that found a Redis above the high mark (a limit of bytes), `onFull` is called with the
-   * partitions of each such Redis. If the shortage lasts, `onFull` must free memory.
+   * After a measurement that found a Redis above the high mark, `onFull` is called with the partitions of each such
+   * Redis. If the shortage lasts, `onFull` must free memory.
    */
   constructor(
     partitions: Partitions,

@@ -54,7 +54,7 @@ const client = 'text?';
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**
- * The result of one step of a bulk (a retry or purge of many dead letters):
+ * The result of one step of a bulk:
  *
  * - `lost`: nothing has changed, because another worker has made the step or the bulk was cancelled;
  * - `going`: the same subscriber has more dead letters;
