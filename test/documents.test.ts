@@ -136,7 +136,7 @@ describe('packages/client', () => {
   for (const [, call = ''] of (sources['calls.ts'] ?? '').matchAll(/^ {2}'([A-Z]+ [^']+)'/gm)) {
     test(`has a method for ${call}, which a test calls`, () => {
       const advice = 'add a method to packages/client/src/api.ts, and a line to METHODS of the test';
-      assert.ok(read('test/packages/client/calls.test.ts').includes(`'${call}'`), advice);
+      assert.ok(read('test/packages/client/calls.ts').includes(`'${call}'`), advice);
     });
   }
 });

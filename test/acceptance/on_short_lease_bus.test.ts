@@ -1,5 +1,6 @@
-// These tests share one bus, because its start takes as much CPU as most of them. Suspects come last: they
-// announce crashes, which no other test may log.
+// These tests share one bus, because its start takes as much CPU as most of them. Joins announce refusals, and suspects
+// crashes, which those before them may not log.
 import './crashes.ts';
 import './clocks.ts';
+import './joins.ts';
 import './suspects.ts';

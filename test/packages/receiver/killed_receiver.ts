@@ -1,4 +1,4 @@
-// A receiver for killed.test.ts, which kills it again and again. It notes its work in Redis: the list `handled` gets the
+// A receiver for killed.ts, which kills it again and again. It notes its work in Redis: the list `handled` gets the
 // URL of each event that its handler has handled, and `repeated` the URLs of deliveries that were confirmed before.
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ROOT_KEY } from '../../../harness/processes/bus_environment.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { until } from '../../../harness/until.ts';
 import {
   BadSubscriptionError,
@@ -15,6 +14,7 @@ import {
   TriggerNotFoundError,
   UnauthenticatedError,
 } from '../../../packages/client/src/index.ts';
+import { bus } from '../default_bus.ts';
 import { problem, ScriptedWeb, say } from './scripted_web.ts';
 
 async function drain(entries: AsyncIterable<unknown>): Promise<unknown[]> {
@@ -115,7 +115,6 @@ test('a name that would make the path that of another call is not sent', async (
   assert.deepEqual(web.requests, []);
 });
 
-const bus = RunningBus.forTests();
 const as = ({ token, secret }: { token: string; secret?: string | undefined }, digest = false) =>
   new Routemaster({ url: bus.url, token, secret, digest });
 const rootClient = () => new Routemaster({ url: bus.url, token: ROOT_KEY });

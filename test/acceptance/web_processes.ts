@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import { SteadyPublisher } from './steady_publisher.ts';
+import { bus } from './two_webs_bus.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
-
-const bus = RunningBus.forTests({ env: { WEB_CONCURRENCY: '2' } });
 
 /** Returns the pids of the web processes that have begun to listen. */
 function listening(): number[] {
@@ -36,7 +34,7 @@ test('a killed web process is replaced, the other continues, and every accepted 
   const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
   await Promise.all(ledgers.map((each) => each.accepts(20)));
   process.kill(Number(listening()[0]), 'SIGKILL');
-  await bus.process('web').logs('a web process died');
+  assert.equal((await bus.process('web').logs('a web process died')).signal, 'SIGKILL');
   // A publisher may hang until its client gives up, if its connection was on its way to the process that died.
   await Promise.any(ledgers.map((each) => each.accepts(50)));
   await until(() => listening().length === 3);

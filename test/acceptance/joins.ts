@@ -2,16 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Client } from '../../harness/http/client.ts';
 import type { Receiver } from '../../harness/http/receiver.ts';
-import { type Owner, RunningBus } from '../../harness/processes/running_bus.ts';
+import type { Owner } from '../../harness/processes/running_bus.ts';
 import { nameIn } from '../../harness/scripts/crossing.ts';
 import { until } from '../../harness/until.ts';
 import { joinToken } from '../../src/ids.ts';
+import { bus } from './short_lease_bus.ts';
 
 const url = (n: number | string) => `https://shop.example.com/orders/${n}`;
-
-// Batches of dead workers come back fast.
-const bus = RunningBus.forTests({ env: { ROUTEMASTER_WORKER_LEASE: '1' } });
-bus.announceError(/a join may not publish/);
 
 interface Shop {
   shop: Client;
@@ -221,6 +218,7 @@ test('keys expire while no worker runs only if nothing came for them', async (t)
 });
 
 test('what a join may not publish becomes its dead letters, which its client retries', async (t) => {
+  bus.announceError(/a join may not publish/);
   const shop = await open(t, 'ready');
   const { shop: client, topic, receiver } = shop;
   await client.call('PUT', '/joins/order', bothOf(shop));

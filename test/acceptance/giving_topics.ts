@@ -2,14 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { BusAnswerError } from '../../harness/http/bus_client.ts';
 import type { Client } from '../../harness/http/client.ts';
-import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
 import type { TriggerReport } from '../../src/flow/trigger_report.ts';
+import { bus } from './two_webs_bus.ts';
 
 const url = (n: number | string) => `https://shop.example.com/widgets/${n}`;
-
-const bus = RunningBus.forTests({ env: { WEB_CONCURRENCY: '2', ROUTEMASTER_CALL_RATE: '0' } });
-bus.announceError(/a join may not publish/);
 
 const give = (topic: string, to: Client) =>
   bus.root.call('PUT', `/topics/${topic}/publisher`, { client: to.token });
@@ -46,6 +43,7 @@ test('a topic of a client that is gone goes on with another one, its subscribers
 });
 
 test('its former publisher is refused at once, and so are its joins and triggers', async (t) => {
+  bus.announceError(/a join may not publish/);
   const { publisher, topic } = await bus.scene(t);
   const [heir, source] = [await bus.client('heir'), `source_of_${topic}`];
   await publisher.publish(source, { url: url(0) });

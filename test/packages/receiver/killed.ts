@@ -4,15 +4,13 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { freePort } from '../../../harness/processes/ports.ts';
-import { RunningBus } from '../../../harness/processes/running_bus.ts';
 import { PrivateRedis } from '../../../harness/redis/private_redis.ts';
 import { openStore } from '../../../harness/redis/store.ts';
 import { until } from '../../../harness/until.ts';
+import { bus } from '../default_bus.ts';
 
 const KILLS = Number(process.env.RECEIVER_KILLS ?? 6);
 const EVENTS_BETWEEN = 20;
-
-const bus = RunningBus.forTests();
 
 test('a receiver that is killed again and again loses nothing, and repeats nothing that it confirmed', async (t) => {
   const [redis, port] = [await PrivateRedis.start(), await freePort()];

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answer } from '../../harness/http/receiver.ts';
-import { RunningBus } from '../../harness/processes/running_bus.ts';
 import { until } from '../../harness/until.ts';
+import { bus } from './two_webs_bus.ts';
 
 const url = (n: number) => `https://shop.example.com/widgets/${n}`;
-
-const bus = RunningBus.forTests();
 
 async function gaugesOf(token: string): Promise<(string | null)[]> {
   const { redis, keys } = bus.partitions.ofSubscriber(token);
