@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runs } from '../../harness/processes/processes.ts';
 import { until } from '../../harness/until.ts';
 import { SteadyPublisher } from './steady_publisher.ts';
 import { bus } from './two_webs_bus.ts';
@@ -48,7 +49,9 @@ test('web that stops under load answers every request that it has begun, and exi
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
   await Promise.all(ledgers.map((each) => each.accepts(20)));
-  assert.deepEqual(await bus.process('web').stop(), { code: 0, signal: null });
+  const [primary, servers] = [bus.process('web'), listening()];
+  assert.deepEqual(await primary.stop(), { code: 0, signal: null });
+  assert.ok(!servers.some(runs));
   await Promise.all(ledgers.map((each) => each.stop()));
   const accepted = ledgers.flatMap((each) => each.accepted);
   await until(() => receiver.missing(accepted).length === 0);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { Api, basic, problemIn } from '../../../harness/http/api.ts';
 import { stored } from '../../../harness/http/refusal.ts';
-import { ROOT_KEY, VIEWER_KEY, WebProcess } from '../../../harness/processes/web_process.ts';
+import { ROOT_KEY, VIEWER_KEY } from '../../../harness/processes/web_process.ts';
 import { routeTable } from '../../../harness/route_table.ts';
 import { buryAll } from '../../../harness/scripts/dead_letters.ts';
 import { readConfig } from '../../../src/config.ts';
@@ -157,15 +157,12 @@ describe('a viewer key', () => {
     assert.equal(read('0f'.repeat(24), production).viewerKey, '0f'.repeat(24));
   });
 
-  test('must open nothing else', async (t) => {
+  test('must open nothing else', () => {
     assert.throws(() => read(env.ROUTEMASTER_ROOT_KEY), /ROUTEMASTER_VIEWER_KEY equals ROUTEMASTER_ROOT_KEY/);
     assert.throws(
       () => read('shop', { ROUTEMASTER_CLIENTS: 'billing shop' }),
       /a token of ROUTEMASTER_CLIENTS/,
     );
-    const web = new WebProcess({ ROUTEMASTER_VIEWER_KEY: ROOT_KEY });
-    t.after(() => web.kill());
-    assert.equal(await web.exitCode, 78, web.output);
   });
 });
 
