@@ -103,7 +103,22 @@ describe('FORCE_SSL', () => {
         headers: { 'x-forwarded-proto': proto },
       });
       assert.equal(answer.status, 200);
+      assert.equal(answer.headers['strict-transport-security'], 'max-age=31536000');
     }
+  });
+
+  test('redirects a caller of plain http who forges the header, also where it publishes', async () => {
+    const event = '{"type":"noop","url":"https://app.example.com/1"}';
+    // The header as a router leaves it that appends its value to the client's.
+    const headers = { 'x-forwarded-proto': 'https, http', host: 'bus.example.com' };
+    for (const [method, path, body] of [
+      ['GET', '/topics', ''],
+      ['POST', '/topics/widgets', event],
+    ] as const) {
+      const answer = await api.call(method, path, { as: 'shop', headers, ...(body && { body }) });
+      assert.deepEqual([answer.status, answer.headers.location], [308, `https://bus.example.com${path}`]);
+    }
+    assert.equal((await api.call('POST', '/topics/widgets', { as: 'shop', body: event })).status, 204);
   });
 
   test('answers health checks over plain http, since they do not pass the router', async () => {

@@ -141,3 +141,8 @@ describe('the name', () => {
   for (const [target, status] of names)
     test(target, async () => assert.equal((await answer(target, {})).status, status));
 });
+
+test('a publish waits for no replica unless ROUTEMASTER_MIN_REPLICAS is set', async () => {
+  assert.equal((await answer(PLAIN, {})).status, 204);
+  assert.doesNotMatch(await api.store.redis.info('commandstats'), /cmdstat_wait:/);
+});

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { Api, basic, problemIn, send } from '../../harness/http/api.ts';
+import { Api, problemIn, send } from '../../harness/http/api.ts';
 import { freePort } from '../../harness/processes/ports.ts';
-import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
+import { WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { openStore } from '../../harness/redis/store.ts';
 import { until } from '../../harness/until.ts';
@@ -131,19 +131,4 @@ test('a user of Redis without WAIT is refused at the boot, and the log names the
   t.after(() => web.kill());
   assert.equal(await web.exitCode, 78, web.output);
   assert.match(web.output, /Redis says: NOPERM .*'wait'.*docs\/operating\.md has the ACL/);
-});
-
-test('without it, a publish needs no replica', async (t) => {
-  const redis = await PrivateRedis.start();
-  t.after(() => redis.stop());
-  const web = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_CLIENTS: 'fixed--1' });
-  t.after(() => web.kill());
-  const port = await web.port();
-  const pulse = () => send(port, 'GET', '/pulse', { authorization: basic(ROOT_KEY, '') });
-  await until(async () => (await pulse()).status === 204);
-  const answer = await send(port, 'POST', '/topics/t', { authorization: basic('fixed--1', 'x') }, EVENT);
-  assert.equal(answer.status, 204);
-  const store = await openStore(redis.url);
-  t.after(() => store.redis.disconnect());
-  assert.doesNotMatch(await store.redis.info('commandstats'), /cmdstat_wait:/);
 });

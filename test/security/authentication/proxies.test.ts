@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
-import { Api } from '../../../harness/http/api.ts';
 import { MAX_FAILURES } from '../../../src/authentication/login_limiter.ts';
 import { readConfig } from '../../../src/config.ts';
 import { Proxies, sourceOf } from '../../../src/routing/proxies.ts';
@@ -152,27 +151,5 @@ describe('a caller who forges X-Forwarded-For', () => {
         await Promise.all(Array.from({ length: 20 }, (_, index) => call(i + index)));
       assert.equal((await call(200)).status, 429);
     }
-  });
-});
-
-describe('a caller who forges X-Forwarded-Proto', () => {
-  const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
-  const event = '{"type":"noop","url":"https://app.example.com/1"}';
-
-  test('over plain http is sent to https, also where it publishes', async () => {
-    // The header as a router leaves it that appends its value to the client's.
-    const headers = { 'x-forwarded-proto': 'https, http', host: 'bus.example.com' };
-    for (const [method, path] of [
-      ['GET', '/topics'],
-      ['POST', '/topics/widgets'],
-    ] as const) {
-      const answer = await api.call(method, path, {
-        as: 'shop',
-        headers,
-        ...(method === 'POST' && { body: event }),
-      });
-      assert.deepEqual([answer.status, answer.headers.location], [308, `https://bus.example.com${path}`]);
-    }
-    assert.equal((await api.call('POST', '/topics/widgets', { as: 'shop', body: event })).status, 204);
   });
 });

@@ -51,15 +51,6 @@ describe('answers forbid browsers to run or embed them', () => {
   });
 });
 
-describe('with FORCE_SSL', () => {
-  const api = new Api({ env: { FORCE_SSL: 'yes' }, headers: { 'x-forwarded-proto': 'https' } });
-
-  test('answers have Strict-Transport-Security', async () => {
-    const { headers } = await api.call('GET', '/topics', { as: 'root' });
-    assert.equal(headers['strict-transport-security'], 'max-age=31536000');
-  });
-});
-
 test('a thrown error of any kind is answered without its stack trace, which is logged', async (t) => {
   const thrown: unknown[] = [
     new TypeError('the inner thing of /srv/bus.ts'),
