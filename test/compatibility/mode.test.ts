@@ -34,26 +34,23 @@ async function published(bus: RunningBus): Promise<number> {
 }
 
 describe('a bus speaks as the Ruby Routemaster', () => {
-  test('if it took over its Redis, also after a restart', async (t) => {
-    const bus = await started(t, true);
-    assert.equal(await published(bus), 200);
-    await bus.process('web').stop();
-    await bus.start('web');
-    assert.equal(await published(bus), 200);
-  });
-
-  test('not if its Redis was empty, also after a restart', async (t) => {
-    const bus = await started(t, false);
-    assert.equal(await published(bus), 204);
-    await bus.process('web').stop();
-    await bus.start('web');
-    assert.equal(await published(bus), 204);
-  });
-
-  test('as ROUTEMASTER_COMPATIBILITY says, whatever its Redis was', async (t) => {
-    assert.equal(await published(await started(t, true, { ROUTEMASTER_COMPATIBILITY: 'none' })), 204);
-    assert.equal(await published(await started(t, false, { ROUTEMASTER_COMPATIBILITY: 'routemaster' })), 200);
-  });
+  for (const [title, ofRuby, usual, other, changed] of [
+    ['if it took over its Redis', true, 200, 'none', 204],
+    ['not if its Redis was empty', false, 204, 'routemaster', 200],
+  ] as const) {
+    test(`${title}, also after a restart, unless ROUTEMASTER_COMPATIBILITY says otherwise`, async (t) => {
+      const bus = await started(t, ofRuby);
+      assert.equal(await published(bus), usual);
+      for (const [env, expected] of [
+        [{}, usual],
+        [{ ROUTEMASTER_COMPATIBILITY: other }, changed],
+      ] as const) {
+        await bus.process('web').stop();
+        await bus.start('web', env);
+        assert.equal(await published(bus), expected);
+      }
+    });
+  }
 
   test('as soon as Redis tells that it took over, which may be after it listens', async (t) => {
     const redis = await PrivateRedis.start({ config: { appendonly: 'yes', appendfsync: 'always' } });
