@@ -1,12 +1,7 @@
-import type { PublicNames } from '../authentication/public_names.ts';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import type { Log } from '../log.ts';
-import type { Recorder } from '../metrics/recorder.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, staysAbove } from '../store/memory.ts';
-import type { Partition } from '../store/partition.ts';
-import type { Partitions } from '../store/partitions.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
 import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut, sum } from './fair_share.ts';
@@ -50,31 +45,22 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
  * partitions in the same Redis into account.
  */
 export class Autodrop {
-  readonly #partition: Partition;
-  readonly #partitions: Partitions;
+  readonly #parts: AutodropParts;
   readonly #limits: AutodropLimits;
-  readonly #policy: DropPolicy;
-  readonly #recorder: Recorder;
-  readonly #log: Log;
-  readonly #publicNames: PublicNames;
   #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ partition, partitions, publicNames, recorder, log }: AutodropParts, limits: AutodropLimits) {
-    this.#policy = limits.dropPolicy;
-    this.#partition = partition;
-    this.#partitions = partitions;
-    this.#publicNames = publicNames;
-    this.#recorder = recorder;
-    this.#log = log;
+  constructor(parts: AutodropParts, limits: AutodropLimits) {
+    this.#parts = parts;
     this.#limits = limits;
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    const { recorder, log } = this.#parts;
     let shortage = await this.#findShortage(signal);
     if (shortage && shortage.targetBytes === undefined) return this.#complain(shortage);
     if (shortage)
-      this.#log.warn(
-        { ...shortage.memory, policy: this.#policy },
+      log.warn(
+        { ...shortage.memory, policy: this.#limits.dropPolicy },
         'Redis is short of memory; dropping the oldest dead letters and batches',
       );
     const drops = new Map<string, Drops>();
@@ -84,13 +70,13 @@ export class Autodrop {
         any = false;
         for await (const dropped of this.#dropDownTo(shortage.targetBytes, shortage, signal)) {
           const { subscriber, queued, events } = dropped;
-          if (queued > 0) this.#recorder.removed(subscriber, queued);
-          this.#recorder.autodropped(subscriber, events);
+          if (queued > 0) recorder.removed(subscriber, queued);
+          recorder.autodropped(subscriber, events);
           drops.set(subscriber, join(drops.get(subscriber), dropped));
           any = true;
         }
         for await (const { topic, events } of this.#dropDelayed(shortage.targetBytes, shortage, signal)) {
-          this.#recorder.delayedDropped(topic, events);
+          recorder.delayedDropped(topic, events);
           delayed.set(topic, events + (delayed.get(topic) ?? 0));
           any = true;
         }
@@ -99,7 +85,7 @@ export class Autodrop {
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
-      for (const [topic, events] of delayed) this.#log.warn({ topic, events }, 'dropped delayed events');
+      for (const [topic, events] of delayed) log.warn({ topic, events }, 'dropped delayed events');
       await this.#report(drops);
     }
   }
@@ -109,11 +95,12 @@ export class Autodrop {
    * undefined if there is none.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
-    const found = await lastingShortage(this.#partition, this.#limits, signal, mark);
+    const { partition, partitions } = this.#parts;
+    const found = await lastingShortage(partition, this.#limits, signal, mark);
     if (!found) return undefined;
     const target = mark ?? found.lowMark;
-    const memory = await dropRecords(this.#partition, this.#limits, found, target, signal);
-    return memory.used <= target ? undefined : measureShortage(this.#partitions, this.#partition, memory);
+    const memory = await dropRecords(partition, this.#limits, found, target, signal);
+    return memory.used <= target ? undefined : measureShortage(partitions, partition, memory);
   }
 
   /**
@@ -124,8 +111,9 @@ export class Autodrop {
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
     let begun: Begun = { begunTopics: [] };
-    while (plan.length > 0 && (await staysAbove(target, this.#partition, this.#limits, signal))) {
-      const { cuts, drops, ...rest } = await this.#partition.run('autodrop', {
+    const { partition } = this.#parts;
+    while (plan.length > 0 && (await staysAbove(target, partition, this.#limits, signal))) {
+      const { cuts, drops, ...rest } = await partition.run('autodrop', {
         ...begun,
         cuts: nextOf(plan),
         deliveryLog: this.#limits.deliveryLog,
@@ -141,7 +129,7 @@ export class Autodrop {
     const tokens = new Set(own.holdings.map(({ token }) => token));
     const ownPart = bytesOf(own.holdings) / Math.max(1, bytesOf(holdings));
     const cuts =
-      this.#policy === 'fair'
+      this.#limits.dropPolicy === 'fair'
         ? fairCuts(holdings, freeBytes).filter(({ token = '' }) => tokens.has(token))
         : oldestCut(own.holdings, freeBytes * ownPart);
     return cuts.filter(({ maxDeleted }) => maxDeleted > 0);
@@ -153,7 +141,7 @@ export class Autodrop {
     const topics = new Set(own.delayed.map(({ topic }) => topic));
     const cuts =
       freeBytes > 0 ? delayedCuts(delayed, freeBytes).filter(({ topic }) => topics.has(topic)) : [];
-    return dropDelayed(this.#partition, this.#limits, cuts, target, signal);
+    return dropDelayed(this.#parts.partition, this.#limits, cuts, target, signal);
   }
 
   /**
@@ -163,8 +151,8 @@ export class Autodrop {
   async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
-    const expiringKeys = expiringIn(await this.#partition.command((redis) => redis.info('keyspace')));
-    this.#log.error(
+    const expiringKeys = expiringIn(await this.#parts.partition.command((redis) => redis.info('keyspace')));
+    this.#parts.log.error(
       { used, max, highMark, droppableBytes: Math.round(droppableBytes), expiringKeys },
       'Redis is short of memory, and dropping batches does not help: other data fills it. expiringKeys are idempotency keys ' +
         'of 180 bytes each, or Digest nonces of 300 bytes each, which go within seven minutes; if the former are many, shorten ' +
@@ -174,9 +162,9 @@ export class Autodrop {
 
   /** Logs what was dropped. Subscribers appear under their public names, because a token can be a credential. */
   async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
-    const nameOf = await this.#publicNames.of(drops.keys());
+    const nameOf = await this.#parts.publicNames.of(drops.keys());
     for (const [token, drop] of drops)
-      this.#log.warn({ subscriber: nameOf(token), ...drop }, 'dropped the oldest batches');
+      this.#parts.log.warn({ subscriber: nameOf(token), ...drop }, 'dropped the oldest batches');
   }
 }
 

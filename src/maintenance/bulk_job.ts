@@ -80,9 +80,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns what this partition stores of a bulk (a retry or purge of many dead letters). `queues` has the subscribers of
- * the bulk, and `queue` is the index of the one that is next. Returns undefined if the bulk is neither counting nor
- * running, or was replaced by a newer one.
+ * Returns what this partition stores of a bulk. `queues` has the subscribers of the bulk, and `queue` is the index of
+ * the one that is next. Returns undefined if the bulk is neither counting nor running, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

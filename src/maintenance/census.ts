@@ -19,7 +19,7 @@ interface Census {
 
 /**
  * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition cannot be
- * reached, because only it has the standings (what the job `sample` stored last).
+ * reached, because only it has the standings.
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);

@@ -30,7 +30,7 @@ const TICKERS_BEGIN_WITHIN_MS = 10_000;
  */
 const WORKERS = 2;
 /**
- * Number of workers for the queue `aux` (all jobs that deliver no batch) in each partition, if the bus has several:
+ * Number of these workers in each partition, if the bus has several:
  *
  * - one sends events to other partitions (the job `outbox`), and is busy under load;
  * - one may wait for a partition that does not answer;

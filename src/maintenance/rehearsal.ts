@@ -38,8 +38,8 @@ export interface Rehearsal extends FoundBatches {
 }
 
 /**
- * Reads what a takeover would find in this Redis. In a takeover, this bus continues with the data of a Ruby
- * Routemaster. Changes nothing. Throws StorageUnavailable or StorageFull, as Partition does.
+ * Reads what a takeover would find in this Redis. Changes nothing. Throws StorageUnavailable or StorageFull, as
+ * Partition does.
  */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;

@@ -63,8 +63,8 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
 }
 
 /**
- * Queues a job for each list of outbox entries (work for other partitions) that is not empty. A job is not queued if it
- * is queued already, or if a living worker holds it.
+ * Queues a job for each list of outbox entries that is not empty. A job is not queued if it is queued already, or if a
+ * living worker holds it.
  */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;

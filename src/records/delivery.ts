@@ -5,9 +5,15 @@ import type { Reply } from '../store/contracts.ts';
 
 /** The states of a batch, which is in exactly one of them. docs/api.md says what each means. */
 export const STATES = [
-  ...(['open', 'ready', 'in_flight', 'retrying', 'paused'] as const),
-  ...(['taken', 'dead', 'dropped'] as const),
-];
+  'open',
+  'ready',
+  'in_flight',
+  'retrying',
+  'paused',
+  'taken',
+  'dead',
+  'dropped',
+] as const;
 
 const ms = z.int();
 

@@ -119,13 +119,8 @@ export class Jobs {
     );
     const isAlone = this.#partitions.all.length === 1;
     const where = isAlone ? queue : `${queue}.${partition.index}`;
-    const paused =
-      state === 'waiting'
-        ? await this.#paused(
-            partition,
-            headers.flatMap(([token]) => token ?? []),
-          )
-        : undefined;
+    const tokens = headers.flatMap(([token]) => token ?? []);
+    const paused = state === 'waiting' ? await this.#paused(partition, tokens) : undefined;
     return jobs.map(({ packed, job, dueMs, worker, sinceMs }, index) => {
       const [subscriber, , attempts] = headers[index] ?? [];
       return {

@@ -50,21 +50,14 @@ interface Publication {
  */
 type Noted = Omit<TailEntry, 'event'> & { text: string };
 
-/**
- * The events of one watched topic that a process holds in memory for one interval (INTERVAL_MS). Only the first
- * MAX_NOTED events are held. Further events are counted as skipped.
- */
+/** The events of one watched topic that a process holds in memory for one interval, MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  #skipped: number;
+  /** Number of events after the last event in `noted`. They were not held, because of MAX_NOTED. */
+  skipped: number;
 
   constructor(skipped = 0) {
-    this.#skipped = skipped;
-  }
-
-  /** Number of events after the last event in `noted`. They were not held, because of MAX_NOTED. */
-  get skipped(): number {
-    return this.#skipped;
+    this.skipped = skipped;
   }
 
   add({ topic, client, events }: Publication): void {
@@ -72,10 +65,10 @@ class Notes {
     for (const event of events.slice(0, room)) {
       const bytes = Buffer.byteLength(event);
       const text = bytes > MAX_EVENT_BYTES ? 'null' : event;
-      this.noted.push({ at: clock.wallMs(), topic, client, bytes, skipped: this.#skipped, text });
-      this.#skipped = 0;
+      this.noted.push({ at: clock.wallMs(), topic, client, bytes, skipped: this.skipped, text });
+      this.skipped = 0;
     }
-    this.#skipped += events.length - room;
+    this.skipped += events.length - room;
   }
 }
 

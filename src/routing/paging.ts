@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { Caller } from './caller.ts';
-import { ENTRIES_PER_CALL, pickPage } from './picking.ts';
+import { ENTRIES_PER_CALL, firstIndex, pickPage } from './picking.ts';
 import { parameters } from './query.ts';
 
 const MAX_LISTED = 1000;
@@ -122,7 +122,7 @@ export class Pages {
     if (limit === undefined && after === undefined) return undefined;
     const place = after && (await this.open(call.path, 'after', after));
     const list = await all();
-    const from = place === undefined ? 0 : firstAfter(list, (entry) => placeOf(entry) > place);
+    const from = place === undefined ? 0 : firstIndex(list, (entry) => placeOf(entry) > place);
     const some = list.slice(from, from + (limit ?? DEFAULT_LISTED) + 1);
     const page = await this.cut(call, async () => some, placeOf);
     return page && { ...page, calls: list.length / ENTRIES_PER_CALL };
@@ -152,20 +152,6 @@ export class Pages {
   async #keyOf(path: string): Promise<Buffer> {
     return hash('sha256', Buffer.concat([await this.#key.load(), Buffer.from(path)]), 'buffer');
   }
-}
-
-/**
- * Returns the index of the first entry for which `isAfter` is true, by binary search. So `isAfter` must also be true
- * for all later entries.
- */
-function firstAfter<T>(list: readonly T[], isAfter: (entry: T) => boolean): number {
-  let [from, to] = [0, list.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    if (isAfter(list[middle] as T)) to = middle;
-    else from = middle + 1;
-  }
-  return from;
 }
 
 function encrypted(key: Buffer, place: string): string {

@@ -46,14 +46,23 @@ function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: 
   for (const entry of all) {
     const last = first.at(-1);
     if (first.length === count && last !== undefined && compare(entry, last) >= 0) continue;
-    let [from, to] = [0, first.length];
-    while (from < to) {
-      const middle = (from + to) >> 1;
-      if (compare(first[middle] as T, entry) < 0) from = middle + 1;
-      else to = middle;
-    }
-    first.splice(from, 0, entry);
+    const index = firstIndex(first, (each) => compare(each, entry) >= 0);
+    first.splice(index, 0, entry);
     if (first.length > count) first.pop();
   }
   return first;
+}
+
+/**
+ * Returns the index of the first entry for which `isPast` is true, or the length of the list if there is none. It
+ * searches in halves, so `isPast` must also be true for all later entries.
+ */
+export function firstIndex<T>(list: readonly T[], isPast: (entry: T) => boolean): number {
+  let [from, to] = [0, list.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isPast(list[middle] as T)) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }

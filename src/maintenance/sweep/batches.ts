@@ -6,43 +6,42 @@ import { slices, type Walk } from './walk.ts';
  * Names of subscribers, topics, jobs and so on that a sweep collects while it scans all keys. The later parts of the
  * sweep check the data of these subscribers, topics and so on.
  */
-export interface Seen {
+export class Seen {
   /** Subscribers with queued batches. */
-  queued: Set<string>;
+  readonly queued = new Set<string>();
   /** Subscribers with dead letters. */
-  buried: Set<string>;
+  readonly buried = new Set<string>();
   /** Subscribers with waiting jobs. */
-  waiting: Set<string>;
+  readonly waiting = new Set<string>();
   /** Clients with lists of the topics that they own. */
-  owners: Set<string>;
+  readonly owners = new Set<string>();
   /** Clients with joins. */
-  joining: Set<string>;
+  readonly joining = new Set<string>();
   /** Joins with open join keys. */
-  joins: Set<string>;
+  readonly joins = new Set<string>();
   /** Topics with delayed events. */
-  delayed: Set<string>;
+  readonly delayed = new Set<string>();
   /** Clients with delayed events. */
-  delaying: Set<string>;
+  readonly delaying = new Set<string>();
   /** Triggers, in the form in which `triggers:due` has them: the name of the trigger and the token of its client. */
-  triggers: Set<string>;
+  readonly triggers = new Set<string>();
   /** Clients with triggers. */
-  triggering: Set<string>;
+  readonly triggering = new Set<string>();
   /**
    * Names of delivery logs, as `deliveries:logs` lists them. Such a name is `taken` or `dropped`, a space, and the
    * subscriber's token.
    */
-  logs: Set<string>;
+  readonly logs = new Set<string>();
   /** Workers that hold jobs. */
-  workers: Set<string>;
+  readonly workers = new Set<string>();
   /** Batches whose job was not found, at most `maxJobs`. Each is checked again before it is repaired. */
-  jobless: Set<string>;
+  readonly jobless = new Set<string>();
 }
 
 /** The Redis keys that belong to one batch each, by their names in LAYOUT (the table of all Redis keys). */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
 /**
- * The Redis keys that list a subscriber's batches or dead letters, by their names in LAYOUT (the table of all Redis
- * keys), with the type of each.
+ * The Redis keys that list a subscriber's batches or dead letters, by their names in LAYOUT, with the type of each.
  */
 const INDEXES = {
   batches_queued: 'zset',
@@ -53,21 +52,7 @@ const INDEXES = {
 
 export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
   const { keys } = walk.partition;
-  const seen: Seen = {
-    queued: new Set(),
-    buried: new Set(),
-    waiting: new Set(),
-    owners: new Set(),
-    joining: new Set(),
-    joins: new Set(),
-    delayed: new Set(),
-    delaying: new Set(),
-    triggers: new Set(),
-    triggering: new Set(),
-    logs: new Set(),
-    workers: new Set(),
-    jobless: new Set(),
-  };
+  const seen = new Seen();
   for await (const slice of walk.keys()) {
     for (const name of SINGLE) {
       const bids = slice.flatMap((key) => bidIn(key, name, keys) ?? []);

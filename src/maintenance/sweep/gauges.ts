@@ -8,10 +8,7 @@ import type { Walk } from './walk.ts';
  */
 const MAX_CALLS = 1000;
 
-/**
- * Corrects the gauges (stored numbers of batches and of events) of all subscribers that have gauges, batches or dead
- * letters.
- */
+/** Corrects the gauges of all subscribers that have gauges, batches or dead letters. */
 export async function sweepGauges(
   walk: Walk,
   { queued, buried }: Pick<Seen, 'queued' | 'buried'>,

@@ -56,8 +56,8 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs in the index (the set of all jobs of the queue) that this sweep checks. Maps each job to 0: the
-   * number of places where it was found so far. Repairs jobs whose batch is gone.
+   * Returns the jobs in the index that this sweep checks. Maps each job to 0: the number of places where it was found
+   * so far. Repairs jobs whose batch is gone.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -75,8 +75,8 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places (lists or sorted sets of jobs) each of the `known` jobs is. Notes the subscribers of
-   * waiting jobs in `#lanes`. If `strangers` is given, it gets the jobs in a place that `known` lacks.
+   * Counts in how many places each of the `known` jobs is. Notes the subscribers of waiting jobs in `#lanes`. If
+   * `strangers` is given, it gets the jobs in a place that `known` lacks.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -91,7 +91,7 @@ export class JobSweep {
   }
 
   /**
-   * Adds to `strangers` the jobs of a place (a list or sorted set of jobs) that `known` lacks. Leaves out:
+   * Adds to `strangers` the jobs of a place that `known` lacks. Leaves out:
    *
    * - jobs outside the part of the queue that this sweep checks (`#isMine`);
    * - jobs whose batch no longer exists, if the script `acquire` will remove them from this place (`leftovers`);
@@ -109,9 +109,9 @@ export class JobSweep {
   }
 
   /**
-   * Has a script repair `suspects`: jobs that seem to be in no place (list or sorted set of jobs), in several, or not
-   * in the index (the set of all jobs of the queue). Reads the index again first, because it may have changed. Repairs
-   * only suspects that are in the index now (`indexed` is 1), or only the others (0).
+   * Has a script repair `suspects`: jobs that seem to be in no place, in several, or not in the index. Reads the index
+   * again first, because it may have changed. Repairs only suspects that are in the index now (`indexed` is 1), or only
+   * the others (0).
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

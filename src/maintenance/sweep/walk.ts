@@ -1,3 +1,4 @@
+import { slicesOf } from '../../chunks.ts';
 import { clock, sleep } from '../../clock.ts';
 import type { Arguments, Reply, ScriptName } from '../../store/contracts.ts';
 import { unpackJob } from '../../store/job.ts';
@@ -145,13 +146,5 @@ export class Walk {
   }
 }
 
-export function* slices<T>(all: Iterable<T>): Generator<T[]> {
-  let slice: T[] = [];
-  for (const each of all) {
-    slice.push(each);
-    if (slice.length < ELEMENTS_PER_SLICE) continue;
-    yield slice;
-    slice = [];
-  }
-  if (slice.length > 0) yield slice;
-}
+/** Yields slices that one command or script call takes. */
+export const slices = <T>(all: Iterable<T>): Generator<T[]> => slicesOf([...all], ELEMENTS_PER_SLICE);
