@@ -40,8 +40,8 @@ const WRONG = 'the credentials that came with this request are wrong';
 
 /** Identifies callers by Basic or Digest. */
 export class Authentication {
+  readonly credentials: Credentials;
   readonly #clients: ClientDirectory;
-  readonly #credentials: Credentials;
   readonly #basic: Basic;
   readonly #digest: Digest;
   readonly #nonces: Nonces;
@@ -50,9 +50,9 @@ export class Authentication {
 
   constructor({ rootKey, viewerKey, clients, nonces, limiter, md5, log }: AuthenticationOptions) {
     this.#clients = clients;
-    this.#credentials = new Credentials(rootKey, clients, viewerKey);
-    this.#basic = new Basic(this.#credentials, clients);
-    this.#digest = new Digest(this.#credentials, nonces, { md5 });
+    this.credentials = new Credentials(rootKey, clients, viewerKey);
+    this.#basic = new Basic(this.credentials, clients);
+    this.#digest = new Digest(this.credentials, nonces, { md5 });
     this.#nonces = nonces;
     this.#limiter = limiter;
     this.#log = log;
@@ -67,7 +67,7 @@ export class Authentication {
     const verdict = await this.#judge(request);
     if (verdict && 'role' in verdict) return verdict;
     if (verdict && verdict.reason !== 'stale') await this.#countFailure(request, verdict);
-    if (!this.#nonces.ready) await this.#nonces.prepare();
+    await this.#nonces.prepare();
     throw this.#unauthenticated(roles, verdict);
   }
 
@@ -81,7 +81,7 @@ export class Authentication {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);
     }
-    if (!this.#nonces.ready) await this.#nonces.prepare();
+    await this.#nonces.prepare();
     return this.#unauthenticated(roles, undefined);
   }
 
@@ -99,7 +99,7 @@ export class Authentication {
       ? this.#basic.judge(request)
       : this.#digest.judgeAgain(request));
     if ('role' in verdict) return verdict;
-    if (!this.#nonces.ready) await this.#nonces.prepare();
+    await this.#nonces.prepare();
     throw this.#unauthenticated([caller.role], verdict);
   }
 
@@ -108,22 +108,10 @@ export class Authentication {
    * StorageUnavailable if the client cannot be looked up.
    */
   async login(request: IncomingMessage, user: string, password: string): Promise<Caller> {
-    const verdict = await this.#credentials.checkLogin(user, password);
+    const verdict = await this.credentials.checkLogin(user, password);
     if ('role' in verdict) return verdict;
     await this.#countFailure(request, verdict);
     throw new BusError('unauthenticated', 'there is no such user, or the password is wrong');
-  }
-
-  proofOf(caller: Caller): Promise<string> {
-    return this.#credentials.proofOf(caller);
-  }
-
-  callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
-    return this.#credentials.callerWith(role, token, proof);
-  }
-
-  isReserved(text: string): boolean {
-    return this.#credentials.isReserved(text);
   }
 
   /**
@@ -161,7 +149,7 @@ export class Authentication {
   }
 
   #needed(roles: readonly Role[]): string {
-    const there = roles.filter((role) => role !== 'viewer' || this.#credentials.hasViewer);
+    const there = roles.filter((role) => role !== 'viewer' || this.credentials.hasViewer);
     return there.map((role) => CREDENTIALS[role]).join(', or ');
   }
 }

@@ -22,7 +22,7 @@ function keyHolder(user: KeyHolder['user'], key: string): KeyHolder {
   return { user, keyDigest: hash('sha256', key), digests };
 }
 
-/** Returns the user name that a caller gives with Digest. */
+/** Returns the user name that a caller gives with Digest. It stands for the caller in Redis too. */
 export function userOf(caller: Caller): string {
   return caller.role === 'client' ? caller.token : caller.role;
 }

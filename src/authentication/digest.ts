@@ -44,7 +44,7 @@ export class Digest extends DigestStrategy {
     const answer = readAnswer(credentialsOf(request));
     if (!namesTarget(answer.uri, request))
       throw new BusError('bad_header', 'the Digest parameter uri must be the target of the request');
-    if (!this.#nonces.ready) await this.#nonces.prepare();
+    await this.#nonces.prepare();
     let age = this.#nonces.check(answer.nonce);
     if (age === 'unknown') {
       await this.#nonces.refresh();

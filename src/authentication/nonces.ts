@@ -41,9 +41,9 @@ export class Nonces {
     return this.#keys.current() !== undefined;
   }
 
-  /** Fetches the keys that sign nonces. Throws StorageUnavailable. */
-  prepare(): Promise<void> {
-    return this.#keys.load();
+  /** Fetches the keys that sign nonces, unless `ready` is true. Throws StorageUnavailable. */
+  async prepare(): Promise<void> {
+    if (!this.ready) await this.#keys.load();
   }
 
   /** Returns a new nonce. Only allowed while `ready` is true. */

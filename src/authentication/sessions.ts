@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { nanoid } from 'nanoid';
 import type { Caller, Role } from '../routing/caller.ts';
 import type { Partition } from '../store/partition.ts';
-import type { Authentication } from './authentication.ts';
+import { type Credentials, userOf } from './credentials.ts';
 
 const COOKIE = 'routemaster_session';
 const COOKIE_PATH = '/console';
@@ -36,21 +36,20 @@ export interface Session {
  */
 export class Sessions {
   readonly #control: Partition;
-  readonly #authentication: Pick<Authentication, 'proofOf' | 'callerWith'>;
+  readonly #credentials: Credentials;
 
-  constructor(control: Partition, authentication: Pick<Authentication, 'proofOf' | 'callerWith'>) {
+  constructor(control: Partition, credentials: Credentials) {
     this.#control = control;
-    this.#authentication = authentication;
+    this.#credentials = credentials;
   }
 
   /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws StorageUnavailable. */
   async begin(caller: Caller, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
-    const owner = caller.role === 'client' ? caller.token : caller.role;
-    const stored: Stored = { role: caller.role, proof: await this.#authentication.proofOf(caller) };
+    const stored: Stored = { role: caller.role, proof: await this.#credentials.proofOf(caller) };
     if (caller.role === 'client') stored.token = caller.token;
     await this.#control.run('begin_session', {
-      owner,
+      owner: userOf(caller),
       digest: digestOf(id),
       session: JSON.stringify(stored),
       lifetimeMs: LIFETIME_MS,
@@ -69,7 +68,7 @@ export class Sessions {
     const text = await this.#control.command((redis, keys) => redis.get(keys.session(digestOf(id))));
     if (text === null) return undefined;
     const { role, token, proof } = JSON.parse(text) as Stored;
-    const caller = await this.#authentication.callerWith(role, token, proof);
+    const caller = await this.#credentials.callerWith(role, token, proof);
     return caller && { caller, formToken: formTokenOf(id) };
   }
 

@@ -36,7 +36,7 @@ describe('/api_tokens', () => {
     const publicNames = new PublicNames(directory, nameKey);
     const removeSubscriber = async (token: string) => removedSubscribers.push(token);
     const joinsOf = async (client: string) => [`join:ready:${client}`];
-    const isReserved = (text: string) => authentication.isReserved(text);
+    const isReserved = (text: string) => authentication.credentials.isReserved(text);
     const dialect = DIALECTS.none;
     const table = apiTokensApi({
       ...{ clients, pages, publicNames, minTokenLength: 1, removeSubscriber, joinsOf },
