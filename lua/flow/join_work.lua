@@ -159,20 +159,21 @@ local function report(work)
   return published
 end
 
--- Writes the changes of the script call, and stores the published events for the subscribers of their topics. Returns
--- what was published, by topic.
+-- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
+-- what was published, by topic. The records of join keys are written after the events: if Redis is killed and keeps only
+-- the first writes, the events are published again, not lost. `published` is counted before them, since their ids depend
+-- on it: otherwise another event could get the id of one that is stored.
 function join_work.store(call, work)
-  local args = work.args
-  open_keys.store(work.open)
-  local subscriber = call.keys.subscriber(args.token)
-  for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
-    if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end
-  end
+  local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
   take(call, work, work.ready)
   take(call, work, work.stuck)
   intake.end_run(work.taken)
-  storing.store(call, args.uid_seed, work.taken)
+  storing.store(call, work.args.uid_seed, work.taken)
+  open_keys.store(work.open)
+  for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do
+    if work[field] > 0 then redis.call('HINCRBY', subscriber, field, work[field]) end
+  end
   return report(work)
 end
 

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, test } from 'node:test';
+import { afterEach, beforeEach, describe, test } from 'node:test';
 import { write, writesOf } from '../../harness/redis/append_only_file.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import type { Published } from '../../harness/scripts/bus_inputs.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore({ appendonly: 'yes', appendfsync: 'no' });
 const bus = new Bus(() => redis.store);
+const joins = new JoinCalls(bus);
 
 async function fill(): Promise<void> {
   await redis.flush();
@@ -59,3 +62,62 @@ for (const [what, call] of [
       assert.deepEqual(await commands.smembers(keys.workers_main()), []);
     }
   });
+
+describe('a join of which Redis kept the first writes of a script', () => {
+  const KEYS = ['A', 'B', 'C'];
+  const outlet = { topic: 'done', type: 'update' } as const;
+  const publishEach = (seed: string, topic: string) =>
+    bus.publishAll(
+      seed,
+      ...KEYS.map((key): Published => [topic, 'pub', [joinEvent(topic, key, `${topic}${key}`)]]),
+    );
+  const openKeys = async (rules: Omit<Rules, 'sources'>) => {
+    await redis.flush();
+    await bus.subscribe('office', { topics: ['done'], timeout: 600_000 });
+    const sources = ['paid', 'packed'].map((topic) => ({ topic, count: 1 }));
+    await joins.put('order', { sources, then: outlet, ...rules });
+    await publishEach('a', 'paid');
+    await joins.work('order');
+  };
+  /** Fails unless the subscriber of the join has an event with these sources for each key, and no id for two keys. */
+  const assertAllPublished = async (sources: string[]) => {
+    const { batches, queued } = await bus.state();
+    const texts = (queued.office ?? []).flatMap((name) => batches[name]?.events ?? []);
+    const events = texts.map((text) => JSON.parse(text) as { id: string; data: { events: string[] } });
+    const found = new Set(events.map(({ data }) => data.events.join()));
+    assert.deepEqual([...found].sort(), KEYS.map((key) => sources.map((topic) => topic + key).join()).sort());
+    const keyOf = new Map(events.map(({ id, data }) => [id, data.events.join()]));
+    for (const { id, data } of events) assert.equal(keyOf.get(id), data.events.join());
+  };
+
+  test('publishes all the same for each key that was complete', async () => {
+    const prepare = async () => {
+      await openKeys({ within: 600_000 });
+      await publishEach('b', 'packed');
+      await bus.acquire(['w1']);
+    };
+    await prepare();
+    const writes = await writesOf(redis.redis, () => joins.count('order', 'w1', 'b1'));
+    for (let kept = 1; kept < writes.length; kept++) {
+      await prepare();
+      await write(redis.store, writes.slice(0, kept));
+      await bus.scrub(-1);
+      await sweep(redis.store);
+      if ((await bus.acquire(['w2'])).grants.length > 0) await joins.count('order', 'w2', 'b1');
+      await assertAllPublished(['paid', 'packed']);
+    }
+  });
+
+  test('publishes all the same for each key that expired', async () => {
+    const prepare = () => openKeys({ within: 0, on_expiry: outlet });
+    await prepare();
+    const writes = await writesOf(redis.redis, () => joins.expire('order'));
+    for (let kept = 1; kept < writes.length; kept++) {
+      await prepare();
+      await write(redis.store, writes.slice(0, kept));
+      await sweep(redis.store);
+      await joins.expire('order');
+      await assertAllPublished(['paid']);
+    }
+  });
+});
