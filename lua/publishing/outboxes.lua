@@ -117,6 +117,23 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
+-- Must be called after an entry of the kind `end` was stored as the last one of the outbox.
+function outboxes.note_end(call)
+  local sent = call.keys.outboxes_sent()
+  redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
+end
+
+-- Returns true if another partition may not have applied all entries of the kind `end` yet. Such an entry would also
+-- end a subscription that is made before it is applied.
+function outboxes.may_end_subscriptions(call, partition)
+  local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
+  for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do
+    local first = redis.call('LINDEX', list, 0)
+    if first and outboxes.number_of(first) <= ended then return true end
+  end
+  return false
+end
+
 -- Returns the bytes of the entries set aside for each partition that did not apply them in time. Partitions without
 -- such entries are left out.
 local function bytes_aside(call)

@@ -4,10 +4,11 @@ mark_topics: note, for topics that live in this partition, that another partitio
 Such a note is a mark (elsewhere.lua).
 
 Unknown topics are created without a publisher. If that would make more than `max_topics`, nothing changes and the reply
-is `too_many_topics`. The reply is `removed_before` if one of the topics was removed, and the other partition may not
-have ended its subscriptions yet.
+is `too_many_topics`. The reply is `ends_wait` if a topic was removed, and the other partition may not have ended its
+subscriptions yet.
 ]]
 local elsewhere = include('publishing/elsewhere')
+local outboxes = include('publishing/outboxes')
 local topics = include('subscribing/topics')
 
 local function mark(call, partition, topic, subscribers)
@@ -26,11 +27,9 @@ return function(call, args)
   local names = {}
   for i, each in ipairs(args.topics) do names[i] = each.topic end
   if topics.have_no_room(call, names, args.max_topics) then return 'too_many_topics' end
-  local outcome = 'ok'
   for _, each in ipairs(args.topics) do
     redis.call('SADD', call.keys.topics(), each.topic)
     mark(call, args.partition, each.topic, each.subscribers)
-    if topics.was_removed(call, each.topic) then outcome = 'removed_before' end
   end
-  return outcome
+  return outboxes.may_end_subscriptions(call, args.partition) and 'ends_wait' or 'ok'
 end

@@ -17,12 +17,6 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Returns true if the topic was removed while other partitions had subscribers, and some of these partitions may not
--- have ended the subscriptions yet.
-function topics.was_removed(call, topic)
-  return redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
-end
-
 -- Decides whether the caller may change a topic. Only root (`client` is nil) and the topic's publisher may. Returns the
 -- reason for a refusal, or nothing if the caller may change the topic.
 function topics.refusal(call, topic, client)
@@ -30,7 +24,8 @@ function topics.refusal(call, topic, client)
   local publisher = topics.publisher(call, topic)
   if not client or publisher == client then return end
   -- A client that repeats the removal of its topic finds that the topic has no publisher any more.
-  return not publisher and topics.was_removed(call, topic) and 'topic_not_found' or 'forbidden'
+  local was_removed = not publisher and redis.call('HEXISTS', call.keys.topic(topic), 'removed_before') == 1
+  return was_removed and 'topic_not_found' or 'forbidden'
 end
 
 -- Ends the subscriptions to a topic in this partition. The subscriptions of joins stay, because the topic remains a
@@ -56,6 +51,7 @@ local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
   outboxes.store(call, outgoing)
+  outboxes.note_end(call)
   elsewhere.store(call, topic, marks)
   redis.call('HSET', call.keys.topic(topic), 'removed_before', 1)
   return true

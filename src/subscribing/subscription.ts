@@ -68,9 +68,9 @@ export class Subscriptions {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = [...new Set(wanted.topics)];
     const foreign = this.#marks.foreign(partition, topics);
-    const removedBefore = await this.#marks.reserve(partition, foreign, maxTopics);
-    if (!removedBefore) return 'too_many_topics';
-    for (const home of removedBefore) await this.#outbox?.flush(home, partition);
+    const toFlush = await this.#marks.reserve(partition, foreign, maxTopics);
+    if (!toFlush) return 'too_many_topics';
+    for (const home of toFlush) await this.#outbox?.flush(home, partition);
     const leaving = await this.#leavingElsewhere(token, (topic) => !topics.includes(topic));
     const reply = await partition.run('subscribe', {
       ...wanted,

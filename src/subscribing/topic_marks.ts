@@ -41,16 +41,16 @@ export class TopicMarks {
   /**
    * Marks topics that will have one more subscriber in `partition`, so that their events are passed on to it. Creates
    * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns undefined, and leaves no
-   * mark, if there would be too many topics. Otherwise returns the homes of topics that were removed before: their
-   * outboxes must be moved before subscribing, because they may have work that ends subscriptions to these topics. If
-   * this call or the subscribing fails, the next sweep deletes the created topics.
+   * mark, if there would be too many topics. Otherwise returns the homes whose outboxes must be moved before
+   * subscribing, because they may have work that ends subscriptions to these topics: the topics were removed, and exist
+   * again. If this call or the subscribing fails, the next sweep deletes the created topics.
    */
   async reserve(
     partition: Partition,
     topics: readonly string[],
     maxTopics: number,
   ): Promise<Partition[] | undefined> {
-    const removedBefore: Partition[] = [];
+    const toFlush: Partition[] = [];
     for (const [home, names] of this.#byHome(partition, topics)) {
       const counts = await countSubscribers(partition, names);
       const marks = names.map((topic, index) => ({ topic, subscribers: (counts[index] ?? 0) + 1 }));
@@ -64,9 +64,9 @@ export class TopicMarks {
         await this.refresh(partition, topics);
         return undefined;
       }
-      if (marked === 'removed_before') removedBefore.push(home);
+      if (marked === 'ends_wait') toFlush.push(home);
     }
-    return removedBefore;
+    return toFlush;
   }
 
   /**

@@ -389,6 +389,30 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('stays also if the last earlier one ends before its partition learns of the deletion', async () => {
+    const [token, other] = [bus.token(1), bus.token(1, 'bob')];
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    const [home, ...others] = bus.partitions.all as [Partition, ...Partition[]];
+    const [first, ...rest] = others as [Partition, ...Partition[]];
+    const deleting = beforeScript(first, 'unsubscribe', () =>
+      assert.rejects(new Topics(bus.partitions, away).remove(bus.topic, 'shop'), StorageUnavailable),
+    );
+    const leaving = new Subscriptions(
+      new Partitions(home, deleting, ...rest),
+      DEFAULTS,
+      new DeadLetters(bus.partitions, DEFAULTS, () => {}),
+      bus.outbox,
+    );
+    assert.equal(await leaving.unsubscribe(token, bus.topic), 'ok');
+    await bus.subscribe(other, bus.topic);
+    await bus.publish('e2');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(other), ['e2']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
   test('stays when it comes while the last one ends', async () => {
     const [token, other] = [bus.token(1), bus.token(1, 'bob')];
     for (let n = 0; n < 20; n++) {

@@ -70,7 +70,7 @@ export const subscribingContracts = {
       maxTopics: 'number',
       topics: [{ topic: 'text', subscribers: 'number' }],
     },
-    reply: 'ok|too_many_topics|removed_before',
+    reply: 'ok|too_many_topics|ends_wait',
   },
   unmark_topics: {
     arguments: { partition: 'text', topics: [{ topic: 'text', markedUs: 'text' }] },
