@@ -59,10 +59,10 @@ function join_work.begin(call, args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
   taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
   taken.max_outbox_bytes = args.max_outbox_bytes
-  local created_at, published =
-    unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published'))
+  local created_at, published, added_at =
+    unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))
   return {
-    args = args, taken = taken, open = open_keys.begin(call, args.token, counts),
+    args = args, taken = taken, open = open_keys.begin(call, args.token, counts, cjson.decode(added_at or '{}')),
     ready = outlet(call, taken, args, args.then_topic, args.then_type, args.then_home),
     stuck = args.expiry_topic and outlet(call, taken, args, args.expiry_topic, args.expiry_type, args.expiry_home),
     id_stem = id_stem(args.token, created_at, published),

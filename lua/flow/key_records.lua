@@ -1,9 +1,9 @@
 --[[
 Key records: what a join has counted of an open join key.
 
-A record is stored as MessagePack `[since, url, [topic, events, ids], …]`. These are the time (ms) since when the join
-key is open, the URL of its last event, and for each source topic how many of its events are counted and the ids of the
-last of them.
+A record is stored as MessagePack `[since, url, [topic, events, ids, added], …]`. These are the time (ms) since when the
+join key is open, the URL of its last event, and for each source topic how many of its events are counted, the ids of
+the last of them, and when the topic was added to the join (µs; missing if the join always had it).
 ]]
 local key_records = {}
 
@@ -16,14 +16,15 @@ function key_records.new(call)
   return { since_ms = call.now_ms, url = '', counts = {}, ids = 0 }
 end
 
--- Unpacks the record of a join key. `sources` has the source topics of the join. Counts of topics that are no longer
--- sources are left out.
-function key_records.unpack(packed, sources)
+-- Unpacks the record of a join key. `sources` has the source topics of the join, and `added_at` the times at which some
+-- of them were added to it. Counts of topics that are no longer sources are left out, and so are those from before a
+-- source left and came back.
+function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
   for i = 3, #all do
-    local topic, events, ids = unpack(all[i])
-    if sources[topic] then
+    local topic, events, ids, added = unpack(all[i])
+    if sources[topic] and added == added_at[topic] then
       record.counts[topic] = { events = events, ids = ids }
       record.ids = record.ids + #ids
     end
@@ -31,9 +32,11 @@ function key_records.unpack(packed, sources)
   return record
 end
 
-function key_records.pack(record)
+function key_records.pack(record, added_at)
   local all = { record.since_ms, record.url }
-  for topic, count in pairs(record.counts) do all[#all + 1] = { topic, count.events, count.ids } end
+  for topic, count in pairs(record.counts) do
+    all[#all + 1] = { topic, count.events, count.ids, added_at[topic] }
+  end
   return cmsgpack.pack(all)
 end
 

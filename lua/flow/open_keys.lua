@@ -17,12 +17,13 @@ local SAMPLES = 20
 -- Creates the working state of one script call for a join (`state` in this file). Events of a join are grouped by a
 -- value, the join key, which is open while events for it are missing. Some fields:
 --   counts   for each source topic, how many of its events a join key needs
+--   added_at for each source topic that was added to the join, when (µs, as text)
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written
-function open_keys.begin(call, token, counts)
+function open_keys.begin(call, token, counts, added_at)
   local since = call.keys.open_keys_since(token)
   return {
-    hash = call.keys.open_keys(token), since = since, counts = counts,
+    hash = call.keys.open_keys(token), since = since, counts = counts, added_at = added_at,
     size = redis.call('ZCARD', since), records = {}, was_open = {}, touched = {}, moved = {},
   }
 end
@@ -31,7 +32,7 @@ end
 function open_keys.read_all(state, keys)
   if #keys == 0 then return end
   for i, packed in ipairs(bulk.get_fields(state.hash, keys)) do
-    state.records[keys[i]] = packed and key_records.unpack(packed, state.counts)
+    state.records[keys[i]] = packed and key_records.unpack(packed, state.counts, state.added_at)
     state.was_open[keys[i]] = packed and true
   end
 end
@@ -116,7 +117,7 @@ function open_keys.store(state)
   for key in pairs(state.touched) do
     local record = state.records[key]
     if record then
-      written[#written + 1], written[#written + 2] = key, key_records.pack(record)
+      written[#written + 1], written[#written + 2] = key, key_records.pack(record, state.added_at)
     else
       removed[#removed + 1] = key
     end

@@ -16,8 +16,10 @@ decided here for all outlets, and `loop` for joins of this client.
 
 With `judges_only`, nothing changes, and the reply is the one that the call would get otherwise.
 
-If a join is changed, its open join keys keep the counts of the sources that stay. A join key is checked against the new
-rules at its next event, and expires by the new `within_ms`. Unknown source topics are created without a publisher.
+If a join is changed, its open join keys keep the counts of the sources that stay. A source that had left and comes back
+is counted anew, since the counts of a source are stored with the time at which it was added (`added_at`). A join key is
+checked against the new rules at its next event, and expires by the new `within_ms`. Unknown source topics are created
+without a publisher.
 ]]
 local intake = include('publishing/intake')
 local join_tokens = include('flow/join_tokens')
@@ -112,6 +114,18 @@ local function judge(call, args, taken)
   if topics.have_no_room(call, args.here.sources, taken.max_topics) then return 'no_room' end
 end
 
+-- Returns as JSON when sources were added (µs) that the join did not have at first.
+local function added_at(call, args, subscriber)
+  local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
+  if not rules then return '{}' end
+  local before, times, added = {}, cjson.decode(text or '{}'), {}
+  for _, source in ipairs(cjson.decode(rules).sources) do before[source.topic] = true end
+  for _, topic in ipairs(args.sources) do
+    added[topic] = before[topic] and times[topic] or not before[topic] and string.format('%d', call.now_us) or nil
+  end
+  return cjson.encode(added)
+end
+
 local function store(call, args, taken)
   local keys, token = call.keys, args.token
   local subscriber = keys.subscriber(token)
@@ -122,7 +136,8 @@ local function store(call, args, taken)
   redis.call('SADD', keys.joins_of(args.client), args.name)
   redis.call('SADD', keys.subscribers(), token)
   redis.call('HSET', subscriber, 'callback', join_tokens.CALLBACK, 'subscribed_at', call.now_us, unpack(SETTINGS))
-  redis.call('HSET', subscriber, 'join', args.rules, 'into', table.concat(args.outlets, ' '))
+  local added = added_at(call, args, subscriber)
+  redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
   -- An earlier join of this name may have left batches. Their time is before `counts_from`, so workers delete them

@@ -52,7 +52,8 @@ export interface KeyPlace {
 }
 
 /** What the hash `joins:keys:{join}` stores for an open join key, in MessagePack. */
-type Packed = [sinceMs: number, url: string, ...counts: [topic: string, events: number, ids: string[]][]];
+type Packed = [sinceMs: number, url: string, ...counts: Count[]];
+type Count = [topic: string, events: number, ids: string[], addedUs?: string];
 
 /** Reads a join as the API shows it. Returns undefined if the join does not exist. */
 export async function readReport(
@@ -107,14 +108,18 @@ export async function readOpenKeys(
 ): Promise<OpenKey[]> {
   const places = await following(redis, keys.open_keys_since(token), count, after);
   if (places.length === 0) return [];
-  const records = await redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key));
+  const [records, added] = await Promise.all([
+    redis.hmgetBuffer(keys.open_keys(token), ...places.map(({ key }) => key)),
+    redis.hget(keys.subscriber(token), 'added_at'),
+  ]);
+  const addedAt = JSON.parse(added ?? '{}') as Record<string, string>;
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
     // The hash no longer has the join key if it was completed or expired after `places` was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // Topics that are no longer sources of the join are left out.
-    const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic)] as const);
+    // Topics that are no longer sources are left out, and so are counts from before a source left and came back.
+    const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt[topic])] as const);
     return {
       key,
       since,
@@ -125,8 +130,9 @@ export async function readOpenKeys(
   });
 }
 
-function countOf(all: Packed[2][], topic: string): [events: number, ids: string[]] {
-  const [, events = 0, ids = []] = all.find(([each]) => each === topic) ?? [];
+function countOf(all: Count[], topic: string, addedUs?: string): [events: number, ids: string[]] {
+  const its = all.find(([each, , , added]) => each === topic && added === addedUs);
+  const [, events = 0, ids = []] = its ?? [];
   return [events, ids];
 }
 

@@ -147,6 +147,23 @@ describe('a join', () => {
     assert.deepEqual(await open(), {});
   });
 
+  test('that is changed counts a source anew that had left and comes back', async () => {
+    const { sources } = PAID_AND_PACKED;
+    await joins.put('order', PAID_AND_PACKED);
+    await publish('a', joinEvent('paid', 'A', 'p1'), joinEvent('packed', 'A', 'k1'));
+    await joins.work('order');
+    await joins.put('order', { sources: sources.slice(0, 1) });
+    await joins.put('order', PAID_AND_PACKED);
+    assert.deepEqual(await open(), { A: { counts: { paid: 1, packed: 0 }, events: ['p1'] } });
+    await publish('b', joinEvent('packed', 'A', 'k2'));
+    await joins.work('order');
+    await joins.put('order', PAID_AND_PACKED);
+    assert.deepEqual(await open(), { A: { counts: { paid: 1, packed: 1 }, events: ['p1', 'k2'] } });
+    await publish('c', joinEvent('packed', 'A', 'k3'));
+    assert.equal((await joins.work('order')).completed, 1);
+    assert.deepEqual(await publishedFor(), [['A', 'p1', 'k2', 'k3']]);
+  });
+
   test('that is changed to need less publishes as often as what it has counted is enough', async () => {
     await joins.put('order', { sources: [{ topic: 'paid', count: 6 }] });
     await publish('a', ...['p1', 'p2', 'p3', 'p4'].map((id) => joinEvent('paid', 'A', id)));

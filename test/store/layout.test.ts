@@ -23,6 +23,8 @@ const LATER = [
   /^deliveries:trail:/,
   // When a client's rate was stored, by which it is known that Redis's clock was set back.
   /^rate:\S+ hash \(expires\) at: <µs>$/,
+  // When a source was added to a join.
+  /^subscriber:join:\S+ hash added_at: /,
   // How each subscriber stood at the last sample.
   /^standings string \(expires\) /,
 ];
