@@ -183,8 +183,8 @@ export class WorkerCalls {
   }
 
   /** Makes a dead letter of the batch that the worker of a quarantine held when it died. */
-  async condemn(worker: string) {
-    const { bid, ...rest } = await this.store.run('condemn', { worker });
+  async condemn(worker: string, held?: string) {
+    const { bid, ...rest } = await this.store.run('condemn', { worker, held: held && bidOf(held) });
     return { job: bid && shortName(bid), ...rest };
   }
 

@@ -7,8 +7,12 @@ quarantine calls this script when the quarantine has died. If `worker` held a ba
 quarantine did, so the batch becomes a dead letter. If the worker held none, or a scrub has taken the job from it, only
 the worker is forgotten. Returns the batch with its subscriber, and the numbers of bury: `buried` and `dropped` events.
 The subscriber is not to blame, so its health does not change.
+
+`held` is the batch that the worker held, as the caller has read it before. If an earlier call, whose reply was lost, has
+made a dead letter of it, the reply is the same again.
 ]]
 local attempts = include('delivering/attempts')
+local batches = include('delivering/batches')
 local burying = include('delivering/burying')
 local jobs = include('delivering/jobs')
 
@@ -18,6 +22,13 @@ local function forget(call, worker)
   redis.call('HDEL', keys.leases(), worker)
   redis.call('SREM', keys.workers_main(), worker)
   redis.call('HDEL', keys.workers(), worker)
+end
+
+-- Returns the reply of an earlier call that has made a dead letter of the batch `bid`, or nothing if there is none.
+local function buried_before(call, bid)
+  local letter = call.keys.dead_letter(bid)
+  local token = redis.call('LINDEX', letter, 0)
+  if token then return { bid = bid, token = token, buried = redis.call('LLEN', letter) - batches.HEADER, dropped = 0 } end
 end
 
 return function(call, args)
@@ -30,5 +41,5 @@ return function(call, args)
     buried, dropped, token = burying.end_delivery(call, 'main', worker, job, failure)
   end
   forget(call, worker)
-  return { bid = bid, token = token, buried = buried, dropped = dropped }
+  return not job and args.held and buried_before(call, args.held) or { bid = bid, token = token, buried = buried, dropped = dropped }
 end

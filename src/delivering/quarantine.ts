@@ -7,6 +7,8 @@ import type { Config } from '../config.ts';
 import { uid } from '../ids.ts';
 import { failureOf, type Log } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
+import type { Reply } from '../store/contracts.ts';
+import { deliveredBy } from '../store/job.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { Bell } from './bell.ts';
@@ -96,7 +98,7 @@ export class Quarantine {
           continue;
         }
         const died = await turns.take(() => this.#deliver());
-        while (died && !(await this.#condemn(died))) await this.#backoff.wait(signal);
+        if (died) await this.#condemn(died);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');
         await this.#backoff.wait(signal);
@@ -143,24 +145,43 @@ export class Quarantine {
 
   /**
    * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the worker
-   * inside that process. Returns false if the call failed and must be repeated. While this process stops, returns true
-   * even then, because a repeat would delay the stop.
+   * inside that process. A call that fails is repeated, except while this process stops, because that would delay the
+   * stop.
    */
-  async #condemn(worker: string): Promise<boolean> {
-    const { partition, recorder, publicNames, log } = this.#parts;
-    try {
-      const { bid, token, buried, dropped } = await partition.run('condemn', { worker });
-      if (token && buried + dropped > 0) recorder.removed(token, buried + dropped);
-      if (!token || buried === 0) return true;
-      recorder.buried(token, 'killed_worker', buried);
-      const nameOf = await publicNames.forLog([token]);
-      const line = { subscriber: nameOf(token), bid, events: buried, death: 'killed_worker' };
-      log.error(line, 'gave up on a batch: it is a dead letter now');
-      return true;
-    } catch (error) {
-      log.warn(failureOf(error), 'cannot bury what killed a quarantine; trying again');
-      return this.#stopping.signal.aborted;
+  async #condemn(worker: string): Promise<void> {
+    const { partition, log } = this.#parts;
+    const { signal } = this.#stopping;
+    for (let held: string | undefined; ; ) {
+      try {
+        // Read once, so that a repeat names the same batch: a call whose reply was lost has taken it from the worker.
+        held ??= await this.#heldBy(worker);
+        return await this.#note(await partition.run('condemn', { worker, held }));
+      } catch (error) {
+        log.warn(failureOf(error), 'cannot bury what killed a quarantine; trying again');
+        if (signal.aborted) return;
+        await this.#backoff.wait(signal);
+      }
     }
+  }
+
+  async #heldBy(worker: string): Promise<string | undefined> {
+    const { partition } = this.#parts;
+    const job = await partition.command((redis, keys) =>
+      redis.lindexBuffer(keys.jobs_pending('main', worker), 0),
+    );
+    return job ? deliveredBy(job) : undefined;
+  }
+
+  async #note({ bid, token, buried, dropped }: Reply<'condemn'>): Promise<void> {
+    const { recorder, publicNames, log } = this.#parts;
+    if (!token || buried + dropped === 0) return;
+    // First of all, since it can fail: then the call is repeated, and what is counted would be counted twice.
+    const nameOf = await publicNames.forLog([token]);
+    recorder.removed(token, buried + dropped);
+    if (buried === 0) return;
+    recorder.buried(token, 'killed_worker', buried);
+    const line = { subscriber: nameOf(token), bid, events: buried, death: 'killed_worker' };
+    log.error(line, 'gave up on a batch: it is a dead letter now');
   }
 
   /**

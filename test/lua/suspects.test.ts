@@ -157,6 +157,17 @@ describe('condemn', () => {
     );
   });
 
+  test('says the same when it is repeated with the batch, and nothing when the dead letter is gone', async () => {
+    await suspect();
+    await acquire('w3');
+    await acquire('q', 'quarantine');
+    const first = await bus.condemn('q', 'a1');
+    assert.equal(first.buried, 2);
+    assert.deepEqual(await bus.condemn('q', 'a1'), first);
+    await bus.revive('', 'a1');
+    assert.equal((await bus.condemn('q', 'a1')).buried, 0);
+  });
+
   test('buries nothing if a scrub has taken the job, which then waits for a quarantine again', async () => {
     await suspect();
     await acquire('w3');

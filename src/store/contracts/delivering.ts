@@ -117,7 +117,7 @@ export const deliveringContracts = {
     reply: { held: 'flag', buried: 'number', dropped: 'number' },
   },
   condemn: {
-    arguments: { worker: 'text' },
+    arguments: { worker: 'text', held: 'text?' },
     reply: { bid: 'text?', token: 'text?', buried: 'number', dropped: 'number' },
   },
   heartbeat: {
