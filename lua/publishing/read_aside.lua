@@ -21,17 +21,16 @@ local function remove_applied(call, args)
   end
   if count == 0 then return end
   redis.call('LTRIM', aside, count, -1)
-  -- The hash `outboxes:bytes` has the size of the entries set aside for each partition. While a partition has a field
-  -- there, it gets no newer entries from `outbox`. So the field is deleted when nothing is set aside for the partition
-  -- any more.
-  if redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes) <= 0 then
-    redis.call('HDEL', call.keys.outboxes_bytes(), args.partition)
-  end
+  redis.call('HINCRBY', call.keys.outboxes_bytes(), args.partition, -bytes)
 end
 
 return function(call, args)
   if args.applied and args.checked > 0 then remove_applied(call, args) end
   local entries = outboxes.first_entries(call.keys.outbox_aside(args.partition), args.max_entries, args.max_bytes)
+  -- The hash `outboxes:bytes` has the size of the entries set aside for each partition. While a partition has a field
+  -- there, it gets no newer entries from `outbox`. So the field is deleted when nothing is set aside for the partition,
+  -- even if it is not 0: Redis may have been killed, and have kept only the first writes of a script.
+  if #entries == 0 then redis.call('HDEL', call.keys.outboxes_bytes(), args.partition) end
   local ends = #entries == 0 and args.worker
   local ended = ends and outboxes.end_job(call, args.partition, args.worker, args.lease, args.lease_ms)
   return { entries = entries, ended = ended }

@@ -38,10 +38,13 @@ local function next_entries(call, args, left)
 end
 
 return function(call, args)
-  local entries = next_entries(call, args, remove_first(call, args))
+  local left = remove_first(call, args)
+  local entries = next_entries(call, args, left)
   if #entries > 0 then
     return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = false }
   end
+  -- The count is wrong if Redis was killed, and has kept only the first writes of a script.
+  if left ~= 0 then redis.call('HSET', call.keys.outboxes_sent(), 'bytes', 0) end
   local ended = args.worker and outboxes.end_job(call, nil, args.worker, args.lease, args.lease_ms)
   return { entries = entries, behind = redis.call('HKEYS', call.keys.outboxes_bytes()), ended = ended }
 end

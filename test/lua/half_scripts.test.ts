@@ -121,3 +121,49 @@ describe('a join of which Redis kept the first writes of a script', () => {
     }
   });
 });
+
+describe('an outbox of which Redis kept the first writes of a script', () => {
+  const LIMITS = { maxEntries: 100, maxBytes: 1_000_000, leaseMs: 0, worker: undefined, lease: undefined };
+  type Removed = { last?: number; count: number; bytes: number };
+  const removed = (entries: readonly Buffer[]): Removed => {
+    const [last] = entries.slice(-1).map((entry) => Number(entry.toString('latin1', 0, 16)));
+    const bytes = entries.reduce((sum, { length }) => sum + length, 0);
+    return { ...(last && { last }), count: entries.length, bytes };
+  };
+  const read = async ({ last, count, bytes }: Removed, late: string[] = []) => {
+    const { entries } = await bus.store.run('read_outbox', { last, count, bytes, late, ...LIMITS });
+    return removed(entries);
+  };
+  const readAside = async ({ last: applied, count: checked }: Removed) => {
+    const { entries } = await bus.store.run('read_aside', { partition: '1', applied, checked, ...LIMITS });
+    return removed(entries);
+  };
+  const NONE = removed([]);
+  /** Fills the outbox with entries for another partition, and reads them. */
+  const fillOutbox = async () => {
+    await fill();
+    await redis.store.redis.hset(redis.store.keys.topic('widgets'), 'elsewhere', '1:1:1');
+    await bus.publish('b', 'widgets', ['e2']);
+    await bus.publish('c', 'widgets', ['e3']);
+    return read(NONE);
+  };
+  const fillAside = async () => {
+    await read(await fillOutbox(), ['1']);
+    return readAside(NONE);
+  };
+
+  for (const [what, prepare, remove] of [
+    ['outbox', fillOutbox, read],
+    ['list that is set aside', fillAside, readAside],
+  ] as const)
+    test(`counts no bytes when the ${what} is empty`, async () => {
+      const present = await prepare();
+      const writes = await writesOf(redis.redis, () => remove(present));
+      for (let kept = 1; kept < writes.length; kept++) {
+        await prepare();
+        await write(redis.store, writes.slice(0, kept));
+        assert.equal((await remove(NONE)).count, 0);
+        await assertConsistent(redis.store);
+      }
+    });
+});
