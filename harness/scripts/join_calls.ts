@@ -105,7 +105,11 @@ export class JoinCalls {
   async expire(name: string, { maxClosed = 100, version }: { maxClosed?: number; version?: string } = {}) {
     const join = await this.find(name);
     const known = version === undefined ? join : { ...join, version };
-    return this.#bus.store.run('expire_keys', { ...this.#arguments(known), maxClosed });
+    return this.#bus.store.run('expire_keys', {
+      ...this.#arguments(known),
+      maxClosed,
+      movedUntilMs: undefined,
+    });
   }
 
   /** Batches that the nth call opens are named `jaa1` and so on. */

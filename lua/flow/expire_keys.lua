@@ -4,13 +4,14 @@ expire_keys: close the join keys of a join that were not complete in time, and p
 a topic for such events.
 
 A join key expires `within_ms` after it was opened, but not before all events that the bus had accepted by then are
-counted: it stays open while the queue of the join has a batch from before that time. A call closes at most `max_closed`
-join keys, the oldest first, and publishes a limited number of copies (an event for one subscriber is a copy); `is_left`
-says that more join keys have expired. `version` is the time at which the join was put last, as the caller knows it. If
-the join was put again since, nothing changes and `changed` is set. A join that is gone loses its entry in
-`joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not be published. While
-their topic takes no events, because an outbox is full (outboxes.lua), nothing is closed, and the join comes again after
-a second.
+counted: it stays open while the queue of the join has a batch from before that time. Events of other partitions are in
+the queue if they were accepted before `moved_until_ms`; nil means that all sources live in this partition. A call
+closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (an event for one
+subscriber is a copy); `is_left` says that more join keys have expired. `version` is the time at which the join was put
+last, as the caller knows it. If the join was put again since, nothing changes and `changed` is set. A join that is gone
+loses its entry in `joins:expiring`. `expiry_refusal` is the reason if the events about the closed join keys could not
+be published. While their topic takes no events, because an outbox is full (outboxes.lua), nothing is closed, and the
+join comes again after a second.
 ]]
 local agenda = include('flow/agenda')
 local join_work = include('flow/join_work')
@@ -21,9 +22,9 @@ local open_keys = include('flow/open_keys')
 local LOOK_AGAIN_MS = 250
 
 -- Returns a time (ms): the join has counted all of its events that the bus accepted before this time.
-local function counted_until(call, token)
+local function counted_until(call, token, moved_until_ms)
   local oldest = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'WITHSCORES')[2]
-  return math.min(call.now_ms, oldest and math.floor(oldest / 1000) or math.huge)
+  return math.min(call.now_ms, moved_until_ms or math.huge, oldest and math.floor(oldest / 1000) or math.huge)
 end
 
 return function(call, args)
@@ -32,7 +33,7 @@ return function(call, args)
     if redis.call('SISMEMBER', keys.joins(), token) == 0 then redis.call('ZREM', keys.joins_expiring(), token) end
     return { changed = true, expired = 0, is_left = false, published = {} }
   end
-  local until_ms = counted_until(call, token) - args.within_ms
+  local until_ms = counted_until(call, token, args.moved_until_ms) - args.within_ms
   local work = join_work.begin(call, args)
   if join_work.must_wait(work.stuck) then
     open_keys.schedule(call, token, args.within_ms, agenda.WAIT_MS)

@@ -94,22 +94,27 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until the queue of the join has all events of its source topics that the bus has accepted so far, in any
- * partition. Otherwise a join key could expire although an accepted event completes it.
+ * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
+ * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
+ * began. Later events may still be under way. Returns undefined if no source lives in another partition.
  */
-async function takeWhatIsAccepted(
+async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
   { rules }: Join,
-): Promise<void> {
+): Promise<number | undefined> {
   const homes = new Set(rules.sources.map(({ topic }) => partitions.ofTopic(topic)));
-  for (const home of homes) if (home !== partition) await outbox?.flush(home, partition);
+  homes.delete(partition);
+  if (homes.size === 0) return undefined;
+  const beganMs = msOf(await partition.command((redis) => redis.time()));
+  for (const home of homes) await outbox?.flush(home, partition);
+  return beganMs;
 }
 
 async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { partition, partitions, guard, recorder, publicNames, settings, log } = parts;
   const join = await readJoin(partition, token);
   if (join?.rules.on_expiry) await guard.check(partition);
-  if (join) await takeWhatIsAccepted(parts, join);
+  const movedUntilMs = join && (await moveWhatIsAccepted(parts, join));
   const to = join?.rules.on_expiry?.topic;
   const isFull = join && to !== undefined && (await areFullElsewhere(join, [to], settings, partitions));
   // With a limit of 0 the script closes no key, and looks at the join again after a second.
@@ -117,6 +122,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
     ...joinArguments(join ?? { token, rules: NO_RULES, version: '', countsFromMs: 0 }, limits, partitions),
     maxClosed: MAX_CLOSED,
+    movedUntilMs,
   });
   recorder.joined(token, { completed: 0, expired, unkeyed: 0 });
   countPublished(recorder, published);

@@ -3,17 +3,26 @@ import { beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
 import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
+import { sleep } from '../../src/clock.ts';
+import { Queue } from '../../src/delivering/queue.ts';
 import { StorageFull } from '../../src/errors.ts';
+import { JoinBatches } from '../../src/flow/join_batches.ts';
 import { joinExpiry } from '../../src/flow/join_expiry.ts';
+import { Joins } from '../../src/flow/joins.ts';
 import { joinToken } from '../../src/ids.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { Outbox } from '../../src/publishing/outbox.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -147,4 +156,58 @@ describe('what closes keys whose time is over', () => {
     assert.equal(counted['joins.expired'], 1);
     await redis.flush();
   });
+});
+
+test('a key does not expire while an event of it that came in time is under way from another partition', async () => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  const [partition, home] = partitions.all as [Partition, Partition];
+  const there = new Bus(() => home);
+  const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];
+  const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
+  const marks = new TopicMarks(partitions);
+  const outbox = new Outbox({
+    applying: partitions,
+    figures,
+    marks,
+    limits: PUBLISH_LIMITS,
+    log: recorded.log,
+  });
+  const guard = { check: () => undefined, maxBytes: 0 };
+  const publicNames = new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control));
+  const limits = { ...settings, leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64, deliveryLog: 0 };
+  const parts = { partitions, guard, recorder: figures, publicNames, settings: limits, log: recorded.log };
+  const batches = new JoinBatches(parts);
+  const rules = { sources: [{ topic: source, count: 2 }], by: 'data.key', within: 1000, on_expiry: null };
+  const then = { topic: nameIn(partitions, 0, 'ready'), type: 'noop' } as const;
+  await new Joins(partitions, settings).put(client, 'order', { ...rules, then });
+  await new Bus(() => partition).addIdleWorkers();
+  const publish = (key: string) => there.publish(key, source, [joinEvent(source, key)]);
+  const count = async () => {
+    await outbox.flush(home, partition);
+    const [grant] = (await new Queue(partition, 'main', limits).acquire(['w1'])).grants;
+    assert.ok(grant?.batch);
+    assert.deepEqual(await batches.take({ ...grant, batch: grant.batch }, running), {
+      end: 'settled',
+      held: true,
+    });
+  };
+  const open = async (key: string) => {
+    await publish(key);
+    await count();
+    return (await there.nowMs()) + rules.within;
+  };
+  const [dueA, dueB] = [await open('A'), await sleep(500).then(() => open('B'))];
+  await until(async () => (await there.nowMs()) > dueA);
+  const flush: Outbox['flush'] = async (...of) => {
+    await outbox.flush(...of);
+    await publish('B');
+    assert.ok((await there.nowMs()) < dueB - 100, 'it comes in time');
+    await until(async () => (await there.nowMs()) > dueB);
+  };
+  await joinExpiry({ ...parts, partition, outbox: { flush } })(running);
+  await count();
+  const { expired, completed } = await partition.redis.hgetall(
+    partition.keys.subscriber(joinToken('order', client)),
+  );
+  assert.deepEqual([expired, completed], ['1', '1']);
 });

@@ -153,7 +153,7 @@ export const flowContracts = {
     },
   },
   expire_keys: {
-    arguments: { ...join, maxClosed: 'number' },
+    arguments: { ...join, maxClosed: 'number', movedUntilMs: 'number?' },
     reply: {
       changed: 'flag',
       expired: 'number',
