@@ -45,30 +45,34 @@ function topics.end_subscriptions(call, topic)
 end
 
 -- Tells other partitions to end their subscriptions to a topic. Each of the topic's `marks` names a partition with such
--- subscriptions, and stays until they have ended. Returns false if there are no marks.
+-- subscriptions.
 local function end_elsewhere(call, topic, marks)
-  if #marks == 0 then return false end
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
   outboxes.store(call, outgoing)
   outboxes.note_end(call)
-  elsewhere.store(call, topic, marks)
-  redis.call('HSET', call.keys.topic(topic), 'removed_before', 1)
-  return true
 end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. The topic's name stays, without a publisher, if
--- joins count the topic's events or other partitions have subscribers. Returns the number of deleted delayed events,
--- and the indexes of these partitions.
+-- joins count the topic's events or other partitions have subscribers; their marks stay until the subscriptions have
+-- ended. Returns the number of deleted delayed events, and the indexes of these partitions.
+--
+-- The other partitions are told before the marks are deleted with the topic. If Redis is killed and keeps only the first
+-- writes, the caller's repeat still finds the marks.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
   local delayed_events = publisher and delayed.remove_topic(call, publisher, topic) or 0
   local has_joins = topics.end_subscriptions(call, topic)
+  if #marks > 0 then end_elsewhere(call, topic, marks) end
   if publisher then redis.call('SREM', keys.topics_owned(publisher), topic) end
   redis.call('DEL', keys.topic(topic))
-  local is_elsewhere = end_elsewhere(call, topic, marks)
-  if not (has_joins or is_elsewhere) then redis.call('SREM', keys.topics(), topic) end
+  if #marks > 0 then
+    elsewhere.store(call, topic, marks)
+    redis.call('HSET', keys.topic(topic), 'removed_before', 1)
+  elseif not has_joins then
+    redis.call('SREM', keys.topics(), topic)
+  end
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = tonumber(mark.partition) end
   return delayed_events, partitions

@@ -122,6 +122,26 @@ describe('a join of which Redis kept the first writes of a script', () => {
   });
 });
 
+test('the deletion of a topic of which Redis kept the first writes ends the subscriptions elsewhere too', async () => {
+  const { redis: commands, keys } = redis.store;
+  const mark = () => commands.hset(keys.topic('widgets'), 'elsewhere', '1:1:1');
+  const remove = () => bus.store.run('remove_topic', { topic: 'widgets', client: 'shop', series: [] });
+  await mark();
+  const writes = await writesOf(redis.redis, remove);
+  for (let kept = 1; kept < writes.length; kept++) {
+    await fill();
+    await mark();
+    await write(redis.store, writes.slice(0, kept));
+    await remove();
+    const entries = await commands.lrange(keys.outbox(), 0, -1);
+    assert.ok(
+      entries.some((entry) => entry.includes('widgets')),
+      `after ${writes.slice(0, kept).join('; ')}`,
+    );
+  }
+  await redis.flush();
+});
+
 describe('an outbox of which Redis kept the first writes of a script', () => {
   const LIMITS = { maxEntries: 100, maxBytes: 1_000_000, leaseMs: 0, worker: undefined, lease: undefined };
   type Removed = { last?: number; count: number; bytes: number };
