@@ -7,6 +7,7 @@ import { assertPartitionsConsistent, nameIn } from '../../harness/scripts/crossi
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { until } from '../../harness/until.ts';
+import { sleep } from '../../src/clock.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
@@ -162,6 +163,23 @@ describe('with several partitions, a publish', () => {
     for (const token of tokens) assert.deepEqual(await bus.queued(token), events);
     assert.deepEqual(bus.added, Object.fromEntries(tokens.map((token) => [token, 100])));
     await assertPartitionsConsistent(bus.partitions);
+  });
+
+  test('that fills a batch elsewhere, and was accepted before the batch was opened, does not close it before', async () => {
+    const token = bus.token(1);
+    const near = nameIn(bus.partitions, 1, 'gadgets');
+    const wanted = { topics: [bus.topic, near], callback: 'https://alice.example/', uuid: 'u', maxEvents: 2 };
+    await bus.subscriptions.subscribe(token, wanted);
+    await bus.publish('e1');
+    await sleep(5);
+    await bus.publisher.publish({ topic: near, client: 'shop', events: ['e2'] });
+    await bus.runJobs();
+    const { redis: commands, keys } = bus.partitions.ofSubscriber(token);
+    const [bid = '', ...others] = await commands.zrange(keys.batches_queued(token), '0', '-1');
+    assert.deepEqual(others, []);
+    const [, created] = await commands.lrange(keys.batch(bid), 0, 1);
+    const closed = await commands.hget(keys.batches_closed(), bid);
+    assert.ok(Number(closed) >= Number(created), `closed at ${closed}, opened at ${created}`);
   });
 
   test('leaves nothing behind where a partition has no subscriber', async () => {
