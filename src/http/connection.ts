@@ -17,6 +17,9 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 
 type Feed = (bytes: Buffer) => void;
 
+/** The socket of a connection. Node's server sets `_paused` while answers that the caller does not read pile up. */
+type ServedSocket = Socket & { _paused?: boolean };
+
 /** A request that the parser has emitted, but that must wait for earlier requests. `start` begins to handle it. */
 interface Held {
   response: ServerResponse;
@@ -29,15 +32,12 @@ interface Held {
  * until two of the four are answered. If the connection is read in slices (see ReadingMode), parsing stops too.
  */
 export class Connection {
-  readonly #socket: Socket;
+  readonly #socket: ServedSocket;
   readonly #budget: WorkBudget;
   readonly #mode: ReadingMode;
   readonly #feed: Feed;
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
-  /**
-   * Pauses the socket again while a request waits for earlier ones, because Node resumes the socket after each answer.
-   */
-  readonly #stay = () => this.#held.length > 0 && this.#socket.pause();
+  readonly #resumed = () => this.#goOnOrStay();
   readonly #forget = () => this.#mode.remove(this);
   /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
@@ -61,7 +61,7 @@ export class Connection {
     this.#mode = mode;
     // The last `data` listener of the socket is that of Node's server, which passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
-    socket.on('resume', this.#stay).on('close', this.#forget);
+    socket.on('resume', this.#resumed).on('close', this.#forget);
     mode.add(this);
   }
 
@@ -106,7 +106,7 @@ export class Connection {
   detach(): Buffer {
     this.#isDetached = true;
     this.#forget();
-    this.#socket.off('data', this.#take).off('resume', this.#stay).off('close', this.#forget);
+    this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
     const rest = this.#rest;
     this.#rest = NOTHING;
     return rest;
@@ -128,14 +128,31 @@ export class Connection {
     return this.#due.length < MAX_DUE;
   }
 
+  /**
+   * Parses the rest of what has arrived when the socket is resumed. Pauses the socket again while a request waits for
+   * earlier ones, because Node resumes the socket after each answer.
+   */
+  #goOnOrStay(): void {
+    this.#parse();
+    if (this.#mustWait) this.#socket.pause();
+  }
+
+  /**
+   * True while a request waits for earlier ones, and while the caller does not read its answers. Node's server pauses
+   * the socket then, and throws if it gets bytes before it resumes the socket.
+   */
+  get #mustWait(): boolean {
+    return this.#held.length > 0 || this.#socket._paused === true;
+  }
+
   #arrived(bytes: Buffer): void {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
     this.#parse();
   }
 
-  /** Parses what has arrived. Stops at a request that must wait, because MAX_DUE earlier ones are being handled. */
+  /** Parses what has arrived, until a request must wait (see `#mustWait`). */
   #parse(): void {
-    while (this.#rest.length > 0 && this.#held.length === 0) {
+    while (this.#rest.length > 0 && !this.#mustWait) {
       const before = this.last;
       const { slice, endsHead } = this.#nextSlice();
       this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
@@ -188,7 +205,7 @@ export class Connection {
     }
     if (this.#held.length > 0) return this.#wait();
     this.#parse();
-    if (this.#held.length === 0 && !this.#isDetached) this.#socket.resume();
+    if (!this.#mustWait && !this.#isDetached) this.#socket.resume();
   }
 }
 

@@ -147,6 +147,30 @@ test('what follows requests that wait is served in its turn: an Upgrade header, 
   assert.match(statuses(text()).at(-1) ?? '', /400/);
 });
 
+test('requests of a caller that does not read its answers wait until it does', async (t) => {
+  let seen = 0;
+  const port = await serve(t, (request, response) => {
+    seen++;
+    response.end(request.url === '/long' ? Buffer.alloc(20_000_000) : Buffer.alloc(100_000));
+  });
+  const [first, slow] = [await open(t, port), await open(t, port)];
+  first.socket.write(get('first').repeat(10));
+  await until(() => statuses(first.text()).length === 10);
+  slow.socket.pause();
+  for (const [index, path] of ['long', 'next'].entries()) {
+    slow.socket.write(get(path));
+    await until(() => seen === 11 + index);
+  }
+  // More than one slice. Node's server throws if it gets another slice while it waits for the caller to read.
+  slow.socket.write(get('x'.repeat(3000)).repeat(10));
+  await until(() => seen === 13);
+  for (let turns = 0; turns < 100; turns++) await nextTurn();
+  assert.equal(seen, 13);
+  slow.socket.resume();
+  await until(() => statuses(slow.text()).length === 12);
+  assert.equal(seen, 22);
+});
+
 test('a connection that floods keeps nobody waiting, and is served again when it stops', async (t) => {
   const port = await serve(t, (_request, response) => response.end('ok'));
   const flood = await open(t, port);
