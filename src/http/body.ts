@@ -103,6 +103,48 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
   return Number(headers['content-length'] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined;
 }
 
+/**
+ * Chunks shorter than SHORT_CHUNK are copied to blocks of BLOCK_BYTES, except for the first chunk of a body, which is
+ * often the only one. A chunk takes 400 bytes of memory besides its own, and keeps all that was read with it. So
+ * without copying, a body of 5 MiB in chunks of one byte took 2 GB.
+ */
+const SHORT_CHUNK = 4096;
+const BLOCK_BYTES = 16_384;
+
+/** The chunks of a body that have arrived. */
+class Chunks {
+  readonly #whole: Buffer[] = [];
+  #block = Buffer.alloc(0);
+  #blockBytes = 0;
+
+  add(chunk: Buffer): void {
+    if (this.#whole.length === 0 || chunk.length >= SHORT_CHUNK) {
+      this.#endBlock();
+      this.#whole.push(chunk);
+      return;
+    }
+    if (this.#block.length - this.#blockBytes < chunk.length) {
+      this.#endBlock();
+      this.#block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    }
+    chunk.copy(this.#block, this.#blockBytes);
+    this.#blockBytes += chunk.length;
+  }
+
+  /** Returns all that has arrived, in order. */
+  take(): Buffer[] {
+    this.#endBlock();
+    return this.#whole;
+  }
+
+  #endBlock(): void {
+    if (this.#blockBytes === 0) return;
+    this.#whole.push(this.#block.subarray(0, this.#blockBytes));
+    this.#block = this.#block.subarray(this.#blockBytes);
+    this.#blockBytes = 0;
+  }
+}
+
 interface ReadingParts {
   maxBytes: number;
   watch: Watch | undefined;
@@ -115,10 +157,10 @@ interface ReadingParts {
  * the sender, which is still sending, would not see the answer.
  */
 function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
-  let chunks: Buffer[] = [];
+  let chunks = new Chunks();
   let length = 0;
   const refuse = (error: unknown) => {
-    chunks = [];
+    chunks = new Chunks();
     length = Number.POSITIVE_INFINITY;
     reject(error);
   };
@@ -130,12 +172,12 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
     if (length > maxBytes) return refuse(tooLarge(maxBytes));
     try {
       watch?.arrived(chunk.length);
-      chunks.push(chunk);
+      chunks.add(chunk);
     } catch (error) {
       refuse(error);
     }
   });
-  request.on('end', () => resolve(chunks));
+  request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
     // The error is created only when it is needed, because collecting its stack trace is slow.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { clock } from '../clock.ts';
 import type { ReadingMode } from './reading_mode.ts';
 import type { WorkBudget } from './work_budget.ts';
 
@@ -12,6 +13,15 @@ const MAX_DUE = 4;
  * Maximum bytes that the HTTP parser gets at a time if the connection is read in slices. Inside a body it may get more.
  */
 const SLICE_BYTES = 4096;
+/**
+ * A slice of a chunked body that takes longer than this to parse has tiny chunks. A slice takes 0.01 ms otherwise, and
+ * up to 1.2 ms with chunks of one byte.
+ */
+const LONG_PARSING_MS = 0.1;
+/** Maximum time that parsing what was read along with the headers of a chunked body may take. */
+const MAX_UNSLICED_MS = 2;
+/** The owner, in the work budget, of the parsing of tiny chunks. */
+const TINY_CHUNKS = ':tiny_chunks';
 const NOTHING = Buffer.alloc(0);
 const HEAD_END = Buffer.from('\r\n\r\n');
 
@@ -53,6 +63,10 @@ export class Connection {
    */
   #bodyBytes = 0;
   #isDetached = false;
+  #isSliced = false;
+  /** True if the body that is being parsed has tiny chunks. Its slices then wait for a turn of the work budget. */
+  #hasTinyChunks = false;
+  #isWaitingForTurn = false;
 
   /** Takes over a connection that Node's server has just begun to serve. */
   constructor(socket: Socket, budget: WorkBudget, mode: ReadingMode) {
@@ -70,6 +84,8 @@ export class Connection {
    * request that must wait. Node's parser reads the socket by itself only until another `data` listener is added.
    */
   readInSlices(): void {
+    if (this.#isSliced) return;
+    this.#isSliced = true;
     this.#socket.off('data', this.#feed).on('data', this.#take);
   }
 
@@ -95,6 +111,8 @@ export class Connection {
    * at once.
    */
   begin(response: ServerResponse, start: () => void): void {
+    this.#hasTinyChunks = false;
+    if (isChunked(response)) this.#watchChunks();
     if (this.#held.length > 0 || !this.#hasRoom()) this.#hold({ response, start });
     else this.#start({ response, start });
   }
@@ -110,6 +128,21 @@ export class Connection {
     const rest = this.#rest;
     this.#rest = NOTHING;
     return rest;
+  }
+
+  /**
+   * Reads the rest of a chunked body in slices, so that the time that a slice takes shows whether its chunks are tiny.
+   * What has arrived together with the headers is parsed whole. If this takes long, all connections are read in slices
+   * for a minute.
+   */
+  #watchChunks(): void {
+    if (this.#isSliced) return;
+    this.#forget();
+    this.readInSlices();
+    const beganMs = clock.monotonicMs();
+    process.nextTick(() => {
+      if (clock.monotonicMs() - beganMs > MAX_UNSLICED_MS) this.#mode.slice();
+    });
   }
 
   #hold(request: Held): void {
@@ -138,11 +171,12 @@ export class Connection {
   }
 
   /**
-   * True while a request waits for earlier ones, and while the caller does not read its answers. Node's server pauses
-   * the socket then, and throws if it gets bytes before it resumes the socket.
+   * True while a request waits for earlier ones, while tiny chunks wait for a turn, and while the caller does not read
+   * its answers. In the last case Node's server has paused the socket, and throws if it gets bytes before it resumes
+   * the socket.
    */
   get #mustWait(): boolean {
-    return this.#held.length > 0 || this.#socket._paused === true;
+    return this.#held.length > 0 || this.#isWaitingForTurn || this.#socket._paused === true;
   }
 
   #arrived(bytes: Buffer): void {
@@ -153,16 +187,36 @@ export class Connection {
   /** Parses what has arrived, until a request must wait (see `#mustWait`). */
   #parse(): void {
     while (this.#rest.length > 0 && !this.#mustWait) {
-      const before = this.last;
-      const { slice, endsHead } = this.#nextSlice();
-      this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
-      this.#feed(slice);
-      this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
-      // The headers of a request ended in this slice. If nothing followed the headers in the slice (`endsHead`), the
-      // whole body is still to come. Otherwise the slice may have brought a part of the body, and the whole slice is
-      // subtracted. So `#bodyBytes` may be too low, which does no harm.
-      if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
+      const turn = this.#hasTinyChunks ? this.#budget.turn(TINY_CHUNKS) : undefined;
+      if (turn) void this.#goOnAfter(turn);
+      else this.#parseSlice();
     }
+  }
+
+  #parseSlice(): void {
+    const before = this.last;
+    const { slice, endsHead } = this.#nextSlice();
+    this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
+    const beganMs = clock.monotonicMs();
+    this.#feed(slice);
+    if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.last);
+    this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
+    // The headers of a request ended in this slice. If nothing followed the headers in the slice (`endsHead`), the
+    // whole body is still to come. Otherwise the slice may have brought a part of the body, and the whole slice is
+    // subtracted. So `#bodyBytes` may be too low, which does no harm.
+    if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
+  }
+
+  /** Parses the next slice of tiny chunks when it has its turn. */
+  async #goOnAfter(turn: Promise<void>): Promise<void> {
+    this.#isWaitingForTurn = true;
+    this.#socket.pause();
+    await turn;
+    this.#isWaitingForTurn = false;
+    if (this.#socket.destroyed) return;
+    if (!this.#mustWait) this.#parseSlice();
+    this.#parse();
+    if (!this.#mustWait && !this.#isDetached) this.#socket.resume();
   }
 
   /**
@@ -212,6 +266,10 @@ export class Connection {
 /** Returns the length of the body that Content-Length announces, or 0 without that header. */
 function lengthOfBody(response: ServerResponse | undefined): number {
   return Number(response?.req.headers['content-length'] ?? 0);
+}
+
+function isChunked(response: ServerResponse | undefined): boolean {
+  return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
 function isOver(response: ServerResponse): boolean {

@@ -15,8 +15,8 @@ interface Sliceable {
  * µs each, other connections wait for 54 ms.
  *
  * In slices: Connection gives the parser a few KB at a time. When a connection sends more than four requests at once,
- * all open connections are read in slices from then on, and so are connections opened in the next minute. So the long
- * wait can happen at most once a minute.
+ * or a body in tiny chunks, all open connections are read in slices from then on, and so are connections opened in the
+ * next minute. So the long wait can happen at most once a minute.
  */
 export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
@@ -36,7 +36,7 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /** Makes all connections read in slices. Call this when a connection sends too many requests at once. */
+  /** Makes all connections read in slices. Call this when a connection sends what takes long. */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

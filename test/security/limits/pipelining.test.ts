@@ -171,6 +171,35 @@ test('requests of a caller that does not read its answers wait until it does', a
   assert.equal(seen, 22);
 });
 
+test('a body in tiny chunks is parsed a few at a time, on every connection', async (t) => {
+  let [inTurn, max] = [0, 0];
+  const watch = () => {
+    max = Math.max(max, inTurn);
+    inTurn = 0;
+    next = setImmediate(watch);
+  };
+  let next = setImmediate(watch);
+  t.after(() => clearImmediate(next));
+  const port = await serve(t, async (request, response) => {
+    request.on('data', () => inTurn++);
+    const chunks = await readBytes(request);
+    response.end(`<${textOf(chunks)}:${chunks.length}>`);
+  });
+  const bytes = Array.from({ length: 100_000 }, (_, n) => String(n % 10));
+  const body = bytes.map((each) => `1\r\n${each}\r\n`).join('');
+  const request = `POST / HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
+  for (const name of ['first', 'second', 'third']) {
+    const { socket, text } = await open(t, port);
+    max = 0;
+    socket.write(request.repeat(2));
+    await until(() => text().match(/>/g)?.length === 2);
+    const [, read, count] = /<(\d+):(\d+)>/.exec(text()) ?? [];
+    assert.equal(read, bytes.join(''));
+    assert.ok(Number(count) < 20, `the body is kept in ${count} chunks`);
+    if (name !== 'first') assert.ok(max < 20_000, `${max} chunks were parsed in a turn`);
+  }
+});
+
 test('a connection that floods keeps nobody waiting, and is served again when it stops', async (t) => {
   const port = await serve(t, (_request, response) => response.end('ok'));
   const flood = await open(t, port);
