@@ -50,9 +50,17 @@ export function failureOf(error: unknown): { reason: string; away?: string } {
   return error instanceof StorageUnavailable ? { reason, away: error.redis } : { reason };
 }
 
-/** Returns what failed, for a log line without a stack trace: the message of an error, without advice to callers. */
+/**
+ * Returns what failed, for a log line without a stack trace: the message of an error, without advice to callers. If
+ * Redis itself refused a command, the result has its words, such as `No space left on device`.
+ */
 export function reasonOf(error: unknown): string {
-  if (error instanceof StorageUnavailable || error instanceof StorageFull) return error.why;
+  if (error instanceof StorageUnavailable || error instanceof StorageFull) {
+    const { why, cause } = error;
+    if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
+    // `why` has the first word of the error already, such as MISCONF.
+    return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
+  }
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
 import { BusError, StorageFull, StorageUnavailable } from '../../src/errors.ts';
+import { reasonOf } from '../../src/log.ts';
 import { storePublications } from '../../src/publishing/publication.ts';
 import { readScripts, standalone } from '../../src/store/script_source.ts';
 
@@ -24,7 +25,13 @@ describe('an error of Redis', () => {
   test('that is temporary is StorageUnavailable, with its first word', async () => {
     await redis.store.redis.config('SET', 'min-replicas-to-write', '1');
     const why = 'Redis refuses commands (NOREPLICAS)';
-    await assert.rejects(write(), (error) => error instanceof StorageUnavailable && error.why === why);
+    await assert.rejects(write(), (error) => {
+      assert.ok(error instanceof StorageUnavailable);
+      assert.equal(error.why, why);
+      // The log has the words of Redis too, which say what to do.
+      assert.equal(reasonOf(error), `${why}: Not enough good replicas to write.`);
+      return true;
+    });
     await redis.store.redis.config('SET', 'min-replicas-to-write', '0');
   });
 
