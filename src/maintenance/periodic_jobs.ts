@@ -7,6 +7,7 @@ import { Autodrop } from './autodrop.ts';
 import type { JobParts } from './job_parts.ts';
 import { monitorJob } from './monitor.ts';
 import { sampleJob } from './sampling.ts';
+import { StorageWatch } from './storage_watch.ts';
 import { sweepCrossing } from './sweep_crossing.ts';
 import { sweepJob } from './sweep_job.ts';
 
@@ -26,8 +27,9 @@ export interface PeriodicJob {
 
 /** All periodic jobs of the queue `aux`. To add one, write its `run` in a file of its own, and add a row here. */
 export function periodicJobs(parts: JobParts): PeriodicJob[] {
-  const { config, partition, partitions, sweeps, stopping } = parts;
+  const { config, partition, partitions, sweeps, stopping, log } = parts;
   const autodrop = new Autodrop(parts, config);
+  const watch = new StorageWatch(partition, log);
   // With several partitions some jobs run less often, so that an idle process sends fewer commands.
   const isAlone = partitions.all.length === 1;
   const sweep = sweepJob(parts);
@@ -42,7 +44,14 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
   return [
     // The interval is only a fallback. If a process stores something and notices that memory is short, it queues this
     // job at once.
-    { name: 'autodrop', everyMs: isAlone ? 30_000 : 120_000, run: (signal) => autodrop.run(signal) },
+    {
+      name: 'autodrop',
+      everyMs: isAlone ? 30_000 : 120_000,
+      run: async (signal) => {
+        await watch.look();
+        await autodrop.run(signal);
+      },
+    },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler

@@ -98,10 +98,15 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   }
   const policy = infoField(info, 'maxmemory_policy');
   if (policy === undefined) log.warn('Redis does not say its maxmemory-policy; it must be noeviction');
-  else if (policy !== 'noeviction') {
-    const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
-    throw new BootError(`${problem} Set maxmemory-policy to noeviction in its configuration.`);
-  }
+  const problem = policyProblem(policy);
+  if (problem !== undefined) throw new BootError(problem);
+}
+
+/** Says what is wrong with the `maxmemory-policy` of Redis. Undefined if the bus can use it, or if it is not known. */
+export function policyProblem(policy: string | undefined): string | undefined {
+  if (policy === undefined || policy === 'noeviction') return undefined;
+  const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
+  return `${problem} Set maxmemory-policy to noeviction in its configuration.`;
 }
 
 /**

@@ -45,13 +45,13 @@ const made = new WeakMap<Redis, { count: number }>();
 export class Master {
   readonly #connection: Connection;
   readonly #slot: number;
-  readonly #name: string;
+  /** The name of this Redis in errors. */
+  readonly name: string;
 
-  /** `name` is the name of this Redis in errors. */
   constructor(connection: Connection, key: string, name = 'Redis') {
     this.#connection = connection;
     this.#slot = slotOfKey(key);
-    this.#name = name;
+    this.name = name;
     if (!(connection instanceof RedisCluster)) madeBy(connection);
   }
 
@@ -82,7 +82,7 @@ export class Master {
    * result may be another master than this one.
    */
   forKey(key: string): Master {
-    return new Master(this.#connection, key, this.#name);
+    return new Master(this.#connection, key, this.name);
   }
 
   /**
@@ -95,7 +95,7 @@ export class Master {
       try {
         return await act(this.redis);
       } catch (error) {
-        const own = ownError(error, this.#name, this.address);
+        const own = ownError(error, this.name, this.address);
         if (!(this.#connection instanceof RedisCluster && own instanceof StorageUnavailable)) throw own;
         const found = this.#connection.refresh();
         if (tries === MAX_TRIES || !hasMoved(error)) throw own;

@@ -58,6 +58,13 @@ test('a process scrubs the last partition before it is the turn of that one', as
   assert.deepEqual(others, [], 'the jobs that wait for their turn are not there');
 });
 
+test('a process says that Redis has lost the data of the bus', async (t) => {
+  await redis.flush();
+  const { maintenance, lines } = begin(new Partitions(redis.store), redis.store);
+  t.after(() => maintenance.stop(60_000));
+  await until(() => lines.some(({ msg }) => /lost the data of the bus/.test(String(msg))), { everyMs: 5 });
+});
+
 /** Starts the maintenance of a partition. */
 function begin(partitions: Partitions, partition: Partition) {
   const { log, lines } = capturedLog();
