@@ -17,6 +17,10 @@ which keeps them in order.
 The number of an entry is the time (µs) of the script call that adds it, or one more than the last number if that is
 higher. The other partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses
 the last writes of a partition, its next numbers are higher, because they follow the clock.
+
+If the clock of the new master is behind, its numbers would follow the last one that it has. The other partition may
+have applied lost entries with the same numbers, and would ignore the new ones. So numbers are `ahead` of the clock from
+then on; the first one is a minute after the last number. They are ahead too after a clock was set back.
 ]]
 local bulk = include('store/bulk')
 local jobs = include('delivering/jobs')
@@ -29,6 +33,11 @@ local NUMBER_LENGTH = 16
 local READ_AT_ONCE = 8
 -- If a partition does not apply its entries in time, they are sent to it again after this pause.
 local ASK_AGAIN_MS = 1000
+-- If the clock is behind the last number by more than this, it was set back, or is that of another machine. Numbers of
+-- one clock are hardly ahead of it, because it takes longer than a microsecond to add an entry.
+local BEHIND_US = 100 * 1000
+-- How far the next number is then ahead of the last one. The writes that a failover loses are those of a shorter time.
+local AHEAD_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
 function outboxes.number_of(entry)
@@ -78,12 +87,12 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads the number of the last entry in the outbox, and the bytes of all its entries. Reads them once in a script
--- call.
+-- Reads the number of the last entry in the outbox, the bytes of all its entries, and how far (µs) numbers are ahead of
+-- the clock. Reads them once in a script call.
 local function read_state(call, outgoing)
   if outgoing.last then return end
-  local last, bytes = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes'))
-  outgoing.last, outgoing.bytes = tonumber(last) or 0, tonumber(bytes) or 0
+  local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
+  outgoing.last, outgoing.bytes, outgoing.ahead = tonumber(last) or 0, tonumber(bytes) or 0, tonumber(ahead) or 0
 end
 
 -- Adds a piece of work (its kind, the topic, and further data) to the collection. `partitions` has the numbers of the
@@ -99,13 +108,22 @@ function outboxes.events_of(slice)
   return events
 end
 
+-- Returns the number after which those of new entries begin. Stores how far it is ahead of the clock, if that changes.
+local function last_number(call, outgoing)
+  local time = call.now_us - 1 + outgoing.ahead
+  if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
+  local number = outgoing.last + AHEAD_US
+  redis.call('HSET', call.keys.outboxes_sent(), 'ahead', string.format('%d', outgoing.ahead + number - time))
+  return number
+end
+
 -- Appends the collected work of a script call to the outbox. Queues the job that empties the outbox, unless that job
 -- is queued already.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
   local keys, entries = call.keys, {}
-  local number, bytes = math.max(outgoing.last, call.now_us - 1), outgoing.bytes
+  local number, bytes = last_number(call, outgoing), outgoing.bytes
   for i, piece in ipairs(outgoing.work) do
     number = number + 1
     entries[i] = string.format('%016d%s:', number, piece[1]) .. cmsgpack.pack(piece[2])

@@ -222,6 +222,35 @@ describe('an outbox', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('loses nothing if failovers lose its last entries, also to a master whose clock is behind', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    const [home, to] = bus.partitions.all as [Partition, Partition];
+    const sent = home.keys.outboxes_sent();
+    const lastUs = async () => Number(await home.redis.hget(sent, 'last'));
+    const nowUs = async () => {
+      const [seconds, microseconds] = await home.redis.time();
+      return Number(seconds) * 1_000_000 + Number(microseconds);
+    };
+    const publish = async (...events: string[]) => {
+      for (const event of events) await bus.publish(event);
+      await bus.runJobs();
+    };
+    /** The other partition has applied entries of the last `us` that the new master lacks. */
+    const fails = async (us: number) => to.redis.hset(to.keys.outboxes_applied(), '0', (await lastUs()) + us);
+    await publish('e1');
+    await home.redis.hset(sent, 'last', (await nowUs()) + 5_000_000);
+    await fails(1_000_000);
+    await publish('e2', 'e3');
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3']);
+    await fails(100_000);
+    const failedUs = await nowUs();
+    await until(async () => (await nowUs()) > failedUs + 100_000, { what: 'the failover takes longer' });
+    await publish('e4', 'e5');
+    assert.deepEqual(await bus.queued(token), ['e1', 'e2', 'e3', 'e4', 'e5']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
   test('keeps what another partition cannot take yet, in order, while the others go on', async () => {
     const [late, well] = [bus.token(1), bus.token(2)];
     for (const token of [late, well]) await bus.subscribe(token, bus.topic);
