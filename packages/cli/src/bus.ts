@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Routemaster } from '@routemaster/client';
+import { parseJson } from './long_numbers.ts';
 
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
@@ -10,5 +11,9 @@ export class Bus extends Routemaster {
   async publishText(topic: string, json: string): Promise<void> {
     const path = `/topics/${encodeURIComponent(topic)}`;
     await this.request({ method: 'POST', path, body: json, key: randomUUID() }, true, {});
+  }
+
+  protected override parse(text: string): unknown {
+    return parseJson(text);
   }
 }

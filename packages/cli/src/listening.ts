@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import type { RoutemasterError } from '@routemaster/client';
 import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
 import { type Call, Failure, numberOption, textOption } from './command.ts';
+import { jsonText, parseJson } from './long_numbers.ts';
 import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
 import { causeOf } from './unanswered.ts';
@@ -37,6 +38,7 @@ export async function listen(call: Call): Promise<void> {
   const receiver = createReceiver({
     uuid,
     store: new MemoryStore(),
+    parse: parseJson,
     on: { '*': (events) => take(call, events) },
     onError: (error) => call.note(`not taken, so the bus sends it again: ${(error as Error).message}`),
   });
@@ -80,7 +82,7 @@ async function take(call: Call, events: readonly ReceivedEvent[]): Promise<void>
   if (forwardTo !== undefined) await forward(forwardTo, events);
   for (const event of events) {
     const { topic, type, url, t, data } = event;
-    const line = [timeOf(t), topic, type, url, ...(data === undefined ? [] : [JSON.stringify(data)])];
+    const line = [timeOf(t), topic, type, url, ...(data === undefined ? [] : [jsonText(data)])];
     call.print(event, [line.map(textOf).join(' ')]);
   }
 }
@@ -89,7 +91,7 @@ async function forward(url: string, events: readonly ReceivedEvent[]): Promise<v
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(events),
+    body: jsonText(events),
     signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
   }).catch((error) => {
     throw new Error(`${url} does not answer: ${causeOf(error).message}`);

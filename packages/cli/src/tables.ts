@@ -1,3 +1,5 @@
+import { jsonText } from './long_numbers.ts';
+
 /** Returns the lines of a table, with its columns aligned. */
 export function table(heads: readonly string[], rows: readonly (readonly unknown[])[]): string[] {
   const cells = [heads, ...rows].map((row) => row.map((value) => textOf(value)));
@@ -19,13 +21,13 @@ export function members(record: object): string[] {
 /** Returns the value as text. Control characters, which a terminal would obey, are escaped as in JSON. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '-';
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  const text = typeof value === 'object' ? jsonText(value) : String(value);
   return text.replace(/\p{Cc}/gu, escaped);
 }
 
 /** Returns the value as JSON. Control characters from U+007F on, which JSON lets stand, are escaped too. */
 export function jsonOf(value: unknown): string {
-  return JSON.stringify(value).replace(/\p{Cc}/gu, escaped);
+  return jsonText(value).replace(/\p{Cc}/gu, escaped);
 }
 
 function escaped(character: string): string {

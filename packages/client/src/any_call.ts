@@ -54,7 +54,7 @@ export abstract class AnyCall {
   ): Promise<CallAnswer<C>> {
     const request = requestOf(call, input as object);
     const isRepeatable = request.method !== 'POST' || REPEATABLE.has(call);
-    return contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
+    return this.#contentOf(await this.request(request, isRepeatable, options)) as CallAnswer<C>;
   }
 
   /** Requests a listing, one page after the other, and yields its entries. */
@@ -66,13 +66,18 @@ export abstract class AnyCall {
     let path: string | undefined = requestOf(call, { params, query: { limit: PER_PAGE, ...query } }).path;
     while (path !== undefined) {
       const answer: Answer = await this.request({ method: 'GET', path }, true, { signal, timeoutMs });
-      yield* (contentOf(answer) ?? []) as Entry<C>[];
+      yield* (this.#contentOf(answer) ?? []) as Entry<C>[];
       path = /<([^>]*)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1];
     }
   }
-}
 
-function contentOf({ headers, text }: Answer): unknown {
-  if (text === '') return undefined;
-  return headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : text;
+  /** Parses the JSON of an answer. A subclass can keep numbers that JavaScript would round. */
+  protected parse(text: string): unknown {
+    return JSON.parse(text);
+  }
+
+  #contentOf({ headers, text }: Answer): unknown {
+    if (text === '') return undefined;
+    return headers.get('content-type')?.startsWith('application/json') ? this.parse(text) : text;
+  }
 }

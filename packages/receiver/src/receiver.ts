@@ -50,6 +50,11 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    * bus repeats it later.
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
+  /**
+   * Parses the text of a body. The default is JSON.parse, which rounds whole numbers above 2^53. If the function throws,
+   * or if it returns no array of events, the answer is 400.
+   */
+  parse?: (text: string) => unknown;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
   onError?: (error: unknown, delivery: Delivery) => void;
   /**
@@ -134,7 +139,7 @@ export class Deliveries {
     };
     const refusal = this.#signature?.(signed, body, Date.now());
     if (refusal) return answer(401, refusal);
-    const events = eventsIn(body);
+    const events = eventsIn(body, this.#options.parse);
     if (!id || !events) return answer(400, 'a delivery has a webhook-id, and a JSON array of events');
     return this.#handle(deliveryOf(id, headers), events);
   }
@@ -218,9 +223,12 @@ function deliveryOf(id: string, headers: Headers): Delivery {
   return gap === undefined ? { id, attempt } : { id, attempt, dropped: readDropNotice(gap) };
 }
 
-function eventsIn(body: Uint8Array): ReceivedEvent[] | undefined {
+function eventsIn(
+  body: Uint8Array,
+  parse: (text: string) => unknown = JSON.parse,
+): ReceivedEvent[] | undefined {
   try {
-    const events: unknown = JSON.parse(new TextDecoder().decode(body));
+    const events = parse(new TextDecoder().decode(body));
     if (Array.isArray(events) && events.every(isEvent)) return events;
   } catch {
     // The body is not JSON, so `receive` answers 400.

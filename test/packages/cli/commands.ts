@@ -14,6 +14,9 @@ import { bus } from './shared_bus.ts';
 import { Terminal } from './terminal.ts';
 
 const terminal = new Terminal();
+/** JSON with numbers that JavaScript would round, and strings that look like such numbers. */
+const LONG =
+  '{"a":[12345678901234567890,-9223372036854775808,0.1234567890123456],"b\\"9007199254740993":"9007199254740993"}';
 const silent = { stdout: '', stderr: '', status: 0 };
 const asRoot = () => `-b ${bus.url} -t ${ROOT_KEY}`;
 
@@ -159,10 +162,11 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   );
   assert.match((await terminal.rtm(`listen heard --port 0 ${asRoot()}`)).stderr, /^forbidden: /);
 
-  await terminal.rtm(`pub created heard https://shop.example.com/1 ${shop.options}`);
+  await terminal.rtm(`pub created heard https://shop.example.com/1 --data ${LONG} ${shop.options}`);
   await until(() => stdout.endsWith('\n'));
   assert.equal(JSON.parse(stdout).url, 'https://shop.example.com/1');
-  assert.equal(forwarded.deliveries.length, 1);
+  assert.equal(`[${stdout.trim()}]`, forwarded.deliveries[0]?.body);
+  assert.ok(stdout.includes(LONG), stdout);
 
   listening.kill('SIGINT');
   const [status] = await once(listening, 'close');
@@ -398,16 +402,20 @@ test('dead lists, shows, retries and purges', async (t) => {
   await subscriber.call('POST', '/subscription', subscription);
   receiver.usual = answer.status(500);
   // A terminal may obey U+009B, which JSON does not escape, as it obeys Escape and a bracket.
-  const event = { type: 'noop', url: 'https://shop.example.com/1', data: { note: '\u009b2J' } };
+  const event = {
+    type: 'noop',
+    url: 'https://shop.example.com/1',
+    data: { note: '\u009b2J', long: JSON.rawJSON('12345678901234567890') },
+  };
   await publisher.call('POST', `/topics/${topic}`, event);
   const list = () => terminal.rtm(`dead list --json --subscriber ${subscriber.token} ${asRoot()}`);
   await until(async () => JSON.parse((await list()).stdout).length === 1);
   const [{ id }] = JSON.parse((await list()).stdout);
 
   const shown = (await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout;
-  assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J"/);
+  assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J","long":12345678901234567890\}/);
   const { stdout } = await terminal.rtm(`dead show ${id} --json ${asRoot()}`);
-  assert.match(stdout, /"\\u009b2J"/);
+  assert.match(stdout, /"\\u009b2J","long":12345678901234567890\}/);
   assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J');
   receiver.usual = answer.status(204);
   assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), { ...silent, stdout: 'retried 1\n' });

@@ -67,6 +67,20 @@ describe('a receiver', () => {
     assert.deepEqual(calls, ['e1', 'e2']);
   });
 
+  test('reads a body by another parser, which may keep long numbers', async (t) => {
+    const calls: unknown[] = [];
+    const parse = (text: string) =>
+      JSON.parse(text, (_key, value, context?: { source: string }) =>
+        value > 2 ** 53 ? BigInt(context?.source ?? '') : value,
+      );
+    const on = { orders: ([first]: ReceivedEvent[]) => void calls.push(first?.data) };
+    const url = await listen(t, createReceiver({ uuid: 'me', parse, on }).node());
+    const text = JSON.stringify([{ ...event('orders', 1), data: 0 }]);
+    assert.equal((await post(url, text.replace('"data":0', '"data":12345678901234567890'))).status, 204);
+    assert.deepEqual(calls, [12345678901234567890n]);
+    assert.equal((await post(url, '[')).status, 400);
+  });
+
   test('refuses a wrong uuid before it reads the body, and takes any of several', async (t) => {
     const receiver = createReceiver({ uuid: ['me', 'soon'], on: {} });
     const url = await listen(t, receiver.node());
