@@ -1,6 +1,8 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { type ClientRequest, request as http } from 'node:http';
+import { request as https } from 'node:https';
+import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { causeOf, NO_TLS } from './unanswered.ts';
 
 export interface Finding {
@@ -20,20 +22,21 @@ const MIN_LEFT_DAYS = 14;
  */
 export async function certificateFinding(url: string): Promise<Finding> {
   const check = 'tls';
-  const socket = open(new URL(url)) as TLSSocket;
-  const problem = await connected(socket, 'secureConnect');
-  const certificate = socket.getPeerCertificate();
-  const { authorized, authorizationError } = socket;
-  const version = socket.getProtocol();
-  socket.destroy();
+  const connection = new Connection(new URL(url));
+  const problem = await connection.opened(TIMEOUT_MS);
   if (problem !== undefined) {
     const advice =
       problem === NO_TLS
         ? 'Try http:// if the bus is on this machine.'
-        : 'Check host and port: https must be served there.';
+        : 'Check host and port, and HTTPS_PROXY if it is set: https must be served there.';
     const detail = `no TLS connection: ${problem}`;
     return { check, isWell: false, detail, advice };
   }
+  const socket = connection.socket as TLSSocket;
+  const certificate = socket.getPeerCertificate();
+  const { authorized, authorizationError } = socket;
+  const version = socket.getProtocol();
+  connection.close();
   if (!authorized) {
     const code = String(authorizationError);
     const detail = `the certificate is not trusted: ${code}; it is for ${certificate.subject?.CN}`;
@@ -54,33 +57,46 @@ export async function certificateFinding(url: string): Promise<Finding> {
  */
 export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
-  const socket = open(new URL(url));
-  const problem = await connected(socket, 'encrypted' in socket ? 'secureConnect' : 'connect', timeoutMs);
-  const isTrusted = !('authorized' in socket) || socket.authorized;
-  const why = 'authorizationError' in socket ? String(socket.authorizationError) : '';
-  socket.destroy();
-  return problem ?? (isTrusted ? undefined : `the certificate is not trusted: ${why}`);
-}
-
-function open({ protocol, hostname, port }: URL): Socket | TLSSocket {
-  const isTls = protocol === 'https:';
-  const host = hostname.replace(/^\[|\]$/g, '');
-  const to = { host, port: Number(port || (isTls ? 443 : 80)) };
-  if (!isTls) return connect(to);
-  const isName = !/^[\d.]+$|:/.test(host);
-  return connectTls({ ...to, rejectUnauthorized: false, ...(isName && { servername: host }) });
+  const connection = new Connection(new URL(url));
+  const problem = await connection.opened(timeoutMs);
+  const { socket } = connection;
+  connection.close();
+  if (problem !== undefined || !(socket instanceof TLSSocket) || socket.authorized) return problem;
+  return `the certificate is not trusted: ${socket.authorizationError}`;
 }
 
 /**
- * Waits for an event of a socket. Resolves with undefined when the event comes. Resolves with a text that says what
- * went wrong if the socket fails or the event does not come in time.
+ * A connection to the server of a URL, on which nothing is sent. It is that of a request which does not end, because
+ * Node's requests know how to connect through a proxy.
  */
-async function connected(socket: Socket, event: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
-  try {
-    await once(socket, event, { signal: AbortSignal.timeout(timeoutMs) });
-    return undefined;
-  } catch (error) {
-    const isLate = (error as Error).name === 'AbortError';
-    return isLate ? `no connection within ${timeoutMs / 1000} s` : causeOf(error).message;
+class Connection {
+  socket: Socket | undefined;
+  readonly #request: ClientRequest;
+
+  constructor(url: URL) {
+    this.#request = url.protocol === 'https:' ? https(url, { rejectUnauthorized: false }) : http(url);
+    // Errors after `opened` matter to nobody.
+    this.#request.on('error', () => {});
+  }
+
+  /** Resolves with undefined when the connection is open. If it fails, resolves with a text that says why. */
+  async opened(timeoutMs: number): Promise<string | undefined> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    try {
+      const [socket]: Socket[] = await once(this.#request, 'socket', { signal });
+      this.socket = socket;
+      // Through a proxy, the request gets a socket whose handshake is done.
+      if (socket instanceof TLSSocket && !socket.getPeerFinished())
+        await once(socket, 'secureConnect', { signal });
+      else if (socket?.connecting) await once(socket, 'connect', { signal });
+      return undefined;
+    } catch (error) {
+      this.close();
+      return signal.aborted ? `no connection within ${timeoutMs / 1000} s` : causeOf(error).message;
+    }
+  }
+
+  close(): void {
+    this.#request.destroy();
   }
 }

@@ -4,6 +4,7 @@ import { type Call, type Command, type Streams, UsageError } from './command.ts'
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
 import { sayIfUnreached } from './patience.ts';
+import { useProxy } from './proxy.ts';
 import { jsonOf } from './tables.ts';
 import { targetOf } from './target.ts';
 import { causeOf } from './unanswered.ts';
@@ -39,6 +40,7 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     if (values.help) return 0;
     isVerbose = values.verbose === true;
     if (!fits(command, positionals.length)) throw new UsageError('Wrong number of arguments.');
+    useProxy(surroundings.env);
     await command.run(callOf(positionals, values, surroundings));
     return 0;
   } catch (error) {

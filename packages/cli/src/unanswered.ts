@@ -5,7 +5,9 @@ export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain 
  * cause, if it has one.
  */
 export function causeOf(error: unknown): { code: string; message: string } {
-  const cause = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+  const thrown = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+  // If a proxy refuses to connect, `fetch` wraps the reason once more.
+  const cause = (thrown instanceof DOMException ? (thrown.cause ?? thrown) : thrown) as NodeJS.ErrnoException;
   const { code = cause.name, message } = cause;
   // The message is OpenSSL's: addresses, files of its source, and a line break.
   if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code, message: NO_TLS };

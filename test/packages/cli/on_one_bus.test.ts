@@ -2,4 +2,5 @@
 // break the bus.
 import './ruby_commands.ts';
 import './commands.ts';
+import './proxied.ts';
 import './doctor.ts';
