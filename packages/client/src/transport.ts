@@ -95,13 +95,16 @@ export class Transport {
       const message = `no answer within ${this.#attemptTimeoutMs} ms`;
       return new ConnectionError(message, { isTransient: true, mayBeDone: true, cause: error });
     }
-    const cause = error instanceof TypeError ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
+    const thrown = error instanceof TypeError ? error.cause : undefined;
+    // If a proxy refuses to connect, `fetch` wraps the reason once more.
+    const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
+    const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
     const { code, message } = cause;
     // An error without a code means that `fetch` itself refuses the request, for example because the URL has a port
     // that `fetch` forbids. It would refuse another attempt too, so the error is not transient.
     const isTransient = code !== undefined && !TLS_FAILURE.test(code);
-    const mayBeDone = isTransient && !NOT_SENT.test(code);
+    const mayBeDone = isTransient && !isRefusal && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });
   }
 }

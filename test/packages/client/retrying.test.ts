@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createServer as createProxy, setGlobalProxyFromEnv } from 'node:http';
 import { createServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { test } from 'node:test';
@@ -244,4 +245,23 @@ test('a web page is no answer of the bus', async () => {
   await assert.rejects(bus.updated('orders', URL), isRefusal);
   await assert.rejects(bus.topics().next(), isRefusal);
   assert.match(await bus.call('GET /docs', {}), /^<!doctype html>/);
+});
+
+test('a proxy that refuses is named as the reason, and nothing is done', async (t) => {
+  const proxy = createProxy().listen(0, '127.0.0.1');
+  proxy.on('connect', (_, socket) => void socket.end('HTTP/1.1 403 Forbidden\r\n\r\n'));
+  await until(() => proxy.listening);
+  const { port } = proxy.address() as AddressInfo;
+  const restore = setGlobalProxyFromEnv({ HTTPS_PROXY: `http://127.0.0.1:${port}` });
+  t.after(() => {
+    restore();
+    proxy.close();
+  });
+  const bus = new Routemaster({ url: 'https://bus.example.com', token: 'shop', timeoutMs: 300 });
+  await assert.rejects(bus.updated('orders', URL), (error) => {
+    assert.ok(error instanceof TimeLimitError);
+    assert.match(error.message, /failed: no answer: Proxy response \(403\)/);
+    assert.equal(error.mayBeDone, false);
+    return true;
+  });
 });
