@@ -3,30 +3,14 @@ import { stat } from 'node:fs/promises';
 import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
+import { type Chunk, chunksOf, MAX_LINES, Unreadable } from './event_lines.ts';
 import { Progress } from './progress.ts';
 import { number } from './tables.ts';
 
-/**
- * Maximum events of a request, which is also the maximum that the bus accepts. If requests have half as many events,
- * publishing a million events costs rtm, the bus and Redis together 6 % more CPU time.
- */
-const MAX_LINES = 10_000;
-/**
- * Number of bytes at which a request is sent. It is less than half of the 5 MiB that the bus accepts, so that no
- * request occupies the bus for long.
- */
-const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** After a request was too large, each accepted one lets the next have this many times as many events. */
 const GROWTH = 1.1;
 /** Time within which a request must succeed, retries included. */
 const PUBLISH_TIMEOUT_MS = 120_000;
-
-interface Chunk {
-  lines: string[];
-  /** The line number (from 1) that each of the `lines` has in the file. Error messages name it. */
-  numbers: number[];
-  bytes: number;
-}
 
 /**
  * Posts many lines of a file in one request, as they are. `publishAll` of the client library would cost more CPU time:
@@ -102,29 +86,22 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
   const input = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
   let underWay: Promise<void> = Promise.resolve();
-  const post = async (chunk: Chunk) => {
-    await publisher
-      .post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes))
-      .catch((error: unknown) => {
-        throw failureOf(error, progress.stored);
-      });
-  };
   try {
     for await (const chunk of chunksOf(input)) {
       await underWay;
-      underWay = post(chunk);
+      underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
       // The promise `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report
       // an earlier rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;
   } catch (error) {
-    await underWay;
-    if ((error as { code?: string }).code !== 'ERR_ENCODING_INVALID_ENCODED_DATA') throw error;
-    throw new Failure(
-      'bad_body',
-      `the lines are not UTF-8 (${number(progress.stored)} events before are stored)`,
+    // The request under way has earlier lines, so its failure comes first.
+    const reason = await underWay.then(
+      () => error,
+      (earlier: unknown) => earlier,
     );
+    throw failureOf(reason, progress.stored);
   } finally {
     progress.clear();
   }
@@ -135,58 +112,21 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   ]);
 }
 
-async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  let [rest, number] = ['', 0];
-  let chunk: Chunk = { lines: [], numbers: [], bytes: 0 };
-  const add = (line: string) => {
-    number++;
-    if (line.trim() === '') return;
-    chunk.lines.push(line);
-    chunk.numbers.push(number);
-    chunk.bytes += Buffer.byteLength(line) + 1;
-  };
-  for await (const piece of input) {
-    const text = rest + (typeof piece === 'string' ? piece : decoder.decode(piece, { stream: true }));
-    const lines = text.split('\n');
-    rest = lines.pop() ?? '';
-    for (const line of lines) {
-      add(line);
-      if (chunk.lines.length < MAX_LINES && chunk.bytes < FULL_REQUEST_BYTES) continue;
-      yield chunk;
-      chunk = { lines: [], numbers: [], bytes: 0 };
-    }
-  }
-  add(rest + decoder.decode());
-  if (chunk.lines.length > 0) yield chunk;
-}
-
 /** Returns an error that says how many events are stored, so that the user can go on with the rest of the file. */
 function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
   if (error instanceof Refused)
     return new Failure(error.problem.code, `${placeOf(error)}${error.problem.detail} (${before})`);
+  if (error instanceof Unreadable) return new Failure(error.code, `${error.message} (${before})`);
   if (!(error instanceof RoutemasterError)) return error;
   const more = error instanceof TimeLimitError && error.mayBeDone ? ', and perhaps the next ones' : '';
   return new Failure(error.code, `${error.message} (${before}${more})`, { cause: error.cause });
 }
 
-/**
- * Names the line of the refused event. If the bus has not told which event it is, the first line that is not JSON is
- * named. If all lines are JSON, no line is named.
- */
-function placeOf({ problem, part: { lines, numbers } }: Refused): string {
+/** Names the line of the refused event, if the bus has told which event it is. */
+function placeOf({ problem, part: { numbers } }: Refused): string {
   // A request that is too large is divided until it has one line.
   const index = problem.status === 413 ? 0 : problem.members.index;
-  const place = typeof index === 'number' ? index : lines.findIndex((line) => !isJson(line));
-  return numbers[place] === undefined ? '' : `line ${numbers[place]}: `;
-}
-
-function isJson(line: string): boolean {
-  try {
-    JSON.parse(line);
-    return true;
-  } catch {
-    return false;
-  }
+  const line = typeof index === 'number' ? numbers[index] : undefined;
+  return line === undefined ? '' : `line ${line}: `;
 }

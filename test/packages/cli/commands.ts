@@ -56,6 +56,37 @@ test('pub takes data, and a file of events, whose bad line it names', async (t) 
   }
 });
 
+test('pub names a line that is not one event, and publishes nothing of its request', async (t) => {
+  const { topic, receiver } = await bus.scene(t);
+  const shop = await client('shop');
+  const event = '{"type":"noop","url":"https://shop.example.com/1"}';
+  const half = event.length / 2;
+  const broken = `${event.slice(0, half)}\n${event.slice(half)}`;
+  for (const bad of [`${event},${event}`, `${event}${event}`, `[${event},${event}]`, broken, '"x"', 'null']) {
+    const lines = { stdin: `${event}\n\n${bad}\n${event}\n` };
+    const { stderr, status } = await terminal.rtm(`pub ${topic} --ndjson - ${shop.options}`, lines);
+    assert.match(stderr, /^bad_body: line 3: it is not one event.* \(0 events before are stored\)\n$/, bad);
+    assert.equal(status, 2);
+  }
+  const good = await terminal.rtm(`pub ${topic} --ndjson - ${shop.options}`, { stdin: event });
+  assert.match(good.stdout, /^1 events in /);
+  await until(() => receiver.events.length > 0);
+  assert.equal(receiver.events.length, 1);
+});
+
+test('pub reads a long line in linear time, and refuses one that no request has room for', async () => {
+  const shop = await client('shop');
+  const line = `{"type":"noop","url":"https://shop.example.com/1","data":"${'x'.repeat(20_000_000)}`;
+  const { stderr, status } = await terminal.rtm(`pub giants --ndjson - ${shop.options}`, {
+    stdin: `\n${line}`,
+  });
+  assert.equal(
+    stderr,
+    'body_too_large: line 2: it has more than the 5 MiB of a request (0 events before are stored)\n',
+  );
+  assert.equal(status, 2);
+});
+
 test('pub refuses data beside a file of events, which has data of its own', async () => {
   const { options } = await client('shop');
   const { stderr, status } = await terminal.rtm(`pub beside --ndjson - --data {} ${options}`, {

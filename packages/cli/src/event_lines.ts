@@ -1,0 +1,91 @@
+import { TextDecoder } from 'node:util';
+
+/**
+ * Maximum events of a request, which is also the maximum that the bus accepts. If requests have half as many events,
+ * publishing a million events costs rtm, the bus and Redis together 6 % more CPU time.
+ */
+export const MAX_LINES = 10_000;
+/**
+ * Number of bytes at which a request is sent. It is less than half of the 5 MiB that the bus accepts, so that no
+ * request occupies the bus for long.
+ */
+const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
+/** Maximum characters of a line. The bus accepts no longer event, so the rest of a longer line need not be read. */
+const MAX_LINE_LENGTH = 5 * 1024 * 1024;
+
+/** Lines of a file, each with one event as JSON. */
+export interface Chunk {
+  lines: string[];
+  /** The line number (from 1) that each of the `lines` has in the file. Error messages name it. */
+  numbers: number[];
+  bytes: number;
+}
+
+/** Thrown if the input is not UTF-8 with one event on each line. Chunks that were yielded before are good. */
+export class Unreadable extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Divides an input into chunks of lines. Empty lines are left out. */
+export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGenerator<Chunk> {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let [rest, number] = ['', 0];
+  let chunk: Chunk = { lines: [], numbers: [], bytes: 0 };
+  const add = (line: string) => {
+    number++;
+    if (line.trim() === '') return;
+    checkEvent(line, number);
+    chunk.lines.push(line);
+    chunk.numbers.push(number);
+    chunk.bytes += Buffer.byteLength(line) + 1;
+  };
+  for await (const piece of input) {
+    const lines = decode(decoder, piece).split('\n');
+    // Only the new piece is searched for line breaks. Otherwise the time for a line would grow with the square of its
+    // length.
+    lines[0] = rest + lines[0];
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      add(line);
+      if (chunk.lines.length < MAX_LINES && chunk.bytes < FULL_REQUEST_BYTES) continue;
+      yield chunk;
+      chunk = { lines: [], numbers: [], bytes: 0 };
+    }
+    if (rest.length > MAX_LINE_LENGTH)
+      throw new Unreadable('body_too_large', `line ${number + 1}: it has more than the 5 MiB of a request`);
+  }
+  add(rest + decode(decoder));
+  if (chunk.lines.length > 0) yield chunk;
+}
+
+function decode(decoder: TextDecoder, piece?: Buffer | string): string {
+  if (typeof piece === 'string') return piece;
+  try {
+    return decoder.decode(piece, { stream: piece !== undefined });
+  } catch {
+    throw new Unreadable('bad_body', 'the lines are not UTF-8');
+  }
+}
+
+/**
+ * Throws Unreadable unless the line is one JSON object. Lines are joined by commas to the JSON of a request, so the bus
+ * would take `{…},{…}` on one line for two events, and two lines with half an event each for one.
+ */
+function checkEvent(line: string, number: number): void {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (error) {
+    throw new Unreadable(
+      'bad_body',
+      `line ${number}: it is not one event as JSON: ${(error as Error).message}`,
+    );
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Unreadable('bad_body', `line ${number}: it is not one event, a JSON object`);
+}
