@@ -1,24 +1,20 @@
 import type { Command, Option } from './command.ts';
 import { printCompletion } from './completion.ts';
+import { listDeadLetters, purgeDeadLetters, retryDeadLetters, showDeadLetter } from './dead_letters.ts';
 import { examine } from './doctor.ts';
 import { listen } from './listening.ts';
-import {
-  deleteTopic,
-  giveTopic,
-  listDeadLetters,
-  listTopics,
-  pauseSubscription,
-  purgeDeadLetters,
-  resumeSubscription,
-  retryDeadLetters,
-  rotateSecret,
-  showDeadLetter,
-  showSubscription,
-} from './operating.ts';
 import { publish } from './publishing.ts';
-import { addSubscription, deleteSubscription, listSubscriptions } from './subscriptions.ts';
-import { addToken, deleteToken, limitToken, listTokens } from './tokens.ts';
+import {
+  addSubscription,
+  deleteSubscription,
+  listSubscriptions,
+  pauseSubscription,
+  resumeSubscription,
+  showSubscription,
+} from './subscriptions.ts';
+import { addToken, deleteToken, limitToken, listTokens, rotateSecret } from './tokens.ts';
 import { top } from './top.ts';
+import { deleteTopic, giveTopic, listTopics } from './topics.ts';
 import { fireTrigger, listTriggers } from './triggers.ts';
 import { verify } from './verifying.ts';
 import { printVersion } from './version.ts';

@@ -1,5 +1,6 @@
 import type { Calls, Routemaster } from '@routemaster/client';
-import { type Call, collect, numberOption } from './command.ts';
+import { type Call, collect, Failure, numberOption } from './command.ts';
+import { members } from './tables.ts';
 import { rubyYaml } from './yaml.ts';
 
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
@@ -58,4 +59,27 @@ export async function listSubscriptions(call: Call): Promise<void> {
     return { subscriber, callback, topics, events: { ...events } };
   });
   call.print(subscriptions, [rubyYaml(shown)]);
+}
+
+export async function showSubscription(call: Call): Promise<void> {
+  const [token = ''] = call.args;
+  const subscription = await subscriptionOf(call.connect(), token);
+  if (subscription) return call.print(subscription, members(subscription));
+  throw new Failure(
+    'subscriber_not_found',
+    `${token} has no subscription, or these credentials do not show it`,
+  );
+}
+
+/** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
+export async function pauseSubscription(call: Call): Promise<void> {
+  const [token] = call.args;
+  const bus = call.connect();
+  await (token === undefined ? bus.pause() : bus.pauseSubscriber(token));
+}
+
+export async function resumeSubscription(call: Call): Promise<void> {
+  const [token] = call.args;
+  const bus = call.connect();
+  await (token === undefined ? bus.resume() : bus.resumeSubscriber(token));
 }

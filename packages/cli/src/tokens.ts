@@ -1,4 +1,4 @@
-import { type Call, collect, Failure } from './command.ts';
+import { type Call, collect, Failure, numberOption } from './command.ts';
 
 /**
  * Creates a client. Without --json, prints only its token on stdout, because scripts for the Ruby tool `rtm` expect
@@ -49,4 +49,10 @@ export async function listTokens(call: Call): Promise<void> {
   const clients = await collect(call.connect().clients());
   const lines = clients.map(({ token, name }) => `${token}\t${name}`);
   call.print(clients, lines.length > 0 ? lines : ['No tokens have been added.']);
+}
+
+export async function rotateSecret(call: Call): Promise<void> {
+  const [token = ''] = call.args;
+  const answer = await call.connect().rotateSecret(token, { grace: numberOption(call, 'grace') });
+  call.print(answer, [answer.secret]);
 }

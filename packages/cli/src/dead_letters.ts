@@ -1,45 +1,5 @@
-import { type Call, collect, Failure, numberOption, textOption, UsageError } from './command.ts';
-import { subscriptionOf } from './subscriptions.ts';
+import { type Call, collect, textOption, UsageError } from './command.ts';
 import { members, table, textOf, timeOf } from './tables.ts';
-
-export async function showSubscription(call: Call): Promise<void> {
-  const [token = ''] = call.args;
-  const subscription = await subscriptionOf(call.connect(), token);
-  if (subscription) return call.print(subscription, members(subscription));
-  throw new Failure(
-    'subscriber_not_found',
-    `${token} has no subscription, or these credentials do not show it`,
-  );
-}
-
-/** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
-export async function pauseSubscription(call: Call): Promise<void> {
-  const [token] = call.args;
-  const bus = call.connect();
-  await (token === undefined ? bus.pause() : bus.pauseSubscriber(token));
-}
-
-export async function resumeSubscription(call: Call): Promise<void> {
-  const [token] = call.args;
-  const bus = call.connect();
-  await (token === undefined ? bus.resume() : bus.resumeSubscriber(token));
-}
-
-export async function listTopics(call: Call): Promise<void> {
-  const topics = await collect(call.connect().topics());
-  const rows = topics.map(({ name, publisher, events }) => [name, publisher, events]);
-  call.print(topics, table(['TOPIC', 'PUBLISHER', 'EVENTS'], rows));
-}
-
-export async function giveTopic(call: Call): Promise<void> {
-  const [name = '', client = ''] = call.args;
-  await call.connect().giveTopic(name, client);
-}
-
-export async function deleteTopic(call: Call): Promise<void> {
-  const [name = ''] = call.args;
-  await call.connect().removeTopic(name);
-}
 
 export async function listDeadLetters(call: Call): Promise<void> {
   const subscriber = textOption(call, 'subscriber');
@@ -86,10 +46,4 @@ function idOrAll({ args, options }: Call): string[] {
   if (args.length !== (options.all ? 0 : 1))
     throw new UsageError('Wrong number of arguments: an ID, or --all');
   return args;
-}
-
-export async function rotateSecret(call: Call): Promise<void> {
-  const [token = ''] = call.args;
-  const answer = await call.connect().rotateSecret(token, { grace: numberOption(call, 'grace') });
-  call.print(answer, [answer.secret]);
 }
