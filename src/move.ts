@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
 import { readConfig } from './config.ts';
-import { BootError } from './errors.ts';
 import { createLog, reasonOf } from './log.ts';
 import { deleteMoved } from './moving/deleting.ts';
 import { move } from './moving/move.ts';
 import { isWhole, progressOn, reportOf } from './moving/report.ts';
 import { openSide } from './moving/side.ts';
 import { start } from './processes/process.ts';
+import { endWithUsage } from './processes/usage.ts';
 
 const OPTIONS = {
   from: { type: 'string' },
@@ -16,13 +16,15 @@ const OPTIONS = {
   'to-prefix': { type: 'string' },
   'ignore-connections': { type: 'boolean', default: false },
   'delete-source': { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h' },
 } as const;
 
 function readOptions() {
   try {
-    return parseArgs({ options: OPTIONS }).values;
-  } catch (cause) {
-    throw new BootError(`${reasonOf(cause)}. bin/move --help says how to use it.`, { cause });
+    const options = parseArgs({ options: OPTIONS }).values;
+    return options.help ? endWithUsage('move') : options;
+  } catch (error) {
+    return endWithUsage('move', reasonOf(error));
   }
 }
 

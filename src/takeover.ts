@@ -5,6 +5,7 @@ import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
 import { start } from './processes/process.ts';
+import { endWithUsage } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
@@ -29,7 +30,10 @@ function environment([url]: string[]): NodeJS.ProcessEnv {
 
 await start(async () => {
   const [mode, ...rest] = process.argv.slice(2);
-  if (mode !== '--check' || rest.length > 1) throw new BootError('Usage: bin/takeover --check [REDIS_URL]');
+  if (process.argv.some((argument) => /^(-h|--help)$/.test(argument))) endWithUsage('takeover');
+  if (mode === undefined) endWithUsage('takeover', 'what to do is missing');
+  const unknown = mode === '--check' ? rest[1] : mode;
+  if (unknown !== undefined) endWithUsage('takeover', `unknown argument ${unknown}`);
   const config = readConfig(environment(rest));
   if (config.partitions > 1)
     throw new BootError(

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -34,7 +35,7 @@ test('Node 24 is locked, with a checksum, for each platform that bin/setup knows
   assert.deepEqual(Object.keys(locked).length, 4);
 });
 
-for (const name of ['setup', 'start', 'receive', 'takeover', 'test']) {
+for (const name of ['setup', 'start', 'receive', 'move', 'takeover', 'test']) {
   test(`bin/${name} --help says how to use it`, async () => {
     const command = new Command(name, ['--help']);
     assert.equal(await command.exitCode, 0);
@@ -46,11 +47,31 @@ for (const [name, argument] of [
   ['setup', '--all'],
   ['start', '--demos'],
   ['receive', 'here'],
+  ['move', '--now'],
   ['takeover', '--now'],
 ] as const) {
   test(`bin/${name} ${argument} is refused with its usage`, async () => {
     const command = new Command(name, [argument]);
     assert.equal(await command.exitCode, 2);
     assert.match(command.output, new RegExp(`${argument}[^]*Usage: bin/${name}`));
+  });
+}
+
+// The Docker image lacks bin/.
+for (const name of ['move', 'takeover']) {
+  test(`src/${name}.ts says how to use it as bin/${name} does`, () => {
+    const said = (argument: string) => {
+      const path = join(root, 'src', `${name}.ts`);
+      const { stdout, stderr, status } = spawnSync(process.execPath, [path, argument], { encoding: 'utf8' });
+      return { stdout, stderr, status };
+    };
+    const text = readFileSync(join(root, 'src', `${name}.txt`), 'utf8');
+    assert.deepEqual(said('--help'), { stdout: text, stderr: '', status: 0 });
+    const { stderr, status } = said('--now');
+    assert.match(
+      stderr,
+      new RegExp(`^${name}: unknown (option|argument) '?--now'?\n\nUsage: bin/${name}`, 'i'),
+    );
+    assert.equal(status, 2);
   });
 }
