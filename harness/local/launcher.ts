@@ -70,7 +70,7 @@ export class Launcher {
   async #start(): Promise<void> {
     const { dataDir, redisUrl, rootKey, rootKeyFrom } = this.#settings;
     if (this.#settings.cluster) {
-      this.#cluster = await OwnCluster.start((line) => this.#output.line('redis', line));
+      this.#cluster = await OwnCluster.start(dataDir, (line) => this.#output.line('redis', line));
     } else if (!redisUrl) {
       this.#redis = await startOwnRedis(dataDir);
       void this.#redis.gone.then(() =>

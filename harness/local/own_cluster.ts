@@ -1,8 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PrivateCluster } from '../redis/private_cluster.ts';
 import type { PrivateRedis } from '../redis/private_redis.ts';
+import { redisBinary } from '../redis/redis_binary.ts';
 import { callRedis } from '../redis/redis_call.ts';
+import { quote } from './welcome.ts';
 
 const LOOK_EVERY_MS = 500;
 /** Time after which a node that ended is started again. It leaves its replica time to take over. */
@@ -19,21 +23,31 @@ interface Node {
 export class OwnCluster {
   readonly #cluster: PrivateCluster;
   readonly #nodes: Node[];
+  readonly #passwordFile: string;
   readonly #say: (line: string) => void;
   readonly #stopping = new AbortController();
   #watching: Promise<void> = Promise.resolve();
 
-  static async start(say: (line: string) => void): Promise<OwnCluster> {
+  /** Starts a cluster whose password is in a file of `dataDir`, so that the user can log in too. */
+  static async start(dataDir: string, say: (line: string) => void): Promise<OwnCluster> {
     // The password protects the ports from other users of the machine.
-    const cluster = await PrivateCluster.start({ password: randomBytes(24).toString('base64url') });
+    const password = randomBytes(24).toString('base64url');
+    const passwordFile = join(dataDir, 'redis_password');
+    writeFileSync(passwordFile, `${password}\n`);
+    const cluster = await PrivateCluster.start({ password });
     const roles = await Promise.all(cluster.nodes.map(roleOf));
     const nodes = cluster.nodes.map((redis, index) => ({ redis, role: roles[index] ?? '', endedAtMs: 0 }));
-    return new OwnCluster(cluster, nodes, say);
+    return new OwnCluster(cluster, nodes, { passwordFile, say });
   }
 
-  private constructor(cluster: PrivateCluster, nodes: Node[], say: (line: string) => void) {
+  private constructor(
+    cluster: PrivateCluster,
+    nodes: Node[],
+    { passwordFile, say }: { passwordFile: string; say: (line: string) => void },
+  ) {
     this.#cluster = cluster;
     this.#nodes = nodes;
+    this.#passwordFile = passwordFile;
     this.#say = say;
   }
 
@@ -44,13 +58,16 @@ export class OwnCluster {
   get description(): string {
     const masters = this.#nodes.filter(({ role }) => role === 'master');
     const [control, , last] = masters as [Node, Node, Node];
+    const cli = redisBinary().replace('server', 'cli');
+    const { port } = new URL(control.redis.url);
     return `a private cluster with the masters
 ${masters.map((each) => `               ${nameOf(each)}`).join('\n')}
              Kill one, such as by \`kill -9 ${last.redis.pid}\`, and watch. Its replica takes over after two or three
              seconds. After ten seconds the killed node is back, as a replica. Until then publishes to topics of this
              master are answered 503, because no replica has what they store; other topics go on. Process
              ${control.redis.pid} has the clients too: if it is killed, all publishing waits until its replica has
-             taken over. All data goes when bin/start stops.`;
+             taken over. All data goes when bin/start stops. To look into it:
+               REDISCLI_AUTH=$(cat ${quote(this.#passwordFile)}) ${cli} -c -p ${port} cluster nodes`;
   }
 
   /** Until `stop`, prints each change of a node's role, and starts nodes again that have ended. */

@@ -58,6 +58,7 @@ Or, with a subscriber that stays and with curl:
 `;
 }
 
-function quote(text: string): string {
+/** Returns a text as one word of a shell. */
+export function quote(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

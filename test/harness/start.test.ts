@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
@@ -162,6 +162,9 @@ test('bin/start says what it waits for if the Redis of ROUTEMASTER_REDIS_URL can
 test('bin/start --cluster runs the demo on a cluster, and tells what becomes of a master that is killed', async () => {
   const bus = start(['--cluster']);
   await bus.prints(/demo {3}\| batch \S+: \d+ events?\n/);
+  const look = /REDISCLI_AUTH=.* cluster nodes/.exec(bus.output)?.[0] ?? '';
+  const nodes = execFileSync('sh', ['-c', look], { cwd: root, encoding: 'utf8' });
+  assert.equal(nodes.match(/\bmaster /g)?.length, 3, nodes);
   const pid = Number(/kill -9 (\d+)/.exec(bus.output)?.[1]);
   process.kill(pid, 'SIGKILL');
   await bus.prints(/redis {2}\| 127\.0\.0\.1:\d+ has ended/);
