@@ -51,8 +51,10 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   readonly #timeoutMs: number;
   #isClosed = false;
 
+  /** Throws TypeError if `url` is no URL, or `token` is missing. */
   constructor({ url, token, secret = '', digest = false, ...times }: RoutemasterOptions) {
     super();
+    if (!token) throw new TypeError('the token is missing; is its variable set in the environment?');
     const { timeoutMs = CALL_TIMEOUT_MS, attemptTimeoutMs = ATTEMPT_TIMEOUT_MS } = times;
     const credentials = digest ? new Digest(token, secret) : basic(token, secret);
     const transport = new Transport({ url, credentials, attemptTimeoutMs });

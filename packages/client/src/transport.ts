@@ -29,6 +29,8 @@ const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UN
  */
 const TLS_FAILURE = /CERT|^UNABLE_TO_VERIFY|^ERR_(TLS|SSL)/;
 
+const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
+
 /** Sends requests by `fetch`, which keeps connections alive. */
 export class Transport {
   readonly #base: string;
@@ -36,6 +38,8 @@ export class Transport {
   readonly #attemptTimeoutMs: number;
 
   constructor({ url, credentials, attemptTimeoutMs }: TransportParts) {
+    if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
+      throw new TypeError(`the url must be like https://bus.example.com, not ${url}`);
     const { origin, pathname, username, password } = new URL(url);
     if (username || password) throw new TypeError('the url must have no credentials: give token and secret');
     this.#base = `${origin}${pathname.replace(/\/$/, '')}`;
@@ -100,7 +104,9 @@ export class Transport {
     const isRefusal = thrown instanceof DOMException && thrown.cause !== undefined;
     const cause = (isRefusal ? thrown.cause : thrown) as NodeJS.ErrnoException | undefined;
     if (!cause) return error;
-    const { code, message } = cause;
+    const { code } = cause;
+    // OpenSSL's message has addresses, a file of its source, and a line break.
+    const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
     // An error without a code means that `fetch` itself refuses the request, for example because the URL has a port
     // that `fetch` forbids. It would refuse another attempt too, so the error is not transient.
     const isTransient = code !== undefined && !TLS_FAILURE.test(code);

@@ -223,6 +223,29 @@ test('nor is a port that fetch does not connect to', async () => {
   });
 });
 
+test('nor is a server without TLS', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client({ url: web.url.replace('http:', 'https:') });
+  await assert.rejects(bus.pulse(), {
+    code: 'no_connection',
+    isTransient: false,
+    message: 'no answer: what answers there does not speak TLS, but perhaps plain http',
+  });
+});
+
+test('a client cannot be made without a token, or with a url that is none', () => {
+  for (const url of ['bus.example.com', 'localhost:3000', 'ftp://bus.example.com', 'https://', undefined])
+    assert.throws(
+      () => new Routemaster({ url: url as string, token: 'shop' }),
+      new TypeError(`the url must be like https://bus.example.com, not ${url}`),
+    );
+  for (const token of ['', undefined])
+    assert.throws(
+      () => new Routemaster({ url: URL, token: token as string }),
+      /^TypeError: the token is missing/,
+    );
+});
+
 test('a redirect says where the bus is', async () => {
   const web = await ScriptedWeb.start();
   web.answers(say(308, { location: 'https://bus.example.com/topics/orders' }));
