@@ -94,7 +94,7 @@ export class Deliveries {
 
   /** Throws TypeError if neither `uuid` nor `signingSecret` is given, or if a given value is malformed. */
   constructor(options: ReceiverOptions) {
-    const [uuids, secrets] = [listOf(options.uuid), listOf(options.signingSecret)];
+    const [uuids, secrets] = [valuesOf(options, 'uuid'), valuesOf(options, 'signingSecret')];
     if (uuids.length + secrets.length === 0) {
       throw new TypeError(
         'give the uuid of the subscription, its signingSecret, or both; otherwise anybody can send events',
@@ -260,9 +260,15 @@ function isEvent(value: unknown): value is ReceivedEvent {
   return typeof value === 'object' && value !== null && typeof (value as ReceivedEvent).topic === 'string';
 }
 
-function listOf(value: string | readonly string[] | undefined): readonly string[] {
-  if (value === undefined) return [];
-  return typeof value === 'string' ? [value] : value;
+/**
+ * Returns the values of an option. Throws TypeError if the option is there, but a value is missing, as that of a variable
+ * which the environment lacks: deliveries would then be accepted without this check.
+ */
+function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
+  if (!(name in options)) return [];
+  const values = [options[name]].flat();
+  if (values.every((value) => typeof value === 'string' && value !== '')) return values as string[];
+  throw new TypeError(`${name} has no value; leave it out if deliveries are to be accepted without it`);
 }
 
 function textOf(header: string | string[] | undefined): string | undefined {

@@ -51,6 +51,7 @@ let examples: Example[] = [];
 before(async () => {
   installed = await InstalledPackage.of('receiver');
   examples = [...(await readExamples('receiver')), SIGNED_DELIVERY];
+  process.env.SIGNING_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
   for (const { file, text } of examples) {
     // The program gets a free port, and ends when it has nothing else to do.
     const program = text.replace(".listen(9292, '127.0.0.1')", ".listen(0, '127.0.0.1').unref()");

@@ -280,6 +280,18 @@ describe('a receiver', () => {
     assert.throws(() => createReceiver({ on: {} }), /otherwise anybody can send events/);
   });
 
+  test('cannot be made with an option that has no value, as from an environment that lacks it', () => {
+    const [uuid, signingSecret] = ['me', SECRET];
+    for (const nothing of [undefined, '', ['me', ''], [SECRET, undefined]] as string[]) {
+      const options = { signingSecret: nothing, uuid, on: {} };
+      assert.throws(() => createReceiver(options), /^TypeError: signingSecret has no value.* leave it out/);
+      assert.throws(
+        () => createReceiver({ uuid: nothing, signingSecret, on: {} }),
+        /^TypeError: uuid has no/,
+      );
+    }
+  });
+
   test('gives events to the methods of an object of a class', async (t) => {
     class Handlers {
       readonly seen: string[] = [];
