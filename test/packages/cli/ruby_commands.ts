@@ -178,4 +178,8 @@ test('help goes to stdout', async () => {
   const { stdout, stderr, status } = await terminal.rtm('pub --help');
   assert.match(stdout, /^Usage:\nrtm pub /);
   assert.deepEqual([stderr, status], ['', 0]);
+  const verify = (await terminal.rtm('verify --help')).stdout;
+  assert.deepEqual(verify.match(/^ +--secret .*$/gm), [
+    '    --secret S   the signing secret, whsec_… or whpk_…',
+  ]);
 });
