@@ -52,6 +52,9 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   yield* callbackFindings(bus, subscriptions, role);
 }
 
+/** What a bus answers to `GET /health`. Other servers may answer 200 to everything. */
+const HEALTHY = '{}';
+
 interface Reached {
   finding: Finding;
   /** The clocks of the bus and of this machine at the same moment, in ms. Undefined if the bus was not reached. */
@@ -65,10 +68,13 @@ async function reach(url: string): Promise<Reached> {
   try {
     const signal = AbortSignal.timeout(CHECK_TIMEOUT_MS);
     const response = await fetch(`${url.replace(/\/$/, '')}/health`, { redirect: 'manual', signal });
-    await response.body?.cancel();
+    const isBus = response.status === 200 && (await response.text()) === HEALTHY;
+    if (!response.bodyUsed) await response.body?.cancel();
     const tookMs = performance.now() - beganMs;
-    const detail = `${url} answered ${response.status} in ${Math.round(tookMs)} ms`;
-    if (response.status !== 200) {
+    const how =
+      response.status === 200 && !isBus ? ', but not as a bus does' : ` in ${Math.round(tookMs)} ms`;
+    const detail = `${url} answered ${response.status}${how}`;
+    if (!isBus) {
       const advice = 'Something else answers there, or a router in front of the bus: check --bus.';
       return { finding: { check, isWell: false, detail, advice } };
     }
