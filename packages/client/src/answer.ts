@@ -15,11 +15,17 @@ export interface Answer {
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus. The bus answers with a web page only to `GET /docs`. For any
- * other request, a web page comes from another server, such as the login page of a network. Then nothing was published.
+ * Returns true if the answer is 2xx and from the bus. Another server may answer 200 to everything, such as the login page
+ * of a network. The bus answers a publish without a body, by 204, or by 200 in compatibility mode; and it answers with a
+ * web page only to `GET /docs`.
  */
-export function isDone({ status, headers, text }: Answer, path: string): boolean {
+export function isDone(
+  { status, headers, text }: Answer,
+  { method, path }: { method: string; path: string },
+): boolean {
   if (status < 200 || status > 299) return false;
+  if (method === 'POST' && path.startsWith('/topics/'))
+    return (status === 200 || status === 204) && text === '';
   const isPage =
     text !== '' && /^(text\/html|application\/xhtml\+xml)\b/i.test(headers.get('content-type') ?? '');
   return !isPage || path === '/docs';

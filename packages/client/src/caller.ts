@@ -32,7 +32,7 @@ export class Caller {
     });
     try {
       const send = () => this.#transport.send(request, ended.signal);
-      return await attempts.make({ send, path: request.path, signal: ended.signal, isRepeatable });
+      return await attempts.make({ send, request, signal: ended.signal, isRepeatable });
     } catch (error) {
       const isGone = error instanceof ProblemError && error.status === 404;
       if (!isGone || request.method !== 'DELETE' || !attempts.hasUnknownEnd) throw error;

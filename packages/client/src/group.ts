@@ -27,7 +27,7 @@ export class Group {
     const request = { method: 'POST', path, body, key: randomUUID() };
     const { signal } = this.#givenUp;
     const send = () => transport.send(request, signal);
-    await this.attempts.make({ send, path, signal, isRepeatable: true });
+    await this.attempts.make({ send, request, signal, isRepeatable: true });
   }
 
   /**

@@ -1,5 +1,6 @@
 import { type Answer, isDone, problemOf } from './answer.ts';
 import { ConnectionError, ProblemError } from './problem.ts';
+import type { Request } from './transport.ts';
 
 export type Failure = ProblemError | ConnectionError;
 
@@ -34,14 +35,14 @@ export class Attempts {
   }
 
   /**
-   * Repeats the request for `path` until an answer is 2xx, and returns this answer. Throws the last failure if another
+   * Repeats `request` by `send` until it is done, and returns the answer. Throws the last failure if another
    * attempt cannot help. Also throws the last failure if the bus may have done the request and the request is not
    * `isRepeatable`. Throws the reason of `signal` if `signal` is aborted.
    */
-  async make({ send, path, signal, isRepeatable }: Trying): Promise<Answer> {
+  async make({ send, request, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
       this.#isUnderWay = true;
-      const outcome = await attempt(send, path);
+      const outcome = await attempt(send, request);
       this.#isUnderWay = false;
       if (!(outcome instanceof Error)) return outcome;
       this.lastFailure = outcome;
@@ -54,15 +55,15 @@ export class Attempts {
 
 interface Trying {
   send: () => Promise<Answer>;
-  path: string;
+  request: Request;
   signal: AbortSignal;
   isRepeatable: boolean;
 }
 
-async function attempt(send: () => Promise<Answer>, path: string): Promise<Answer | Failure> {
+async function attempt(send: () => Promise<Answer>, request: Request): Promise<Answer | Failure> {
   try {
     const answer = await send();
-    return isDone(answer, path) ? answer : problemOf(answer);
+    return isDone(answer, request) ? answer : problemOf(answer);
   } catch (error) {
     if (error instanceof ConnectionError) return error;
     throw error;

@@ -270,6 +270,22 @@ test('a web page is no answer of the bus', async () => {
   assert.match(await bus.call('GET /docs', {}), /^<!doctype html>/);
 });
 
+test('a publish is stored only if the answer is that of the bus, which has no body', async () => {
+  const web = await ScriptedWeb.start();
+  const bus = web.client();
+  const others = [
+    say(200, { 'content-type': 'text/plain' }, 'welcome'),
+    say(200, { 'content-type': 'application/json' }, '{}'),
+    say(202),
+  ];
+  for (const other of others) {
+    web.answers(other);
+    await assert.rejects(bus.updated('orders', URL), /: the answer is 20\d, not from the bus/);
+  }
+  web.answers(say(200)); // as in compatibility mode
+  await bus.updated('orders', URL);
+});
+
 test('a proxy that refuses is named as the reason, and nothing is done', async (t) => {
   const proxy = createProxy().listen(0, '127.0.0.1');
   proxy.on('connect', (_, socket) => void socket.end('HTTP/1.1 403 Forbidden\r\n\r\n'));
