@@ -44,15 +44,17 @@ interface AnyInput {
 }
 
 /**
- * Returns the method, path and body of a call. Throws TypeError for a parameter `.` or `..` in the path: `fetch` would
- * shorten the path to that of another call, however they are encoded.
+ * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`:
+ * `fetch` would shorten the path to that of another call, however these are encoded, and a router may take off a slash
+ * that nothing follows.
  */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;
   const [method = '', pattern = ''] = call.split(' ');
   const path = pattern.replace(/:(\w+)/g, (_, name: string) => {
     const value = params[name] ?? '';
-    if (value === '.' || value === '..') throw new TypeError(`${name} must not be ${value}`);
+    if (value === '' || value === '.' || value === '..')
+      throw new TypeError(`${name} must not be ${value || 'empty'}`);
     return encodeURIComponent(value);
   });
   const asked = new URLSearchParams();
