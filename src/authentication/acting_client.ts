@@ -14,6 +14,7 @@ export async function actingClient(
 ): Promise<ClientCaller> {
   if (caller.role === 'client') return caller;
   const client = await clients.find(token);
-  if (!client) throw new BusError('client_not_found', 'no client has this token');
+  if (!client)
+    throw new BusError('client_not_found', 'no client has this token', { members: { field: 'client' } });
   return callerFor(client);
 }

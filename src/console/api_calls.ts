@@ -4,12 +4,17 @@ import { checked } from '../http/validation.ts';
 import { parseOwnJson } from '../json.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
+import type { Refusal } from './fields.ts';
 
 /**
  * What `ApiCalls` needs of a visit (a request for a page or form of the console) to call the API in the name of the
  * visitor.
  */
-export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & { caller: Caller | undefined };
+export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & {
+  caller: Caller | undefined;
+  /** Present if the page is shown again because a form on it was refused. */
+  refusal?: Refusal;
+};
 
 interface ApiInput {
   params?: Record<string, string>;

@@ -6,7 +6,17 @@ import type { ApiCalls, PageCall } from './api_calls.ts';
 import { linesOf } from './fields.ts';
 import { ago } from './format.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, backTo, confirmed, form, nextPage, pathParameter, table, typeIt } from './parts.ts';
+import {
+  ANY_QUERY,
+  backTo,
+  checkTyped,
+  confirmed,
+  form,
+  nextPage,
+  pathParameter,
+  table,
+  typeIt,
+} from './parts.ts';
 
 const PATH = '/console/clients';
 
@@ -139,8 +149,7 @@ function changes(api: ApiCalls): Route[] {
       async act(call) {
         const { token } = call.params;
         const client = await find(call);
-        if (call.body.confirm !== client.name)
-          throw new BusError('bad_body', `type ${client.name} to remove this client; nothing was changed`);
+        checkTyped(call.body, client.name, 'client');
         await api.call('DELETE /api_tokens/:token', call, { params: { token } });
         return backTo(PATH, call);
       },

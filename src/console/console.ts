@@ -14,6 +14,7 @@ import { joinsPages } from './joins_pages.ts';
 import { LiveParts } from './live_parts.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
+import { withSecondTry } from './refused_forms.ts';
 import { subscriberPage } from './subscriber_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
 import { tailPage } from './tail_page.ts';
@@ -55,5 +56,5 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     ...clientsPages(api),
     ...auditPage(api),
   ];
-  return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => liveParts.share(each))];
+  return [FRONT_DOOR, ...assetRoutes(), ...pages.map((each) => liveParts.share(withSecondTry(each, pages)))];
 }

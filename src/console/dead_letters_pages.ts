@@ -9,10 +9,9 @@ import { type ApiCalls, charge, type PageCall } from './api_calls.ts';
 import { attemptsTable, BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { BULK_PATH, type BulkParts, bulkOwner, bulkPages, headline, timeIn } from './bulk_pages.ts';
 import { ago, count } from './format.ts';
-import { tokenField } from './layout.ts';
 import { linkToOwner } from './links.ts';
 import { action, page } from './page.ts';
-import { ANY_QUERY, backTo, boxes, form, nextPage, pathParameter, table } from './parts.ts';
+import { ANY_QUERY, backTo, boxes, form, nextPage, ownFields, pathParameter, table } from './parts.ts';
 
 const PATH = '/console/dead_letters';
 
@@ -150,8 +149,8 @@ function selector({ id }: DeadLetter): Html {
   return html`<input type="checkbox" name="id" value="${id}" aria-label="Select ${id}">`;
 }
 
-function selected({ formToken }: PageCall, content: Content): Html {
-  return html`<form method="post" action="${PATH}/selected">${tokenField(formToken)}${content}</form>`;
+function selected(call: PageCall, content: Content): Html {
+  return html`<form method="post" action="${PATH}/selected">${ownFields(call)}${content}</form>`;
 }
 
 function filter({ subscriber, join, reason, since, until }: Query): Html {
@@ -171,10 +170,10 @@ type Query = Record<string, string | undefined>;
  * A form that retries or purges all matching dead letters, including those on other pages. The bus counts them first,
  * and asks for a confirmation.
  */
-function all({ formToken }: PageCall, { subscriber, join, reason, since, until }: Query): Html {
+function all(call: PageCall, { subscriber, join, reason, since, until }: Query): Html {
   const fields = hidden({ subscriber, join, reason, since, until });
   return html`<h2>All that match, on this page and on others</h2>
-<form method="post" action="${BULK_PATH}">${tokenField(formToken)}${fields}
+<form method="post" action="${BULK_PATH}">${ownFields(call)}${fields}
 <p class="hint">They are counted first. Nothing changes before you have seen the number.</p>
 <p class="acts"><button class="quiet" name="do" value="retry">Retry all…</button>
 <button class="danger" name="do" value="purge">Purge all…</button></p></form>`;

@@ -1,5 +1,16 @@
-import { BusError } from '../errors.ts';
+import type { BusError } from '../errors.ts';
 import { parseJson } from '../json.ts';
+
+/** The fields of a form. A field that occurs once is a text. A field that occurs several times is a list. */
+export type AnyFields = Record<string, string | string[] | undefined>;
+
+/** A form that was refused. `from` is the path and query of the page on which it was. */
+export interface Refusal {
+  path: string;
+  from: string;
+  fields: AnyFields;
+  error: BusError;
+}
 
 /** Returns the words in a form field. They are separated by spaces, commas or line ends. */
 export function linesOf(value: string | string[] | undefined): string[] {
@@ -8,11 +19,7 @@ export function linesOf(value: string | string[] | undefined): string[] {
     .filter(Boolean);
 }
 
-/** Returns the parsed JSON of a form field. Throws bad_body if it is not JSON. */
-export function jsonOf(value: string | string[] | undefined): unknown {
-  try {
-    return parseJson(String(value ?? ''), 'this');
-  } catch (error) {
-    throw new BusError('bad_body', `${(error as Error).message}; go back to mend it`);
-  }
+/** Returns the parsed JSON of the form field `field`. Throws bad_body if it is not JSON. */
+export function jsonOf(fields: AnyFields, field: string): unknown {
+  return parseJson(String(fields[field] ?? ''), 'this', { field });
 }

@@ -144,7 +144,7 @@ function pageOf({ method, url, headers }: FailedCall): string {
   return pathname + search;
 }
 
-function withoutLists(headers: Record<string, string | string[]>): Record<string, string> {
+export function withoutLists(headers: Record<string, string | string[]>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 

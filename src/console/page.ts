@@ -2,7 +2,9 @@ import { z } from 'zod';
 import type { Role } from '../routing/caller.ts';
 import { type Answer, type Call, type Input, type Route, route } from '../routing/route.ts';
 import { chargeOf } from './api_calls.ts';
+import type { AnyFields, Refusal } from './fields.ts';
 import { answerError, answerPage, type Page } from './layout.ts';
+import { withRefusal } from './refused_forms.ts';
 
 interface PageRow<R extends Role, Params, Query> {
   params?: Input<Params>;
@@ -17,16 +19,14 @@ export function page<const R extends Role, Params, Query>(
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
   // A page may have the status of an error. The route declares only the status 200, hence the cast.
-  const handle = async (call: Call<R, Params, Query>) => {
-    const answer = await answerPage(call, await show(call));
+  const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
+    const shown = await show(call);
+    const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
     return { ...answer, calls: chargeOf(call) } as never;
   };
   const answers = { 200: z.string() };
   return { ...route(`GET ${path}`, roles, { ...row, answers, handle }), page: answerError };
 }
-
-/** The fields of a form. A field that occurs once is a text. A field that occurs several times is a list. */
-type AnyFields = Record<string, string | string[]>;
 
 const ANY_FIELDS: Input<AnyFields> = {
   schema: z.record(z.string(), z.union([z.string(), z.array(z.string())])),

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import type { ErrorCode } from '../errors.ts';
+import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
-import type { Call, Input } from '../routing/route.ts';
+import type { Input } from '../routing/route.ts';
 import type { PageCall } from './api_calls.ts';
+import type { AnyFields } from './fields.ts';
 import { tokenField } from './layout.ts';
 
 /**
@@ -38,8 +39,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
  * Returns the path of the page to show after a form of the list at `path` was submitted. If the form was submitted from
  * the list itself, the path has the query of that list page. So the list keeps its filter and its page.
  */
-export function backTo(path: string, { headers }: Pick<Call, 'headers'>): string {
-  const from = URL.parse(headers.referer ?? '');
+export function backTo(path: string, { body }: { body: AnyFields }): string {
+  const from = URL.parse(String(body.from), 'http://console');
   return from?.pathname === path ? path + from.search : path;
 }
 
@@ -82,9 +83,14 @@ interface FormOptions {
   content?: Content;
 }
 
+/** Returns the hidden fields that every form needs: its token, and the path and query of the page on which it is. */
+export function ownFields({ formToken, request, refusal }: PageCall): Html {
+  return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
+}
+
 /** Returns a form with one button. */
-export function form({ formToken }: PageCall, { action, does, isDangerous, content }: FormOptions): Html {
-  return html`<form method="post" action="${action}">${tokenField(formToken)}${content}
+export function form(call: PageCall, { action, does, isDangerous, content }: FormOptions): Html {
+  return html`<form method="post" action="${action}">${ownFields(call)}${content}
 <button class="${isDangerous ? 'danger' : 'quiet'}">${does}</button></form>`;
 }
 
@@ -100,6 +106,13 @@ ${form(call, { isDangerous: true, ...options })}</div></details>`;
 /** Returns a field into which a person must type a name, so that nothing is removed by mistake. */
 export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
+}
+
+/** Throws bad_body unless a person has typed `name` into the field of `typeIt`. `what` is the kind of thing it names. */
+export function checkTyped({ confirm }: AnyFields, name: string, what: string): void {
+  if (confirm === name) return;
+  const members = { field: 'confirm' };
+  throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`, { members });
 }
 
 /** Returns a line that reports the result of a form. */

@@ -8,6 +8,7 @@ import { action, type FormCall, page } from './page.ts';
 import {
   ANY_QUERY,
   type Column,
+  checkTyped,
   confirmed,
   form,
   nextPage,
@@ -145,12 +146,17 @@ function change(api: ApiCalls, { path, what, notFound }: Kind): Route {
   return action(path, BOTH, {
     action: `${what}.put`,
     async act(call) {
-      const { rules } = call.body;
       const name = String(call.body.name);
       const query = whose(call, name);
       if (call.body.is_new && (await exists(call, name, query)))
-        throw new BusError(`bad_${what}`, `there is a ${what} with this name; change it on its own page`);
-      await api.call(`PUT /${what}s/:name`, call, { params: { name }, query, body: jsonOf(rules) });
+        throw new BusError(`bad_${what}`, `there is a ${what} with this name; change it on its own page`, {
+          members: { field: 'name' },
+        });
+      await api.call(`PUT /${what}s/:name`, call, {
+        params: { name },
+        query,
+        body: jsonOf(call.body, 'rules'),
+      });
       return pathOf(path, name, query.client);
     },
   });
@@ -174,8 +180,7 @@ function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
     async act(call) {
       const { name } = call.params;
       const query = whose(call, name);
-      if (call.body.confirm !== name)
-        throw new BusError('bad_body', `type ${name} to remove this ${what}; nothing was changed`);
+      checkTyped(call.body, name, what);
       await api.call(`DELETE /${what}s/:name`, call, { params: { name }, query });
       return path;
     },

@@ -1,11 +1,10 @@
-import { BusError } from '../errors.ts';
 import type { Content } from '../html.ts';
 import { BOTH, ROOT, type Route } from '../routing/route.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { count } from './format.ts';
 import { action } from './page.ts';
-import { confirmed, form, typeIt } from './parts.ts';
+import { checkTyped, confirmed, form, typeIt } from './parts.ts';
 import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
@@ -57,8 +56,7 @@ export function subscriberChanges(api: ApiCalls): Route[] {
       params: TOKEN,
       async act(call) {
         const { token } = call.params;
-        if (call.body.confirm !== token)
-          throw new BusError('bad_body', `type ${token} to remove this subscriber; nothing was changed`);
+        checkTyped(call.body, token, 'subscriber');
         await api.call('DELETE /subscribers/:token', call, { params: { token } });
         return PATH;
       },

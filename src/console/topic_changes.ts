@@ -1,12 +1,11 @@
-import { BusError } from '../errors.ts';
 import { type Html, html } from '../html.ts';
-import { parseJson } from '../json.ts';
 import { EVENT_TYPES } from '../publishing/event.ts';
 import { BOTH, CLIENTS, ROOT, type Route } from '../routing/route.ts';
 import { TOPIC_PARAMS } from '../subscribing/topics_api.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
+import { jsonOf } from './fields.ts';
 import { action } from './page.ts';
-import { backTo, confirmed, form, pathWith, typeIt } from './parts.ts';
+import { backTo, checkTyped, confirmed, form, pathWith, typeIt } from './parts.ts';
 
 export const PATH = '/console/topics';
 
@@ -64,10 +63,7 @@ export function topicChanges(api: ApiCalls): Route[] {
       async act(call) {
         const { name } = call.params;
         const { type, url, data } = call.body;
-        const text = JSON.stringify({
-          ...{ type, url },
-          ...(data && { data: parseJson(String(data), 'the data') }),
-        });
+        const text = JSON.stringify({ type, url, ...(data && { data: jsonOf(call.body, 'data') }) });
         await api.call('POST /topics/:name', call, { params: { name }, text });
         return pathWith(`${PATH}/${name}`, { done: 'published' });
       },
@@ -98,8 +94,7 @@ export function topicChanges(api: ApiCalls): Route[] {
       params: TOPIC_PARAMS,
       async act(call) {
         const { name } = call.params;
-        if (call.body.confirm !== name)
-          throw new BusError('bad_topic', `type ${name} to remove it; nothing was changed`);
+        checkTyped(call.body, name, 'topic');
         await api.call('DELETE /topics/:name', call, { params: { name } });
         return backTo(PATH, call);
       },

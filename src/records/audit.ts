@@ -174,7 +174,7 @@ export class AuditedCall {
       const { token } = (answer.body ?? {}) as { token?: string };
       // A new client gets its token during the call that creates it, so the token is taken from the answer.
       if (token !== undefined) this.#target = this.#nameOf(token);
-      this.#write(this.#ended(answer.status));
+      this.#write(this.#ended(answer.status, answer.code));
       return answer;
     } catch (error) {
       const code = error instanceof BusError ? error.code : 'internal';

@@ -76,6 +76,8 @@ export interface Answer {
    * costly. The length of the answer is counted in addition.
    */
   calls?: number | undefined;
+  /** The code of an error that the body shows to a person, for the audit. */
+  code?: ErrorCode | undefined;
   body?: unknown;
 }
 

@@ -5,4 +5,5 @@ import './root.ts';
 import './others.ts';
 import './login.ts';
 import './mistyped.ts';
+import './refused.ts';
 import './overview.ts';

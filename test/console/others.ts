@@ -119,12 +119,12 @@ describe('a client', () => {
       await visit.page.evaluate(`document.querySelector('[name=rules]').value = '{'`);
       await visit.page.evaluate(`document.querySelector('details.wide').open = true`);
       await visit.submit(`form[action="${path}"] button`);
-      assert.match(await visit.text('main'), /^The form cannot be accepted ?this is not JSON/);
+      assert.match(await visit.text('form [role=alert]'), /^this is not JSON/);
       await visit.page.goto(bus.url + path);
       await visit.page.click('details.wide summary');
       await visit.page.type('[name=name]', 'made_here');
       await visit.submit(`form[action="${path}"] button`);
-      assert.match(await visit.text('main'), /there is a (trigger|join) with this name/);
+      assert.match(await visit.text('form [role=alert]'), /there is a (trigger|join) with this name/);
       assert.deepEqual(await client.call('GET', `/${kind}/made_here`), made);
     }
   });

@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { TestPage } from '../../harness/browser/browser.ts';
+import { until } from '../../harness/until.ts';
+import { withRefusal } from '../../src/console/refused_forms.ts';
+import { BusError } from '../../src/errors.ts';
+import { html } from '../../src/html.ts';
+import { as, bus, login, root, send } from './visits.ts';
+
+/**
+ * Fills the form with this action, in which the browser checks nothing, and sends it. Resolves with the status of the
+ * answer.
+ */
+async function fill({ page }: TestPage, action: string, fields: Record<string, string>): Promise<number> {
+  await page.waitForSelector(`form[action="${action}"]`);
+  await page.evaluate(`{
+    const form = document.querySelector('form[action="${action}"]');
+    form.noValidate = true;
+    if (form.closest('details')) form.closest('details').open = true;
+    for (const [name, value] of Object.entries(${JSON.stringify(fields)})) {
+      if (form.elements[name].type === 'checkbox') form.elements[name].checked = value === 'yes';
+      else form.elements[name].value = value;
+    }
+  }`);
+  const sent = page.click(`form[action="${action}"] button`);
+  const [response] = await Promise.all([page.waitForNavigation(), sent]);
+  return response?.status() ?? 0;
+}
+
+interface Shown {
+  error: string;
+  values: Record<string, string>;
+  focus: string;
+  isVisible: boolean;
+}
+
+/** Returns what a page shows of a refused form. `focus` is the name of the field that has the focus, or an id. */
+function shown({ page }: TestPage, action: string): Promise<Shown> {
+  return page.evaluate(`{
+    const form = document.querySelector('form[action="${action}"]');
+    const named = [...form.elements].filter(({ name, type }) => name && type !== 'hidden');
+    const valueOf = ({ type, checked, value }) => (type === 'checkbox' ? (checked ? value : '') : value);
+    const { activeElement: focused } = document;
+    ({
+      error: form.querySelector('[role=alert]')?.textContent ?? '',
+      values: Object.fromEntries(named.map((each) => [each.name, valueOf(each)])),
+      focus: focused.name || focused.id,
+      isVisible: form.checkVisibility(),
+    });
+  }`) as Promise<Shown>;
+}
+
+/** Asserts that a form is refused, and shown again with what was typed, an error, and the focus on a field. */
+async function assertAgain(
+  visit: TestPage,
+  action: string,
+  {
+    fields,
+    error,
+    focus,
+    status = 400,
+  }: { fields: Record<string, string>; error: RegExp; focus: string; status?: number },
+): Promise<void> {
+  assert.equal(await fill(visit, action, fields), status, action);
+  // Browsers move the focus a moment after the page has loaded.
+  await visit.page.waitForFunction('document.activeElement !== document.body');
+  const form = await shown(visit, action);
+  assert.match(form.error, error, action);
+  const typed = Object.keys(fields).map((name) => [name, form.values[name]]);
+  assert.deepEqual([Object.fromEntries(typed), form.focus, form.isVisible], [fields, focus, true], action);
+}
+
+/** What to type into each form of root, and what is wrong with it. */
+async function formsOfRoot() {
+  const client = await bus.client('refused');
+  const topic = `topic_of_${client.token.slice(-8)}`;
+  await client.publish(topic, { url: 'https://shop.example.com/1' });
+  const clients = `/console/clients/${client.token}`;
+  const rules = JSON.stringify({
+    topic: 'a',
+    event: { type: 'noop', url: 'x' },
+    schedule: { every: 60_000 },
+  });
+  const owner = { client: client.token, name: 'nightly' };
+  return [
+    {
+      ...{ page: '/console/clients', action: '/console/clients', error: /^name must/, focus: 'name' },
+      fields: { name: 'Not A Name', publish: 'orders, <i>"', subscribe: '-' },
+    },
+    {
+      ...{
+        page: '/console/clients?limit=500',
+        action: `${clients}/limit`,
+        error: /^publish/,
+        focus: 'publish',
+      },
+      fields: { publish: 'Not a topic!', subscribe: 'orders' },
+    },
+    {
+      ...{
+        page: '/console/clients?limit=500',
+        action: `${clients}/remove`,
+        error: /^type refused/,
+        focus: 'confirm',
+      },
+      fields: { confirm: 'another' },
+    },
+    {
+      ...{
+        page: '/console/triggers',
+        action: '/console/triggers',
+        error: /^this is not JSON/,
+        focus: 'rules',
+      },
+      fields: { ...owner, rules: '\n{ "topic": </textarea>' },
+    },
+    {
+      ...{ page: '/console/triggers', action: '/console/triggers', error: /url/, focus: 'rules' },
+      fields: { ...owner, rules },
+    },
+    {
+      ...{ page: '/console/joins?limit=5', action: '/console/joins', error: /sources/, focus: 'rules' },
+      fields: { ...owner, rules: '{"sources": []}' },
+    },
+    {
+      ...{
+        page: `/console/topics/${topic}`,
+        action: `/console/topics/${topic}/give`,
+        error: /no client/,
+        focus: 'client',
+      },
+      ...{ fields: { client: 'nobody' }, status: 404 },
+    },
+    {
+      ...{
+        page: '/console/topics?limit=500',
+        action: `/console/topics/${topic}/remove`,
+        error: /^type/,
+        focus: 'confirm',
+      },
+      fields: { confirm: 'another' },
+    },
+  ];
+}
+
+describe('a form that is refused', () => {
+  for (const javascript of [true, false])
+    test(`of root is shown again with what was typed, ${javascript ? 'with' : 'without'} JavaScript`, async () => {
+      const visit = await as(root, '/console', { javascript });
+      for (const { page, action, ...expected } of await formsOfRoot()) {
+        await visit.page.goto(bus.url + page);
+        // It is refused twice: the second time, it was sent from the answer to the first.
+        for (const _ of [1, 2]) await assertAgain(visit, action, expected);
+        if (javascript)
+          await visit.assertSound(action, ['aria-valid-attr-value', 'color-contrast', 'region']);
+      }
+    });
+
+  test('of a client is shown again with what was typed', async (t) => {
+    const { subscriber, publisher, topic } = await bus.scene({ after: (end) => t.after(end) });
+    const visit = await as({ user: subscriber.token, password: subscriber.secret });
+    const path = `/console/subscribers/${subscriber.token}`;
+    await visit.page.goto(bus.url + path);
+    const settings = {
+      topics: 'one\ntwo',
+      callback: 'ftp://shop.example.com/',
+      ordered: 'yes',
+      max: '12',
+    };
+    for (const [fields, error, focus] of [
+      [settings, /^callback/, 'callback'],
+      [{ ...settings, callback: 'https://shop.example.com/', max: '0', ordered: '' }, /^max/, 'max'],
+      [{ ...settings, topics: 'One', ordered: '' }, /^topics/, 'topics'],
+    ] as const)
+      await assertAgain(visit, `${path}/settings`, { fields, error, focus });
+    const other = await as({ user: publisher.token, password: publisher.secret }, `/console/topics/${topic}`);
+    const event = { type: 'delete', url: 'https://shop.example.com/?a=1&b="', data: '{"a": 1,}' };
+    for (const [fields, error, focus] of [
+      [event, /^this is not JSON/, 'data'],
+      [{ ...event, data: '{}', url: 'x' }, /url/, 'url'],
+    ] as const)
+      await assertAgain(other, `/console/topics/${topic}/publish`, { fields, error, focus });
+  });
+
+  test('keeps the filter of its list, and works when it is mended', async () => {
+    const client = await bus.client('mended');
+    const action = `/console/clients/${client.token}/limit`;
+    const visit = await as(root, '/console/clients?limit=400');
+    assert.equal(await fill(visit, action, { publish: '!' }), 400);
+    assert.equal(await fill(visit, action, { publish: 'orders' }), 200);
+    assert.ok(visit.page.url().endsWith('/console/clients?limit=400'), visit.page.url());
+    assert.equal((await shown(visit, action)).values.publish, 'orders');
+  });
+
+  test('is the one that was sent, of several that look alike', async () => {
+    const client = await bus.client('delaying');
+    for (const n of [1, 2])
+      await client.publish('twice', { id: `late${n}`, url: 'https://shop.example.com/1', delay: 3_600_000 });
+    const visit = await as({ user: client.token, password: client.secret }, '/console/topics/twice');
+    const button = 'form:has([value=late2]) button';
+    await visit.page.evaluate(`document.querySelector('[value=late2]').value = 'gone'`);
+    const [response] = await Promise.all([
+      visit.page.waitForNavigation(),
+      visit.page.click('form:has([value=gone]) button'),
+    ]);
+    assert.equal(response?.status(), 404);
+    assert.equal(await visit.page.$(`${button.replace(' button', '')} [role=alert]`), null);
+    // No form on the page takes back `gone`, so the page begins with the error, which has the focus.
+    assert.match(await visit.text('main > [role=alert]:first-child'), /^no event with this id waits/);
+    assert.equal(await visit.page.evaluate('document.activeElement.id'), 'refusal');
+    await visit.assertSound();
+  });
+
+  test('is in the audit with the code of its error', async () => {
+    const client = await bus.client('in_audit');
+    const visit = await as(root, '/console/clients');
+    await fill(visit, `/console/clients/${client.token}/remove`, { confirm: 'x' });
+    await until(async () => {
+      const query = '/audit?limit=1&action=client.delete';
+      const [entry] = (await bus.root.call('GET', query)) as {
+        status: number;
+        code: string;
+        target: string;
+      }[];
+      return entry?.status === 400 && entry.code === 'bad_body' && entry.target === client.token;
+    });
+  });
+
+  test('is a page of its own if the page on which it was is unknown, or not for its sender', async () => {
+    const cookie = await login(root.user, root.password);
+    const page = await (await send('/console', { cookie })).text();
+    const form_token = /name="form_token" value="([^"]+)"/.exec(page)?.[1] ?? '';
+    for (const from of [
+      undefined,
+      '/console/nothing',
+      'https://evil.example.com/',
+      '/console/topics/%zz',
+      '::',
+    ]) {
+      const fields = { form_token, name: 'Not A Name', ...(from !== undefined && { from }) };
+      const response = await send('/console/clients', { cookie, fields });
+      assert.equal(response.status, 400, from);
+      assert.match(await response.text(), /<h1>The client that the request is about/, from);
+    }
+  });
+
+  test('is told from others with the same action by its hidden fields', () => {
+    const form = (id: string) =>
+      html`<form method="post" action="/console/x"><input type="hidden" name="id" value="${id}"><button>Go</button></form>`;
+    const refusal = {
+      ...{ path: '/console/x', from: '/console', fields: { id: 'b"' } },
+      error: new BusError('bad_client', 'no'),
+    };
+    const { body } = withRefusal({ title: 'X', body: [form('a'), form('b"')] }, refusal);
+    assert.match(
+      html`${body}`.text,
+      /^<form [^>]*><input [^>]*value="a">.*<form [^>]*><p [^>]*>no<\/p><input/,
+    );
+  });
+
+  test('does not send back a secret that was typed', () => {
+    const fields = { name: 'shop', secret: 'typed secret' };
+    const refusal = { path: '/console/x', from: '/console', fields, error: new BusError('bad_client', 'no') };
+    const form = html`<form method="post" action="/console/x"><input name="name"><input type="password" name="secret"></form>`;
+    const { body } = withRefusal({ title: 'X', body: form }, refusal);
+    const { text } = html`${body}`;
+    assert.match(text, /name="name" value="shop"/);
+    assert.doesNotMatch(text, /typed secret/);
+  });
+});
