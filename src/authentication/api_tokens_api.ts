@@ -22,6 +22,8 @@ const SECRET_GRACE_MS = 86_400_000;
 const MAX_SECRET_GRACE_MS = 30 * SECRET_GRACE_MS;
 const GRACE_RULE = `must be a whole number of ms from 0 to ${MAX_SECRET_GRACE_MS}`;
 
+const SECRET_AT_RULE = 'must be the time in ms that GET /api_tokens shows';
+
 const rotation = z
   .strictObject({
     grace: z
@@ -30,6 +32,10 @@ const rotation = z
       .max(MAX_SECRET_GRACE_MS, GRACE_RULE)
       .default(SECRET_GRACE_MS)
       .describe('How long the old secret still works, in ms.'),
+    secret_at: z
+      .int(SECRET_AT_RULE)
+      .optional()
+      .describe('Replaces only the secret that was made at this time, as `GET /api_tokens` shows it.'),
   })
   .prefault({});
 
@@ -44,7 +50,8 @@ const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
   wording: { code: 'bad_client', whole: `no client has this token; one ${NAME_RULE}` },
 };
-const ROTATION: Input<{ grace: number }> = { schema: rotation, wording: CLIENT_WORDING };
+type Rotation = { grace: number; secret_at?: number | undefined };
+const ROTATION: Input<Rotation> = { schema: rotation, wording: CLIENT_WORDING };
 const CLIENT = z.object({ ...token, name: z.string(), ...scopes }).register(NAMED, { name: 'Client' });
 const ms = z.int().nullable();
 const LISTED_CLIENT = CLIENT.extend({
@@ -173,18 +180,17 @@ function handlers(parts: HandlerParts) {
       return ok({ token, name: limited.name, ...scopes });
     },
 
-    async rotate({
-      params: { token },
-      body: { grace },
-    }: {
-      params: { token: string };
-      body: { grace: number };
-    }) {
+    async rotate({ params: { token }, body }: { params: { token: string }; body: Rotation }) {
       checkChangeable(token, clients);
-      const rotated = await clients.rotate(token, grace);
+      const { grace, secret_at } = body;
+      const rotated = await clients.rotate(token, grace, secret_at);
       if (rotated === 'client_not_found') throw new BusError(rotated, 'no client has this token');
       if (rotated === 'no_secret')
         throw new BusError('bad_client', 'this client has no secret; make another, which has one');
+      if (rotated === 'replaced_meanwhile')
+        throw new BusError('bad_client', 'its secret was replaced since then; nothing was changed', {
+          members: { field: 'secret_at' },
+        });
       return { ...ok({ token, ...rotated, grace }), headers: SECRET };
     },
 

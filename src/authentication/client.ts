@@ -46,7 +46,7 @@ type ListedClient = {
 /** The fields that a listing reads from a client's Redis hash, in the order in which `listedClient` takes them. */
 const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'] as const;
 
-type Rotated = { secret: string } | 'client_not_found' | 'no_secret';
+type Rotated = { secret: string } | Exclude<Reply<'rotate_secret'>, 'ok'>;
 
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
@@ -114,15 +114,16 @@ export class Clients {
 
   /**
    * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`. Older secrets become
-   * invalid at once.
+   * invalid at once. If `secretAt` is given, the present secret is replaced only if it was made at this time (ms).
    */
-  async rotate(token: string, graceMs: number): Promise<Rotated> {
+  async rotate(token: string, graceMs: number, secretAt?: number): Promise<Rotated> {
     const secret = newSecret();
     const outcome = await this.#control.run('rotate_secret', {
       token,
       ha1Sha256: ha1('SHA-256', token, secret),
       ha1Md5: ha1('MD5', token, secret),
       graceMs,
+      secretAt,
     });
     return outcome === 'ok' ? { secret } : outcome;
   }

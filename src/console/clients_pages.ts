@@ -91,12 +91,15 @@ function forms(call: PageCall, client: ClientReport): Html {
     'Limit…',
     'Subscriptions and joins that the limits do not permit end, and triggers pause.',
     { action: `${own}/limit`, does: `Limit ${name}`, content: limitFields(client) },
-  )}${confirmed(call, 'New secret…', 'The old secret works for a day more.', {
-    action: `${own}/rotate`,
-    does: `Make a new secret for ${name}`,
-    isDangerous: false,
-    content: html`<input type="hidden" name="secret_at" value="${secretAt(client)}">`,
-  })}${confirmed(
+  )}${
+    client.secret_at !== null &&
+    confirmed(call, 'New secret…', 'The old secret works for a day more.', {
+      action: `${own}/rotate`,
+      does: `Make a new secret for ${name}`,
+      isDangerous: false,
+      content: html`<input type="hidden" name="secret_at" value="${client.secret_at}">`,
+    })
+  }${confirmed(
     call,
     'Remove…',
     `${name} can no longer call, and its subscriber, queue and dead letters are deleted.`,
@@ -125,21 +128,12 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading a page that shows a new secret sends the form again. This would make a second new secret. The
-        // secret that the client still uses would then end at once.
-        if (secretAt(await find(call)) !== call.body.secret_at)
-          throw new BusError(
-            'bad_client',
-            'its secret was replaced since this page was loaded; nothing was changed',
-          );
-        const made = await api.call<{ token: string; secret: string }>(
-          'POST /api_tokens/:token/secret',
-          call,
-          {
-            params: call.params,
-            body: {},
-          },
-        );
+        // Reloading a page that shows a new secret sends the form again. Without this check, that would make a second
+        // new secret, and the secret that the client still uses would end at once.
+        const body = { secret_at: Number(call.body.secret_at) };
+        const { params } = call;
+        const name = 'POST /api_tokens/:token/secret';
+        const made = await api.call<{ token: string; secret: string }>(name, call, { params, body });
         return secretPage(made.body);
       },
     }),
@@ -162,11 +156,6 @@ function changes(api: ApiCalls): Route[] {
     if (!client) throw new BusError('client_not_found', TOKEN.wording.whole);
     return client;
   }
-}
-
-/** Returns when the secret of a client was made, as a field of a form. */
-function secretAt({ secret_at }: ClientReport): string {
-  return String(secret_at ?? '');
 }
 
 function topics(patterns: readonly string[] | undefined) {

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
-import { as, bus, ends, letterId, newest, post, root, scene } from './visits.ts';
+import { as, bus, ends, letterId, login, newest, post, root, scene, send } from './visits.ts';
 
 describe('root', () => {
   test('pauses a subscriber, and resumes it', async () => {
@@ -210,6 +210,29 @@ describe('root', () => {
     assert.match(await visit.text('main'), /its secret was replaced since/);
     for (const each of [secret, client.secret])
       await bus.clientOf(client.token, each).publish('by_rotated', { url: 'https://shop.example.com/16' });
+  });
+
+  test('replaces a secret once, even if several people do it at the same time', async () => {
+    const { token } = await bus.client('rotated');
+    const cookie = await login(root.user, root.password);
+    const path = `/console/clients/${token}/rotate`;
+    const page = await (await send('/console/clients', { cookie })).text();
+    const form = page.slice(page.indexOf(`action="${path}"`));
+    const fieldOf = (name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(form)?.[1] ?? '';
+    const fields = { form_token: fieldOf('form_token'), secret_at: fieldOf('secret_at') };
+    const rotations = Array.from({ length: 10 }, () => send(path, { cookie, fields }));
+    const statuses = (await Promise.all(rotations)).map(({ status }) => status);
+    assert.deepEqual(statuses.sort(), [200, ...Array(9).fill(400)]);
+  });
+
+  test('is offered no new secret of a client without one', async () => {
+    const body = { name: 'secretless', token: 'token-of-secretless-client' };
+    await bus.root.call('POST', '/api_tokens', body);
+    const visit = await as(root, '/console/clients');
+    const offers = (act: string) => visit.page.$(`form[action="/console/clients/${body.token}/${act}"]`);
+    assert.ok(await offers('limit'));
+    assert.equal(await offers('rotate'), null);
+    await bus.root.call('DELETE', `/api_tokens/${body.token}`);
   });
 
   test('sees the new secret also after a double click', async () => {

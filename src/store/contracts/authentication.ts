@@ -42,7 +42,7 @@ export const authenticationContracts = {
     reply: 'flag',
   },
   rotate_secret: {
-    arguments: { token: 'text', ha1Sha256: 'text', ha1Md5: 'text', graceMs: 'digits' },
-    reply: 'ok|client_not_found|no_secret',
+    arguments: { token: 'text', ha1Sha256: 'text', ha1Md5: 'text', graceMs: 'digits', secretAt: 'digits?' },
+    reply: 'ok|client_not_found|no_secret|replaced_meanwhile',
   },
 } as const satisfies Record<string, Contract>;

@@ -104,6 +104,24 @@ describe('a rotated secret', () => {
     assert.equal(await at(token, last.secret), 200);
   });
 
+  test('is made once for callers who have seen the same secret', async () => {
+    const { token, secret } = await make();
+    const made = async () => {
+      const { text } = await api.call('GET', '/api_tokens', { as: 'root' });
+      const clients = JSON.parse(text) as { token: string; secret_at: number }[];
+      return clients.find((each) => each.token === token)?.secret_at;
+    };
+    // The secret is as old as its client at first, and later as old as its last rotation.
+    for (const current of [secret, undefined]) {
+      const body = JSON.stringify({ secret_at: await made() });
+      const answers = await Promise.all(Array.from({ length: 10 }, () => rotate(token, body)));
+      assert.deepEqual(answers.map(({ status }) => status).sort(), [200, ...Array(9).fill(400)]);
+      const refused = answers.find(({ status }) => status === 400);
+      assert.match(refused?.text ?? '', /"code":"bad_client".*was replaced since.*"field":"secret_at"/);
+      if (current !== undefined) assert.equal(await at(token, current), 200);
+    }
+  });
+
   test('ends the old one everywhere within a second if there is no grace', async () => {
     const { token, secret } = await make();
     assert.equal(await at(token, secret), 200);

@@ -48,7 +48,7 @@ export interface Calls {
   };
   'POST /api_tokens/:token/secret': {
     query: undefined;
-    body: { grace?: number | undefined };
+    body: { grace?: number | undefined; secret_at?: number | undefined };
     answer: { token: string; secret: string; grace: number };
   };
   'GET /audit': {
