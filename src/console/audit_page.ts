@@ -1,5 +1,6 @@
-import { html } from '../html.ts';
+import { type Content, html } from '../html.ts';
 import type { AuditEntry } from '../records/audit_api.ts';
+import { ACTIONS } from '../routing/actions.ts';
 import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
@@ -38,13 +39,20 @@ export function auditPage(api: ApiCalls): Route[] {
           body: html`<h1>Who did what</h1>
 <form method="get" action="${PATH}" class="filter">
 <label>Client <input name="client" value="${client}"></label>
-<label>What <input name="action" value="${action}" placeholder="topic.delete"></label>
+<label>What <select name="action">${actions(action)}</select></label>
 <button class="quiet">Filter</button></form>
 ${rows}${nextPage(PATH, next)}`,
         };
       },
     }),
   ];
+}
+
+function actions(chosen = ''): Content {
+  return ['', ...ACTIONS].map(
+    (each) =>
+      html`<option value="${each}"${each === chosen && html` selected`}>${each || 'anything'}</option>`,
+  );
 }
 
 function outcome({ role, status, code }: AuditEntry) {

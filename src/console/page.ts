@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Action } from '../routing/actions.ts';
 import type { Role } from '../routing/caller.ts';
 import { type Answer, type Call, type Input, type Route, route } from '../routing/route.ts';
 import { chargeOf } from './api_calls.ts';
@@ -38,7 +39,7 @@ export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 
 
 interface ActionRow<R extends Role, Params, Fields> {
   /** The name of the action in the audit. */
-  action?: string;
+  action?: Action;
   params?: Input<Params>;
   /** The schema of the fields. Without it, all fields are accepted, because they are checked where they are used. */
   form?: Input<Fields>;

@@ -2,6 +2,7 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
 import { BusError, ERRORS, type ErrorCode, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
+import type { Action } from '../routing/actions.ts';
 import type { Caller } from '../routing/caller.ts';
 import type { Answer, Call } from '../routing/route.ts';
 import type { Arguments } from '../store/contracts.ts';
@@ -24,7 +25,7 @@ interface AuditFilter {
   /** The earliest time of an entry, in ms. Older entries are left out. */
   since?: number | undefined;
   client?: string | undefined;
-  action?: string | undefined;
+  action?: Action | undefined;
 }
 
 /**
@@ -54,7 +55,7 @@ export class Audit {
   }
 
   /** Begins to observe a call. Its entry is written when the call has ended. */
-  begin(action: string, caller: Caller, address: string): AuditedCall {
+  begin(action: Action, caller: Caller, address: string): AuditedCall {
     const write = (ending: Promise<Ended>) => this.#write({ action, role: caller.role, address }, ending);
     return new AuditedCall(caller, (token) => this.#nameOf(token), write);
   }
@@ -91,7 +92,7 @@ export class Audit {
    * Entries are written one after the other, in the order in which their calls ended. Otherwise an entry whose names
    * take long to look up would come after later ones.
    */
-  #write(about: Pick<Entry, 'action' | 'role' | 'address'>, ending: Promise<Ended>): void {
+  #write(about: Pick<Entry, 'role' | 'address'> & { action: Action }, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {
       const entry = { ...about, ...(await ending) };
       this.#parts.log.info(entry, 'audit');

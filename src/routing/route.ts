@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { BusError, ErrorCode } from '../errors.ts';
+import type { Action } from './actions.ts';
 import type { Caller, Role } from './caller.ts';
 
 /** Maximum bytes in the body of a publish. It is enough for a thousand events with 5 KB of data each. */
@@ -139,10 +140,10 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
   form?: Input<Body>;
   answers: A;
   /**
-   * The name under which the audit (the record of who changed what) records a call of this route, such as
-   * `topic.delete`. Every route that changes something has a name, except publishing.
+   * The name under which the audit records a call of this route. Every route that changes something has a name, except
+   * publishing.
    */
-  action?: string;
+  action?: Action;
   /** The codes of errors that this route can cause, in addition to those of every route. */
   errors?: readonly ErrorCode[];
   /** Called before the body is read. It throws for a call that can be refused without its body. */

@@ -6,6 +6,7 @@ import { root } from '../../harness/processes/command.ts';
 import { pageTable, routeTable } from '../../harness/route_table.ts';
 import type { JsonSchema, OpenApiDocument } from '../../src/openapi/openapi.ts';
 import { TEXTS } from '../../src/openapi/texts.ts';
+import { ACTIONS } from '../../src/routing/actions.ts';
 import { documentOf } from './document.ts';
 
 const TEXT = readFileSync(join(root, 'docs/api.md'), 'utf8');
@@ -95,6 +96,7 @@ describe('the tables of docs/api.md have', () => {
     const documented = [...row.matchAll(/`([a-z_]+\.[a-z_]+)`/g)].map(([, action]) => action);
     const actions = new Set([...routes, ...pageTable()].flatMap(({ action }) => action ?? []));
     assert.deepEqual(documented.sort(), [...actions].sort());
+    assert.deepEqual([...ACTIONS].sort(), [...actions].sort());
   });
 });
 

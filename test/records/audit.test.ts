@@ -186,7 +186,7 @@ describe('the audit', () => {
 });
 
 describe('the audit', () => {
-  /** Stores this many entries of `action`, after one of `other`. */
+  /** Stores this many entries of `topic.delete`, after one of `job.run`. */
   async function fill(count: number): Promise<void> {
     const entry = [
       'role',
@@ -204,7 +204,7 @@ describe('the audit', () => {
     ];
     const pipeline = api.store.redis.pipeline();
     for (let n = 0; n <= count; n++)
-      pipeline.xadd('audit', `${1000 + n}-0`, 'action', n === 0 ? 'other' : 'topic.delete', ...entry);
+      pipeline.xadd('audit', `${1000 + n}-0`, 'action', n === 0 ? 'job.run' : 'topic.delete', ...entry);
     await pipeline.exec();
   }
 
@@ -238,7 +238,7 @@ describe('the audit', () => {
 
   test('is searched by action and client, 5,000 entries at most for a page', async () => {
     await fill(12_000);
-    const pages = await follow('/audit?action=other');
+    const pages = await follow('/audit?action=job.run');
     assert.deepEqual(
       pages.map((page) => page.map(({ at }) => at)),
       [[], [], [1000]],
@@ -262,6 +262,8 @@ describe('the audit', () => {
     ['since=yesterday', 'since'],
     ['since=1&since=2', 'since'],
     ['client=a&client=b', 'client'],
+    ['action=topic.remove', 'action'],
+    ['action=', 'action'],
     ['limit=0', 'limit'],
     ['before=1', 'before'],
     ['until=1', 'until'],

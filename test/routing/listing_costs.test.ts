@@ -52,7 +52,7 @@ const LISTINGS: Record<string, Record<string, string | undefined>> = {
     until: FOUND_AT_ONCE,
   },
   'GET /api_tokens': {},
-  'GET /audit': { since: FOUND_AT_ONCE, client: `client=${NOBODY}`, action: 'action=none' },
+  'GET /audit': { since: FOUND_AT_ONCE, client: `client=${NOBODY}`, action: 'action=trigger.fire' },
   'GET /jobs': { queue: FOUND_AT_ONCE, state: 'state=waiting' },
   'GET /tail': { topic: FOUND_AT_ONCE },
 };

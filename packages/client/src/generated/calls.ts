@@ -55,7 +55,36 @@ export interface Calls {
     query: {
       since?: number | undefined;
       client?: string | undefined;
-      action?: string | undefined;
+      action?:
+        | 'client.create'
+        | 'client.limit'
+        | 'client.delete'
+        | 'client.rotate_secret'
+        | 'subscription.put'
+        | 'subscription.delete'
+        | 'subscriber.delete'
+        | 'subscriber.pause'
+        | 'subscriber.resume'
+        | 'subscriber.test'
+        | 'delivery.retry'
+        | 'topic.give'
+        | 'topic.delete'
+        | 'delayed_event.delete'
+        | 'join.put'
+        | 'join.delete'
+        | 'dead_letter.retry'
+        | 'dead_letter.purge'
+        | 'dead_letters.retry'
+        | 'dead_letters.purge'
+        | 'dead_letters.selected'
+        | 'dead_letters.bulk'
+        | 'dead_letters.bulk_confirm'
+        | 'dead_letters.bulk_cancel'
+        | 'job.run'
+        | 'trigger.put'
+        | 'trigger.delete'
+        | 'trigger.fire'
+        | undefined;
       limit?: number | undefined;
       before?: string | undefined;
     };
