@@ -1,11 +1,10 @@
 import { slicesOf } from '../chunks.ts';
-import { clock } from '../clock.ts';
 import { secret as newSecret } from '../ids.ts';
 import type { Scopes } from '../routing/caller.ts';
 import { KeptList } from '../routing/kept_list.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
-import { namedFields, pairsOf, replies } from '../store/replies.ts';
+import { msOf, namedFields, pairsOf, replies } from '../store/replies.ts';
 import { registerIn } from './client_copies.ts';
 import { madeToken, nameIn } from './client_token.ts';
 import { type Digests, digestsIn, ha1 } from './digests.ts';
@@ -76,7 +75,8 @@ export class Clients {
     const token = madeToken(name);
     const secret = newSecret();
     const digests = { ha1_sha256: ha1('SHA-256', token, secret), ha1_md5: ha1('MD5', token, secret) };
-    const fields = { ...digests, ...scopeFields(scopes), created_at: clock.wallMs() };
+    const created_at = msOf(await this.#control.command((redis) => redis.time()));
+    const fields = { ...digests, ...scopeFields(scopes), created_at };
     await this.#control.command((redis, keys) =>
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );

@@ -65,9 +65,20 @@ interface ApiAnswer<T> {
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;
+  readonly #redisMs: () => Promise<number>;
 
-  constructor(routes: readonly Route[]) {
+  /** `redisMs` resolves with the time by the clock of Redis. */
+  constructor(routes: readonly Route[], redisMs: () => Promise<number>) {
+    this.#redisMs = redisMs;
     this.#routes = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
+  }
+
+  /**
+   * Resolves with the time by the clock of Redis. The times that the API answers are from this clock, so ages must be
+   * computed by it: the clock of this host may differ.
+   */
+  nowMs(): Promise<number> {
+    return this.#redisMs();
   }
 
   /** True if the visitor's role may make the call `name`, such as `GET /topics`. */

@@ -18,7 +18,7 @@ export function auditPage(api: ApiCalls): Route[] {
         const { action, client } = call.query;
         const query = { limit: '100', ...call.query };
         const { body, next } = await api.call<AuditEntry[]>('GET /audit', call, { query });
-        const nowMs = Date.now();
+        const nowMs = await api.nowMs();
         const rows = table(
           [
             { name: 'When', cell: ({ at }) => ago(at, nowMs) },

@@ -5,7 +5,7 @@ import { type Content, type Html, html } from '../html.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import { subscribersOf } from '../subscribing/asked_subscribers.ts';
-import type { PageCall } from './api_calls.ts';
+import type { ApiCalls, PageCall } from './api_calls.ts';
 import { ago, duration } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
@@ -35,12 +35,13 @@ export function bulkOwner(caller: Caller): string {
  * Pages for a bulk, which is the retry or purge of all dead letters that match a filter. They show how many match,
  * and then the progress.
  */
-export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
+export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
     page(BULK_PATH, ALL, {
       query: ANY_QUERY,
       async show(call) {
         const bulk = await bulks.find(bulkOwner(call.caller));
+        const nowMs = await api.nowMs();
         const mayChange = call.caller.role !== 'viewer';
         const { busy, id } = call.query;
         return {
@@ -54,7 +55,7 @@ export function bulkPages({ bulks, joinsOf }: BulkParts): Route[] {
               bulk &&
               bulk.id !== id &&
               important('Somebody has begun this one meanwhile, in place of the one that was here.'),
-            bulk ? shown(bulk, mayChange && call) : html`<h1>Nothing is retried or purged now</h1>`,
+            bulk ? shown(bulk, mayChange && call, nowMs) : html`<h1>Nothing is retried or purged now</h1>`,
             html`<p><a href="${LETTERS}">Dead letters</a></p>`,
           ]),
         };
@@ -148,17 +149,16 @@ export function headline({
   return `${did} ${exactly(done)}${state === 'cancelled' ? `, then stopped` : ''}`;
 }
 
-function shown(bulk: Bulk, call: PageCall | false): Html {
+function shown(bulk: Bulk, call: PageCall | false, nowMs: number): Html {
   return html`<h1>${headline(bulk)}</h1>
-<p>${filterOf(bulk)}</p>
-${bulk.state === 'running' && progress(bulk)}
+<p>${filterOf(bulk, nowMs)}</p>
+${bulk.state === 'running' && progress(bulk, nowMs)}
 ${bulk.state === 'counting' && html`<p class="hint">Nothing is changed before you confirm. If this number stands still, no worker runs.</p>`}
-${isOver(bulk) && outcome(bulk)}
+${isOver(bulk) && outcome(bulk, nowMs)}
 ${call && html`<div class="acts">${acts(bulk, call)}</div>`}`;
 }
 
-function filterOf({ queues, reason, fromMs, untilMs }: Bulk): Content {
-  const nowMs = Date.now();
+function filterOf({ queues, reason, fromMs, untilMs }: Bulk, nowMs: number): Content {
   return [
     queues
       ? html`Of ${queues.map((each, index) => [index > 0 && ' ', linkToQueue(each)])}`
@@ -170,9 +170,9 @@ function filterOf({ queues, reason, fromMs, untilMs }: Bulk): Content {
   ];
 }
 
-function progress({ matched, done, left, beganAtMs }: Bulk): Html {
+function progress({ matched, done, left, beganAtMs }: Bulk, nowMs: number): Html {
   const ended = done + left;
-  const restMs = ((Date.now() - beganAtMs) / Math.max(1, ended)) * Math.max(0, matched - ended);
+  const restMs = ((nowMs - beganAtMs) / Math.max(1, ended)) * Math.max(0, matched - ended);
   return html`<progress max="${Math.max(1, matched)}" value="${ended}" aria-label="Progress"></progress>
 <p>${ended.toLocaleString('en')} of ${matched.toLocaleString('en')}${ended > 0 && ended < matched && `, about ${duration(Math.max(1000, restMs))} left`}</p>
 <p class="hint">You may leave this page: the workers go on, and Dead letters leads back here. While memory is short, nothing is retried.</p>`;
@@ -182,9 +182,9 @@ function isOver({ state }: Bulk): boolean {
   return state === 'ended' || state === 'cancelled';
 }
 
-function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk): Html {
+function outcome({ matched, done, left, beganAtMs, endedAtMs = beganAtMs }: Bulk, nowMs: number): Html {
   const gone = Math.max(0, matched - done - left);
-  return html`<p>It took ${duration(endedAtMs - beganAtMs)}, and ended ${ago(endedAtMs, Date.now())}. ${
+  return html`<p>It took ${duration(endedAtMs - beganAtMs)}, and ended ${ago(endedAtMs, nowMs)}. ${
     left > 0 && `${exactly(left)} stayed, as their subscriber has left. `
   }${gone > 0 && `${exactly(gone)} of those that were counted were not touched.`}</p>`;
 }

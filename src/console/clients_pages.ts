@@ -56,7 +56,7 @@ function listing(api: ApiCalls): Route {
       const query = { limit: '100', ...call.query };
       const { body, next } = await api.call<ClientReport[] | undefined>('GET /api_tokens', call, { query });
       const mayChange = api.allows('POST /api_tokens', call);
-      const nowMs = Date.now();
+      const nowMs = await api.nowMs();
       const rows = table<ClientReport>(
         [
           { name: 'Name', cell: ({ name }) => name },

@@ -1,6 +1,7 @@
 import { BusError } from '../errors.ts';
 import { acceptsHtml } from '../html.ts';
 import { ANYONE, type Route, route } from '../routing/route.ts';
+import { msOf } from '../store/replies.ts';
 import { ApiCalls } from './api_calls.ts';
 import { assetRoutes } from './assets.ts';
 import { auditPage } from './audit_page.ts';
@@ -37,7 +38,9 @@ const FRONT_DOOR = route('GET /', ANYONE, {
 
 /** Returns the routes of all pages of the console. */
 export function consolePages(routes: readonly Route[], parts: ConsoleParts): Route[] {
-  const api = new ApiCalls(routes);
+  const api = new ApiCalls(routes, async () =>
+    msOf(await parts.partitions.control.command((redis) => redis.time())),
+  );
   const liveParts = new LiveParts();
   const pages = [
     ...loginPages(parts),

@@ -52,7 +52,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
         return { title: 'Dead letters', current: PATH, body: leftOut(said, ids.length - done, list) };
       },
     }),
-    ...bulkPages({ bulks, joinsOf }),
+    ...bulkPages({ api, bulks, joinsOf }),
     // This route must come after those of the forms. Otherwise `:id` would match `selected` and `bulk` too, and the
     // forms would be refused, because this route takes no POST.
     page(`${PATH}/:id`, ALL, {
@@ -63,13 +63,16 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
           ending: BATCH_ENDING,
         });
         const letter = typeof body === 'string' ? (parseOwnJson(body) as WholeDeadLetter) : body;
-        return { title: `Dead letter ${letter.id}`, current: PATH, body: shown(call, letter) };
+        return {
+          title: `Dead letter ${letter.id}`,
+          current: PATH,
+          body: shown(call, letter, await api.nowMs()),
+        };
       },
     }),
   ];
 
-  function shown(call: PageCall, letter: WholeDeadLetter): Html {
-    const nowMs = Date.now();
+  function shown(call: PageCall, letter: WholeDeadLetter, nowMs: number): Html {
     const mayChange = api.allows('POST /dead_letters/:id/retry', call);
     const id = html`<input type="hidden" name="id" value="${letter.id}">`;
     return html`<h1>Dead letter <span class="mono">${letter.id}</span></h1>
@@ -105,7 +108,7 @@ function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): 
         bulks.find(bulkOwner(call.caller)),
       ]);
       const isFiltered = [subscriber, join, reason, since, until, others.before].some(Boolean);
-      const nowMs = Date.now();
+      const nowMs = await api.nowMs();
       const mayChange = api.allows('POST /dead_letters/:id/retry', call);
       const rows = table<DeadLetter>(
         [

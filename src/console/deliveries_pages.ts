@@ -22,6 +22,7 @@ export function deliveriesPages(api: ApiCalls): Route[] {
         const { state, subscriber } = call.query;
         const query = { limit: '100', ...call.query };
         const { body, next } = await api.call<Delivery[]>('GET /deliveries', call, { query });
+        const nowMs = await api.nowMs();
         return {
           title: 'Deliveries',
           current: PATH,
@@ -30,6 +31,7 @@ export function deliveriesPages(api: ApiCalls): Route[] {
             choices(CHOICES, state ?? '', (each) => pathWith(PATH, { subscriber, state: each })),
             deliveriesTable(
               body,
+              nowMs,
               state || subscriber ? 'Nothing matches.' : 'Nothing was queued in the last day.',
             ),
             nextPage(PATH, next),
@@ -52,10 +54,10 @@ const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
  */
 export function deliveriesTable(
   deliveries: readonly Delivery[],
+  nowMs: number,
   empty: Content,
   { isOfOne = false, more = [] }: { isOfOne?: boolean; more?: readonly Column<Delivery>[] } = {},
 ): Html {
-  const nowMs = Date.now();
   return table<Delivery>(
     [
       { name: 'Batch', cell: ({ id }) => html`<a class="mono" href="${PATH}/${id}">${id}</a>` },

@@ -45,15 +45,16 @@ export function deliveryPage(api: ApiCalls): Route[] {
           ending: BATCH_ENDING,
         });
         const subscriber = await subscriberOf(call, delivery);
+        const nowMs = await api.nowMs();
         return {
           title: `Delivery ${id}`,
           current: PATH,
           body: [
             html`<h1>Delivery <span class="mono">${id}</span></h1>`,
             live('delivery', `${PATH}/${id}`, [
-              figures(delivery),
+              figures(delivery, nowMs),
               html`<div class="acts">${retrying(call, delivery)}</div><h2>Its story</h2>`,
-              timeline(delivery, Date.now()),
+              timeline(delivery, nowMs),
               story(delivery),
             ]),
             subscriber && repeating(delivery, subscriber),
@@ -115,8 +116,7 @@ export function nameOf(state: string): string {
   return state.replace('_', ' ');
 }
 
-function figures(delivery: WholeDelivery): Html {
-  const nowMs = Date.now();
+function figures(delivery: WholeDelivery, nowMs: number): Html {
   const size = html`${number(delivery.event_count)}${delivery.bytes !== null && `, ${bytes(delivery.bytes)}`}`;
   const steps: [string, number | null][] = [
     ['Opened', delivery.opened_at],

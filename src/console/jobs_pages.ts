@@ -38,13 +38,14 @@ export function jobsPages(api: ApiCalls): Route[] {
       async show(call) {
         const query = { limit: '100', ...call.query };
         const { body, next } = await api.call<ListedJob[]>('GET /jobs', call, { query });
+        const nowMs = await api.nowMs();
         const mayRun = api.allows('POST /jobs/:id/run', call);
         const runNow = ({ id, state }: ListedJob) =>
           mayRun &&
           state === 'scheduled' &&
           form(call, { action: `${PATH}/${encodeURIComponent(id)}/run`, does: 'Run now' });
         const rows = table(
-          [...columnsAt(Date.now()), { name: '', cell: runNow }],
+          [...columnsAt(nowMs), { name: '', cell: runNow }],
           body,
           'Nothing is queued here. Each batch has a job from its opening until it is taken.',
         );

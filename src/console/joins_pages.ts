@@ -50,8 +50,7 @@ function sourcesOf({ sources }: JoinReport): Content {
   );
 }
 
-function shown(join: Join): Html {
-  const nowMs = Date.now();
+function shown(join: Join, _acts: Content, nowMs: number): Html {
   const shown: [string, Content][] = [
     ['Open keys', number(join.open)],
     ['Oldest', ago(join.oldest, nowMs)],

@@ -32,7 +32,7 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
         const { range } = call.query;
         const client = clientOf(call.caller);
         const [state, own, history] = await Promise.all([
-          isAsked('now', call.query) && readState(parts),
+          isAsked('now', call.query) && readState(parts, api),
           isAsked('now', call.query) && client !== undefined && readOwn(api, call, client),
           isAsked('plots', call.query) && api.call<HistoryReport>('GET /history', call, { query: { range } }),
         ]);
@@ -69,14 +69,14 @@ function stateShown(state: Shown): Content {
   ];
 }
 
-async function readState({ partitions, limits, history }: OverviewParts): Promise<Shown> {
-  const [latest, { memory, missing }, time, processes] = await Promise.all([
+async function readState({ partitions, limits, history }: OverviewParts, api: ApiCalls): Promise<Shown> {
+  const [latest, { memory, missing }, nowMs, processes] = await Promise.all([
     history.latest(),
     readFullestMemory(partitions, limits),
-    partitions.control.command((redis) => redis.time()),
+    api.nowMs(),
     countProcesses(partitions.control),
   ]);
-  const ageMs = latest && Number(time[0]) * 1000 - latest.atMs;
+  const ageMs = latest && nowMs - latest.atMs;
   return { figures: latest?.figures, ageMs, memory, missing, processes };
 }
 
@@ -87,7 +87,8 @@ async function readOwn(
   client: string,
 ): Promise<Pick<State, 'client' | 'figures'>> {
   try {
-    const [subscribers, joins] = await Promise.all([
+    const [nowMs, subscribers, joins] = await Promise.all([
+      api.nowMs(),
       api.call<SubscriberReport[]>('GET /subscribers', call),
       api.call<JoinReport[]>('GET /joins', call),
     ]);
@@ -97,7 +98,7 @@ async function readOwn(
     const state = report && stateOf(report);
     const figures = {
       ...{ subscribers: subscribers.body.length, queued },
-      oldestSeconds: oldest === null ? 0 : Math.max(0, Date.now() - oldest) / 1000,
+      oldestSeconds: oldest === null ? 0 : Math.max(0, nowMs - oldest) / 1000,
       failing: Number(state === 'failing'),
       paused: Number(state === 'paused'),
       deadLetters: letters.reduce((sum, each) => sum + each),

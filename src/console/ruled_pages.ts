@@ -40,7 +40,7 @@ export interface Ruled<Listed, Whole> {
    * Returns the part of a page that shows one trigger or join. The open page reloads only this part, every few seconds.
    * `acts` has the forms to show in this part.
    */
-  shown(one: Whole, acts: Content): Content;
+  shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
    * Returns further forms for one trigger or join, such as those that fire or pause a trigger. `own` has the hidden
    * fields that name the trigger or join.
@@ -86,13 +86,14 @@ function listing<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Rou
         query,
         ...(keep && { keep }),
       });
+      const nowMs = await api.nowMs();
       const empty = html`There is no ${what} yet. A client makes one by <code>PUT /${what}s/:name</code>.`;
       return {
         title,
         current: path,
         body: live(`${what}s`, pathWith(path, call.query), [
           html`<h1>${title}</h1>`,
-          table(ruled.columns(Date.now()), body, empty),
+          table(ruled.columns(nowMs), body, empty),
           nextPage(path, next),
           mayChange(api, call, ruled) && rulesForm(call, ruled, ruled.example, naming(call)),
         ]),
@@ -121,7 +122,7 @@ function pageOfOne<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): R
         title: name,
         current: path,
         body: [
-          live(what, pathOf(path, name, client), ruled.shown(body, acts)),
+          live(what, pathOf(path, name, client), ruled.shown(body, acts, await api.nowMs())),
           isChangeable && rulesForm(call, ruled, ruled.rulesOf(body), own, name),
           api.allows(`DELETE /${what}s/:name`, call) &&
             confirmed(call, `Remove this ${what}…`, ruled.warning(body), {

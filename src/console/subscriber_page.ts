@@ -40,6 +40,7 @@ export function subscriberPage(api: ApiCalls): Route[] {
             }),
           api.call<Delivery[]>('GET /deliveries', call, { query: { ...ofIt, limit: SHOWN_DELIVERIES } }),
         ]);
+        const nowMs = await api.nowMs();
         const retrying = await retryingOf(api, call, report);
         const retry = [{ name: '', cell: (delivery: Delivery) => retryForm(api, call, delivery) }];
         const path = `${PATH}/${encodeURIComponent(token)}`;
@@ -50,15 +51,15 @@ export function subscriberPage(api: ApiCalls): Route[] {
           body: [
             html`<h1 class="mono">${token}</h1>`,
             live('subscriber', pathWith(path, { part: 'now' }), [
-              figures(report),
+              figures(report, nowMs),
               html`<div class="acts">${pauseForm(api, call, report)}${testForm(api, call, report)}</div>`,
               retrying.length > 0 &&
-                html`<h2>To be tried again</h2>${deliveriesTable(retrying, '', { isOfOne: true, more: retry })}`,
+                html`<h2>To be tried again</h2>${deliveriesTable(retrying, nowMs, '', { isOfOne: true, more: retry })}`,
               html`<h2><a href="${linkToDeliveries(token)}">Deliveries</a></h2>`,
-              deliveriesTable(deliveries.body, 'Nothing was queued for it in the last day.', {
+              deliveriesTable(deliveries.body, nowMs, 'Nothing was queued for it in the last day.', {
                 isOfOne: call.caller.role !== 'client',
               }),
-              dropNotice(report),
+              dropNotice(report, nowMs),
             ]),
             history && plots(history.body, path),
             details(report),

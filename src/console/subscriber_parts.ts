@@ -21,9 +21,8 @@ function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [stri
 }
 
 /** Returns the present state of a subscriber as HTML. Each value, such as its health, is in a box with its name. */
-export function figures(report: SubscriberReport): Html {
+export function figures(report: SubscriberReport, nowMs: number): Html {
   const { events, dead_letters, dropped } = report;
-  const nowMs = Date.now();
   const shown: [string, Content][] = [
     ['State', stateLabel(report)],
     ...pause(report, nowMs),
@@ -70,10 +69,9 @@ const SIGNATURES = {
  * Returns a notice that says how many events of a subscriber the bus has dropped, and whether the subscriber was told
  * of them. Returns undefined if no events were dropped.
  */
-export function dropNotice({ dropped }: SubscriberReport): Content {
+export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Content {
   if (!dropped) return undefined;
   const { batches, events, from, to, topics, untold } = dropped;
-  const nowMs = Date.now();
   const told =
     untold === 0
       ? 'It was told of all of them.'

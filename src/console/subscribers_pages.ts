@@ -28,7 +28,8 @@ export function subscribersPages(api: ApiCalls): Route[] {
         const { body, next } = await api.call<SubscriberReport[]>('GET /subscribers', call, { query });
         const path = (other: Record<string, string | undefined>) =>
           pathWith(PATH, { sort: call.query.sort, state, name, ...other });
-        const columns = columnsAt(Date.now()).map(
+        const nowMs = await api.nowMs();
+        const columns = columnsAt(nowMs).map(
           ({ by, ...column }): Column<SubscriberReport> => ({
             ...column,
             ...(by && { sort: { path: path({ sort: by }), isCurrent: by === sort } }),
@@ -48,7 +49,7 @@ export function subscribersPages(api: ApiCalls): Route[] {
               call.caller.role !== 'client' && choices(STATES, state ?? '', (each) => path({ state: each })),
               table(columns, body, empty),
               nextPage(PATH, next),
-              sampled(body),
+              sampled(body, nowMs),
             ]),
           ],
         };
@@ -147,10 +148,10 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
  * Returns a line that says when the order, the rates and the forecasts of the list were computed. The workers compute
  * them for all subscribers every ten seconds.
  */
-function sampled(rows: readonly SubscriberReport[]): Content {
+function sampled(rows: readonly SubscriberReport[], nowMs: number): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;
   if (asOf === undefined)
     return html`<p class="hint">Rates and forecasts appear ten seconds after a worker has started.</p>`;
-  return html`<p class="hint">Order, rates and forecasts are as of ${ago(asOf, Date.now())}; workers look every ten seconds.</p>`;
+  return html`<p class="hint">Order, rates and forecasts are as of ${ago(asOf, nowMs)}; workers look every ten seconds.</p>`;
 }

@@ -17,7 +17,7 @@ export function tailPage(api: ApiCalls): Route[] {
       async show(call) {
         const { topic } = call.query;
         const { body } = await api.call<ShownTailEntry[]>('GET /tail', call, { query: { topic } });
-        const nowMs = Date.now();
+        const nowMs = await api.nowMs();
         const rows = table<ShownTailEntry>(
           [
             { name: 'When', cell: ({ at }) => ago(at, nowMs) },

@@ -36,6 +36,7 @@ export function topicPage(api: ApiCalls): Route[] {
             query: { subject: `topic:${name}`, range },
           }));
         const path = `${PATH}/${name}`;
+        const nowMs = await api.nowMs();
         const delayed = isShown(call, topic) && topic.delayed > 0 ? await delayedOf(api, call, name) : [];
         return {
           title: name,
@@ -46,7 +47,7 @@ export function topicPage(api: ApiCalls): Route[] {
             live('topic', pathWith(path, { part: 'now' }), [
               figures(topic),
               subscribersOf(topic, call),
-              delayed.length > 0 && delayedTable(call, topic, delayed),
+              delayed.length > 0 && delayedTable(call, topic, delayed, nowMs),
             ]),
             history && plots(history.body, path),
             mayPublish(call, topic) && publishing(call, name),
@@ -104,8 +105,12 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
 <p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map((each) => html`${linkToQueue(each)} `)}${rest}</p>`;
 }
 
-function delayedTable(call: PageCall, topic: WholeTopic, delayed: readonly DelayedReport[]): Html {
-  const nowMs = Date.now();
+function delayedTable(
+  call: PageCall,
+  topic: WholeTopic,
+  delayed: readonly DelayedReport[],
+  nowMs: number,
+): Html {
   const takeBack = ({ event }: DelayedReport) => takingBack(call, topic.name, event.id);
   return html`<h2>Next delayed events</h2>${table<DelayedReport>(
     [

@@ -106,8 +106,7 @@ function scheduleOf({ schedule }: Listed): Content {
   return html`once, ${new Date(schedule.at).toISOString()}`;
 }
 
-function shown(trigger: Trigger, acts: Content): Html {
-  const nowMs = Date.now();
+function shown(trigger: Trigger, acts: Content, nowMs: number): Html {
   const shown: [string, Content][] = [
     ['State', stateOf(trigger)],
     ['Last', ago(trigger.last_at, nowMs)],

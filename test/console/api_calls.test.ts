@@ -16,7 +16,10 @@ function answering(first: string, last: string) {
     yield last;
   }
   const handle = async () => ({ ...ok(pieces()), calls: 3 });
-  const api = new ApiCalls([route('GET /long', ALL, { answers: { 200: z.unknown() }, handle })]);
+  const api = new ApiCalls(
+    [route('GET /long', ALL, { answers: { 200: z.unknown() }, handle })],
+    async () => 0,
+  );
   return { api, read: () => read };
 }
 
@@ -44,7 +47,10 @@ test('a page shows numbers of 64 bits with their digits', async () => {
     yield letter;
   }
   const handle = async () => ({ ...ok(pieces()), calls: 0 });
-  const api = new ApiCalls([route('GET /letter', ALL, { answers: { 200: z.unknown() }, handle })]);
+  const api = new ApiCalls(
+    [route('GET /letter', ALL, { answers: { 200: z.unknown() }, handle })],
+    async () => 0,
+  );
   const { body } = await api.call('GET /letter', visit());
   assert.equal(JSON.stringify(body), letter);
 });
