@@ -6,6 +6,7 @@ import { shortName } from '../../harness/scripts/names.ts';
 import type { State } from '../../harness/scripts/state.ts';
 import { SHARES } from '../../src/store/job.ts';
 import { pauserOf } from '../../src/store/pause.ts';
+import { assertBulks } from './bulks.ts';
 import type { Model } from './model.ts';
 
 /** Asserts that Redis holds what the model has. `seen` is an image of Redis, and `state` was read from it. */
@@ -15,6 +16,7 @@ export async function assertEqual(model: Model, seen: Readable, state: State): P
   await assertWorkers(model, seen, state);
   await assertTopics(model, seen);
   await assertDelayed(model, seen);
+  await assertBulks(model, seen);
   for (const token of model.subscribers.keys()) await assertSubscriber(model, seen, token);
   const live = [...Object.values(state.batches), ...Object.values(await readDeadLetters(seen))];
   for (const token of model.accepted.keys()) assertPlaces(model, live, token);

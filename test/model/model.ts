@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type {
   Batch,
+  Bulk,
   DelayedEvent,
   Ending,
   Failure,
@@ -48,6 +49,8 @@ export class Model {
   readonly holds = new Map<string, Hold>();
   /** The jobs of `aux`. */
   readonly aux = new Set<string>();
+  /** The bulk that each owner began last. */
+  readonly bulks = new Map<string, Bulk>();
   /** The delayed events, in the order of acceptance. */
   readonly delayed: DelayedEvent[] = [];
   /** The accepted events of each subscriber, in the order of acceptance. */

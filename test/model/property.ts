@@ -5,7 +5,7 @@ import type { Partition } from '../../src/store/partition.ts';
 import { ack, acquire } from './delivering.ts';
 import { Model } from './model.ts';
 import { resume, subscribe } from './publishing.ts';
-import { anyStep, QUARANTINE, WORKERS } from './steps.ts';
+import { QUARANTINE, STEPS, WORKERS } from './steps.ts';
 import { pass, schedule, scrub } from './upkeep.ts';
 import { World } from './world.ts';
 
@@ -19,7 +19,8 @@ export function behavesAsTheModel(
   longest: number,
   counted = () => {},
 ) {
-  const sequences = fc.commands([anyStep], { maxCommands: longest, size: 'max' });
+  const limits = { maxCommands: longest, size: 'max' } as const;
+  const sequences = fc.oneof(...STEPS.map((steps) => fc.commands([steps], limits)));
   return fc.asyncProperty(sequences, async (steps) => {
     const all = partitions();
     await all[0]?.redis.flushall();

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { WorkerKind } from '../../src/delivering/queue.ts';
 import * as auxJobs from './aux_jobs.ts';
+import * as bulks from './bulks.ts';
 import * as delaying from './delaying.ts';
 import * as delivering from './delivering.ts';
 import * as publishing from './publishing.ts';
@@ -62,52 +63,74 @@ const request = fc.record({
   inFlight: fc.constantFrom(undefined, 1, 3),
   proven: seldom,
 });
+const bulkOwner = fc.constantFrom('root', 'alice');
+const bulkWish = fc.record({
+  act: fc.constantFrom<('retry' | 'purge')[]>('retry', 'retry', 'purge'),
+  queues: fc.constantFrom<(string[] | undefined)[]>(undefined, undefined, ['alice', 'bob'], ['bob', 'alice']),
+  reason: fc.constantFrom<('max_attempts' | 'killed_worker' | undefined)[]>(
+    undefined,
+    undefined,
+    'max_attempts',
+    'killed_worker',
+  ),
+});
 const fault = fc.record({ delayed: yes, throttled: often, noted: yes, pause: seldom });
 
 /** Any call of the bus. Frequent calls have larger weights, so that sequences reach many states. */
-export const anyStep = fc.oneof(
-  ...[
-    step(6, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
-    step(3, delaying.delay, delayWish),
-    step(3, delaying.publishDelayed),
-    step(1, delaying.deleteDelayed, n, fc.constantFrom('', 'shop', 'mill')),
-    step(1, delaying.dropDelayed, topic, few),
-    step(3, publishing.subscribe, request),
-    step(1, publishing.pause, token, pauser),
-    step(1, publishing.resume, token, pauser),
-    step(1, publishing.unsubscribe, token, topic),
-    step(1, publishing.leave, token),
-    step(1, publishing.giveTopic, topic, fc.constantFrom('shop', 'shop', 'mill')),
-    step(1, publishing.removeTopic, topic),
-    step(12, delivering.acquire, workers, fc.constantFrom(0, 0, 1, 2), fc.constantFrom(...KINDS)),
-    step(
-      2,
-      delivering.acquire,
-      fc.constant(QUARANTINE),
-      fc.constant(0),
-      fc.constant<WorkerKind>('quarantine'),
-    ),
-    step(1, delivering.condemn, fc.constantFrom(...QUARANTINE)),
-    step(9, delivering.ack, n, seldom),
-    step(7, delivering.nack, n, fault),
-    step(3, delivering.bury, n, yes),
-    step(2, delivering.settleLate, n, how),
-    step(1, delivering.settleExpired, n, how),
-    step(4, delivering.heartbeat, workers),
-    step(1, auxJobs.enqueue, fc.constantFrom('scrub', 'monitor')),
-    step(1, auxJobs.acquireAux, auxWorker),
-    step(1, auxJobs.settleAux, auxWorker, fc.constantFrom(undefined, 0, 150_000)),
-    step(7, upkeep.pass, fc.constantFrom(1, 1, 1, 2, 3)),
-    step(8, upkeep.schedule, fc.integer({ min: 1, max: 10 })),
-    step(2, upkeep.runJob, n),
-    step(3, upkeep.retryBatch, n),
-    step(1, upkeep.sendTest, token),
-    step(2, upkeep.scrub, seldom),
-    step(1, upkeep.retire, workers),
-    step(1, upkeep.autodrop, few, fc.constantFrom(undefined, undefined, ...TOKENS)),
-    step(1, upkeep.dropQueue, token, few),
-    step(1, upkeep.revive, n, client),
-    step(1, upkeep.purge, n, client),
-    step(1, upkeep.sweep),
-  ],
-);
+const anyStep = [
+  step(6, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
+  step(3, delaying.delay, delayWish),
+  step(3, delaying.publishDelayed),
+  step(1, delaying.deleteDelayed, n, fc.constantFrom('', 'shop', 'mill')),
+  step(1, delaying.dropDelayed, topic, few),
+  step(3, publishing.subscribe, request),
+  step(1, publishing.pause, token, pauser),
+  step(1, publishing.resume, token, pauser),
+  step(1, publishing.unsubscribe, token, topic),
+  step(1, publishing.leave, token),
+  step(1, publishing.giveTopic, topic, fc.constantFrom('shop', 'shop', 'mill')),
+  step(1, publishing.removeTopic, topic),
+  step(12, delivering.acquire, workers, fc.constantFrom(0, 0, 1, 2), fc.constantFrom(...KINDS)),
+  step(2, delivering.acquire, fc.constant(QUARANTINE), fc.constant(0), fc.constant<WorkerKind>('quarantine')),
+  step(1, delivering.condemn, fc.constantFrom(...QUARANTINE)),
+  step(9, delivering.ack, n, seldom),
+  step(7, delivering.nack, n, fault),
+  step(3, delivering.bury, n, yes),
+  step(2, delivering.settleLate, n, how),
+  step(1, delivering.settleExpired, n, how),
+  step(4, delivering.heartbeat, workers),
+  step(1, auxJobs.enqueue, fc.constantFrom('scrub', 'monitor')),
+  step(1, auxJobs.acquireAux, auxWorker),
+  step(1, auxJobs.settleAux, auxWorker, fc.constantFrom(undefined, 0, 150_000)),
+  step(7, upkeep.pass, fc.constantFrom(1, 1, 1, 2, 3)),
+  step(8, upkeep.schedule, fc.integer({ min: 1, max: 10 })),
+  step(2, upkeep.runJob, n),
+  step(3, upkeep.retryBatch, n),
+  step(1, upkeep.sendTest, token),
+  step(2, upkeep.scrub, seldom),
+  step(1, upkeep.retire, workers),
+  step(1, upkeep.autodrop, few, fc.constantFrom(undefined, undefined, ...TOKENS)),
+  step(1, upkeep.dropQueue, token, few),
+  step(1, upkeep.revive, n, client),
+  step(1, upkeep.purge, n, client),
+  step(1, bulks.beginBulk, bulkOwner, bulkWish),
+  step(4, bulks.stepBulk, bulkOwner, few, seldom),
+  step(2, bulks.confirmBulk, bulkOwner, seldom),
+  step(1, bulks.cancelBulk, bulkOwner, yes),
+  step(1, upkeep.sweep),
+];
+
+/** More of the calls that lead to many dead letters, and of those that retry or purge them all. */
+const bulkSteps = [
+  step(20, publishing.publish, fc.array(wish, { minLength: 1, maxLength: 3 })),
+  step(20, delivering.acquire, workers, fc.constant(0), fc.constant<WorkerKind>('regular')),
+  step(50, delivering.bury, n, fc.constant(false)),
+  step(8, bulks.beginBulk, bulkOwner, bulkWish),
+  step(10, bulks.stepBulk, bulkOwner, few, seldom),
+  step(5, bulks.confirmBulk, bulkOwner, seldom),
+  step(10, bulks.finishBulk, bulkOwner, few),
+  step(4, publishing.leave, token),
+];
+
+/** The steps of a sequence: most sequences have any steps, others more of some. */
+export const STEPS = [anyStep, anyStep, [...anyStep, ...bulkSteps]].map((steps) => fc.oneof(...steps));

@@ -67,6 +67,24 @@ export interface DelayedEvent {
   dueMs: number;
 }
 
+/** A retry or purge of all dead letters that match. */
+export interface Bulk {
+  id: string;
+  act: 'retry' | 'purge';
+  queues: string[] | undefined;
+  reason: string | undefined;
+  /** Letters that died later do not match, by the clock of Redis. */
+  untilMs: number;
+  state: 'counting' | 'counted' | 'running' | 'cancelled' | 'ended';
+  /** The place in `queues` of the subscriber whose letters come next. */
+  queue: number;
+  /** Time of death and UID of the letter that was looked at last in this queue. */
+  after: [diedMs: number, bid: string] | undefined;
+  matched: number;
+  done: number;
+  left: number;
+}
+
 /** The end of an event that is neither in a batch nor in a dead letter. */
 export type Ending = 'received' | 'dropped' | 'purged' | 'left';
 

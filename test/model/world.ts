@@ -89,6 +89,15 @@ export class World {
     return (await redis.zrange(keys.dead_letters_index(), '0', '-1')).map(shortName);
   }
 
+  /** Resolves with the dead letters and when they died (ms, clock of Redis), in this order. */
+  async deaths(): Promise<{ name: string; diedMs: number }[]> {
+    const { redis, keys } = this.#seen;
+    const flat = await redis.zrange(keys.dead_letters_index(), '0', '-1', 'WITHSCORES');
+    return flat.flatMap((bid, index) =>
+      index % 2 ? [] : [{ name: shortName(bid), diedMs: Number(flat[index + 1]) }],
+    );
+  }
+
   /** Lets time pass in Redis and the model. The numbers of leases are times, so they change too. */
   async pass(model: Model, ms: number): Promise<void> {
     const { redis, prefix } = this.bus.store;
