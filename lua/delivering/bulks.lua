@@ -4,8 +4,8 @@ the counts of what was done. A step is one script call, which changes some lette
 letter counts once, even if several workers make steps, or a worker repeats a step.
 
 A bulk walks through the letters of one queue after another, by the time of their death, the oldest first. A queue has
-the letters of one subscriber, or of all.
-The record has the time and the UID of the last letter that was looked at, so that the next step continues there.
+the letters of one subscriber, or of all. The record has the time and the UID of the last letter that was looked at, so
+that the next step continues there.
 ]]
 local jobs = include('delivering/jobs')
 local bulks = {}

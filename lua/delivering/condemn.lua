@@ -41,5 +41,6 @@ return function(call, args)
     buried, dropped, token = burying.end_delivery(call, 'main', worker, job, failure)
   end
   forget(call, worker)
-  return not job and args.held and buried_before(call, args.held) or { bid = bid, token = token, buried = buried, dropped = dropped }
+  local before = not job and args.held and buried_before(call, args.held)
+  return before or { bid = bid, token = token, buried = buried, dropped = dropped }
 end
