@@ -42,9 +42,14 @@ export function createReceiver<Topics = Record<string, unknown>>(
   // events.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
+  // `createServer(receiver.node)` fits the types too, but no delivery would ever be answered.
+  const mount = (name: string, given: unknown[]) => {
+    if (given.length > 0) throw new TypeError(`write receiver.${name}(), with its parentheses`);
+    return listener;
+  };
   return {
-    express: () => listener,
-    node: () => listener,
+    express: (...given: unknown[]) => mount('express', given),
+    node: (...given: unknown[]) => mount('node', given),
     fastify: () => fastifyPlugin(deliveries),
     fetch: fetchHandler(deliveries),
   };

@@ -292,6 +292,19 @@ describe('a receiver', () => {
     }
   });
 
+  test('says so if the function that makes a listener is taken for the listener', async (t) => {
+    const receiver = createReceiver({ uuid: 'me', on: {} });
+    const app = express();
+    app.post('/events', receiver.express as RequestListener);
+    app.use((error: Error, _request: unknown, response: express.Response, _next: unknown) => {
+      response.status(500).send(error.message);
+    });
+    const answered = await post(await listen(t, app), [event('orders', 1)]);
+    assert.equal(await answered.text(), 'write receiver.express(), with its parentheses');
+    const mount = receiver.node as unknown as (request: object) => unknown;
+    assert.throws(() => mount({}), /^TypeError: write receiver.node\(\), with its parentheses$/);
+  });
+
   test('gives events to the methods of an object of a class', async (t) => {
     class Handlers {
       readonly seen: string[] = [];
