@@ -51,8 +51,8 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /**
-   * Parses the text of a body. The default is JSON.parse, which rounds whole numbers above 2^53. If the function throws,
-   * or if it returns no array of events, the answer is 400.
+   * Parses the text of a body. The default is JSON.parse, which rounds whole numbers above 2^53. If the function
+   * throws, or if it returns no array of events, the answer is 400.
    */
   parse?: (text: string) => unknown;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
@@ -261,8 +261,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 }
 
 /**
- * Returns the values of an option. Throws TypeError if the option is there, but a value is missing, as that of a variable
- * which the environment lacks: deliveries would then be accepted without this check.
+ * Returns the values of an option. Throws TypeError if the option is there, but a value is missing, as that of a
+ * variable which the environment lacks: deliveries would then be accepted without this check.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];
