@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { Bus } from './bus.ts';
-import { type Call, type Command, type Streams, UsageError } from './command.ts';
+import { type Call, type Command, type Streams, type Target, UsageError } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
 import { sayIfUnreached } from './patience.ts';
@@ -40,7 +40,6 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
     if (values.help) return 0;
     isVerbose = values.verbose === true;
     if (!fits(command, positionals.length)) throw new UsageError('Wrong number of arguments.');
-    useProxy(surroundings.env);
     await command.run(callOf(positionals, values, surroundings));
     return 0;
   } catch (error) {
@@ -79,8 +78,14 @@ function fits({ args }: Command, given: number): boolean {
 function callOf(args: string[], options: Call['options'], surroundings: Surroundings): Call {
   const { env, folder, interruption, stdin, stdout, stderr } = surroundings;
   const text = (name: string) => options[name] as string | undefined;
-  const target = () =>
-    targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
+  let at: Target | undefined;
+  const target = () => {
+    if (at) return at;
+    at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
+    // Without a bus elsewhere no proxy is needed, so a wrong one is no error.
+    if (at.url.startsWith('https:')) useProxy(env);
+    return at;
+  };
   return {
     args,
     options,
@@ -88,9 +93,8 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
     streams: { stdin, stdout, stderr },
     target,
     connect({ timeoutMs = CALL_TIMEOUT_MS } = {}) {
-      const at = target();
-      sayIfUnreached(at.url, timeoutMs, stderr);
-      return new Bus({ ...at, timeoutMs });
+      sayIfUnreached(target().url, timeoutMs, stderr);
+      return new Bus({ ...target(), timeoutMs });
     },
     print(value, lines) {
       if (options.json) {

@@ -55,13 +55,17 @@ test('every command reaches the bus through the proxy of HTTPS_PROXY', { skip: n
   const host = `bus.example.com:${port}`;
   const proxy = await proxyTo(t, port);
   const env = { HTTPS_PROXY: proxy.address, NODE_EXTRA_CA_CERTS: join(terminal.folder, 'ca.pem') };
+  // The doctor tells a client of itself alone, and not of the subscribers of other tests.
+  const { token, secret } = await bus.client('proxied');
   for (const command of ['topic list', 'top --once', 'doctor']) {
     proxy.asked.length = 0;
-    const { stdout, stderr, status } = await terminal.rtm(`${command} -b ${host} -t ${ROOT_KEY}`, { env });
+    const { stdout, stderr, status } = await terminal.rtm(`${command} -b ${host} -t ${token}:${secret}`, {
+      env,
+    });
     if (command === 'doctor') {
       // The only finding is that the certificate of the test ends soon.
       assert.match(stdout, /^BAD +tls +TLSv1\.\d, a trusted certificate for \d days more\n +Renew/);
-      assert.match(stderr, /^not_well: 1 of 5 checks found something$/m);
+      assert.match(stderr, /^not_well: 1 of 6 checks found something$/m);
     } else assert.equal(status, 0, `${command}: ${stderr}`);
     assert.deepEqual([...new Set(proxy.asked)], [host], command);
   }
@@ -88,4 +92,7 @@ test('a proxy that refuses is named as the reason, and so is a wrong HTTPS_PROXY
   const { stderr, status } = await terminal.rtm(command, { env: { HTTPS_PROXY: 'http://' } });
   assert.match(stderr, /^bad_proxy: HTTPS_PROXY is not the URL of a proxy, such as /);
   assert.equal(status, 2);
+  const ofOtherKind = { env: { HTTPS_PROXY: 'socks5h://proxy:1080' } };
+  for (const each of ['--version', `topic list -b ${bus.url} -t ${ROOT_KEY}`])
+    assert.equal((await terminal.rtm(each, ofOtherKind)).status, 0, each);
 });
