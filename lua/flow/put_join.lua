@@ -140,11 +140,11 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches. Their time is before `counts_from`, so workers delete them
-  -- without counting.
-  if is_new and redis.call('EXISTS', keys.batches_queued(token)) == 1 then
-    redis.call('HSET', subscriber, 'counts_from', call.now_ms)
-  end
+  -- An earlier join of this name may have left batches. Workers delete those up to `counts_after`, the score of the last
+  -- one, without counting. Times would not do: the events of a new batch may have been accepted before this call, in
+  -- another partition.
+  local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
+  if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)
   open_keys.schedule(call, token, args.within_ms)
 end

@@ -93,8 +93,7 @@ export class JoinBatches {
     let events = eventsIn(batch.pieces);
     let join = await this.#find(batch.token, work.subscriber?.subscribedAt);
     while (join) {
-      // The batch was opened for an earlier join of the same name. So its events are not counted.
-      if (batch.createdAtMs < join.countsFromMs) return DONE;
+      if (await this.#isOfEarlier(batch, join)) return DONE;
       if (signal.aborted) return GIVEN_BACK;
       const reply = await this.#count(work, join, events);
       if (reply === 'no_room' || reply.outcome === 'outbox_full') return UNTIL_THERE_IS_ROOM;
@@ -106,6 +105,14 @@ export class JoinBatches {
       events = events.slice(reply.taken);
     }
     return DONE;
+  }
+
+  /** Returns true if the batch is one of an earlier join of the same name, so that its events are not counted. */
+  async #isOfEarlier({ token, bid }: Batch, { countsAfter }: Join): Promise<boolean> {
+    if (countsAfter === 0) return false;
+    const partition = this.#parts.partitions.ofSubscriber(token);
+    const score = await partition.command((redis, keys) => redis.zscore(keys.batches_queued(token), bid));
+    return score !== null && Number(score) <= countsAfter;
   }
 
   /**

@@ -120,7 +120,7 @@ async function expire(parts: JoinExpiryParts, token: string): Promise<void> {
   // With a limit of 0 the script closes no key, and looks at the join again after a second.
   const limits = isFull ? { ...settings, maxOutboxBytes: 0 } : settings;
   const { expired, published, expiryRefusal } = await partition.run('expire_keys', {
-    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', countsFromMs: 0 }, limits, partitions),
+    ...joinArguments(join ?? { token, rules: NO_RULES, version: '', countsAfter: 0 }, limits, partitions),
     maxClosed: MAX_CLOSED,
     movedUntilMs,
   });

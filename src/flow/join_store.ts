@@ -30,11 +30,10 @@ export interface Join {
    */
   version: string;
   /**
-   * Batches that were opened before this time belong to an earlier join of the same name. 0 if an earlier join left no
-   * batches. With 0, a batch may be older than the join and still count: the time of a batch is that of its first
-   * event, which may have been under way from another partition when the join was made.
+   * Batches up to this place in the queue (a score) belong to an earlier join of the same name. 0 if an earlier join
+   * left no batches.
    */
-  countsFromMs: number;
+  countsAfter: number;
 }
 
 /** Reads a join. Returns undefined if it no longer exists. Throws StorageUnavailable if Redis cannot be reached. */
@@ -43,12 +42,12 @@ export function readJoin(partition: Partition, token: string): Promise<Join | un
 }
 
 function readHash(redis: Commands, keys: Keyspace, token: string) {
-  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_from');
+  return redis.hmget(keys.subscriber(token), 'join', 'subscribed_at', 'counts_after');
 }
 
-function joinIn(token: string, [rules, version, countsFrom]: (string | null)[]): Join | undefined {
+function joinIn(token: string, [rules, version, countsAfter]: (string | null)[]): Join | undefined {
   if (!rules || !version) return undefined;
-  return { token, rules: JSON.parse(rules), version, countsFromMs: Number(countsFrom ?? 0) };
+  return { token, rules: JSON.parse(rules), version, countsAfter: Number(countsAfter ?? 0) };
 }
 
 /**

@@ -4,21 +4,30 @@ import { encode } from '@msgpack/msgpack';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
-import type { Published } from '../../harness/scripts/bus_inputs.ts';
+import { PUBLISH_LIMITS, type Published } from '../../harness/scripts/bus_inputs.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
 import { assertConsistent } from '../../harness/scripts/invariants.ts';
 import { CLIENT, JoinCalls, joinEvent, type Rules } from '../../harness/scripts/join_calls.ts';
+import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { NameKey } from '../../src/authentication/name_key.ts';
 import { PublicNames } from '../../src/authentication/public_names.ts';
 import type { Batch } from '../../src/delivering/batch.ts';
+import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import type { Grant } from '../../src/delivering/grant.ts';
 import { Queue } from '../../src/delivering/queue.ts';
 import { DONE, GIVEN_BACK } from '../../src/delivering/settlement.ts';
 import { StorageFull } from '../../src/errors.ts';
 import { JoinBatches } from '../../src/flow/join_batches.ts';
+import { Joins } from '../../src/flow/joins.ts';
 import { joinToken } from '../../src/ids.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
+import { Outbox } from '../../src/publishing/outbox.ts';
+import type { Arguments } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
+import { Subscriptions } from '../../src/subscribing/subscription.ts';
+import { TopicMarks } from '../../src/subscribing/topic_marks.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -198,8 +207,7 @@ describe('a batch of a join', () => {
     await redis.store.run('remove_subscriber', { token: TOKEN, series: [] });
     assert.deepEqual(await joinBatches().take(held, running), DONE);
     await joins.put('order', RULES);
-    const before = { ...held, batch: { ...held.batch, createdAtMs: held.batch.createdAtMs - 60_000 } };
-    assert.deepEqual(await joinBatches().take(before, running), DONE);
+    assert.deepEqual(await joinBatches().take(held, running), DONE);
   });
 
   test('becomes a dead letter if the join may not publish, with a reason for its owner', async () => {
@@ -222,4 +230,58 @@ describe('a batch of a join', () => {
     held.batch.pieces.push(Buffer.from([0xc1]));
     await assert.rejects(joinBatches().take(held, running), RangeError);
   });
+});
+
+test('a join that is made again counts what comes from another partition while a batch of the former one is held', async () => {
+  const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
+  const [partition, home] = partitions.all as [Partition, Partition];
+  const [here, there] = [new Bus(() => partition), new Bus(() => home)];
+  const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];
+  const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
+  const marks = new TopicMarks(partitions);
+  const { log } = recorded;
+  const outbox = new Outbox({ applying: partitions, figures, marks, limits: PUBLISH_LIMITS, log });
+  const publicNames = new PublicNames(new Clients(partitions.control, []), new NameKey(partitions.control));
+  const guard = { check: () => undefined, maxBytes: 0 };
+  const batches = new JoinBatches({ partitions, guard, recorder: figures, publicNames, settings, log });
+  const then = { topic: nameIn(partitions, 0, 'ready'), type: 'noop' } as const;
+  const rules = {
+    sources: [{ topic: source, count: 1 }],
+    by: 'data.key',
+    within: 60_000,
+    then,
+    on_expiry: null,
+  };
+  const put = () => new Joins(partitions, settings).put(client, 'order', rules);
+  const publish = (id: string) => there.publish(id, source, [joinEvent(source, id, id)]);
+  const take = async (worker: string) => {
+    const [granted] = (await new Queue(partition, 'main', settings).acquire([worker])).grants;
+    assert.ok(granted?.batch);
+    return { ...granted, batch: granted.batch };
+  };
+  await put();
+  await here.addIdleWorkers();
+  await publish('e1');
+  await outbox.flush(home, partition);
+  const former = await take('w1');
+  const token = joinToken('order', client);
+  const letters = new DeadLetters(partitions, DEFAULTS, () => {});
+  await new Subscriptions(partitions, DEFAULTS, letters, outbox).remove(token);
+  const run = partition.run.bind(partition);
+  partition.run = async (script, args) => {
+    // An event is accepted when the source is marked, just before the join is made.
+    if (script === 'put_join' && !(args as Arguments<'put_join'>).judgesOnly) await publish('e2');
+    return run(script, args);
+  };
+  await put();
+  await publish('e3');
+  await outbox.flush(home, partition);
+  assert.deepEqual(await batches.take(former, running), DONE);
+  const { worker, packed: job, lease, batch } = former;
+  await partition.run('ack', {
+    ...{ q: 'main', worker, job, lease, bid: batch.bid, heal: 0, tookMs: 0, slowMs: 1000, record: undefined },
+    ...settings,
+  });
+  assert.deepEqual(await batches.take(await take('w2'), running), { end: 'settled', held: true });
+  assert.equal(await partition.redis.hget(partition.keys.subscriber(token), 'completed'), '2');
 });
