@@ -5,6 +5,7 @@ import { type BusError, ERRORS, type ErrorCode, StorageUnavailable } from '../er
 import { type Content, type Html, html } from '../html.ts';
 import type { Caller, Role } from '../routing/caller.ts';
 import { ALL, type Answer, type FailedCall, WATCHERS } from '../routing/route.ts';
+import { parseUrl } from '../urls.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);
@@ -140,7 +141,7 @@ function saidBy(error: BusError, { method }: FailedCall): string {
 /** Returns the path and query of the page that a person was looking at. A form or a refresh has an address of its own. */
 function pageOf({ method, url, headers }: FailedCall): string {
   if (method !== 'POST' && !isRefresh(headers)) return url;
-  const { pathname, search } = URL.parse(headers.referer ?? '') ?? { pathname: '/console', search: '' };
+  const { pathname, search } = parseUrl(headers.referer ?? '') ?? { pathname: '/console', search: '' };
   return pathname + search;
 }
 

@@ -5,6 +5,7 @@ import { BusError } from '../errors.ts';
 import { html } from '../html.ts';
 import type { Proxies } from '../routing/proxies.ts';
 import { ALL, ANYONE, type Input, type Route } from '../routing/route.ts';
+import { parseUrl } from '../urls.ts';
 import type { Page } from './layout.ts';
 import { action, page } from './page.ts';
 
@@ -67,7 +68,7 @@ export function loginPages({ authentication, sessions, proxies }: LoginParts): R
  * another site cannot lead a person to that site by way of the login.
  */
 function ownPath(to = ''): string {
-  const url = URL.parse(to, 'https://console');
+  const url = parseUrl(to, 'https://console');
   const isOwn = url?.host === 'console' && /^\/console(\/|$)/.test(url.pathname);
   return isOwn ? url.pathname + url.search : '/console';
 }

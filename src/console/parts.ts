@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import type { Input } from '../routing/route.ts';
+import { parseUrl } from '../urls.ts';
 import type { PageCall } from './api_calls.ts';
 import type { AnyFields } from './fields.ts';
 import { tokenField } from './layout.ts';
@@ -40,7 +41,7 @@ export function pathWith(path: string, query: Record<string, string | undefined>
  * the list itself, the path has the query of that list page. So the list keeps its filter and its page.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
-  const from = URL.parse(String(body.from), 'http://console');
+  const from = parseUrl(String(body.from), 'http://console');
   return from?.pathname === path ? path + from.search : path;
 }
 

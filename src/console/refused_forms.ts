@@ -3,6 +3,7 @@ import { BusError, StorageUnavailable } from '../errors.ts';
 import { Html, html } from '../html.ts';
 import { checked } from '../http/validation.ts';
 import type { Answer, Call, Route } from '../routing/route.ts';
+import { parseUrl } from '../urls.ts';
 import { chargeOf } from './api_calls.ts';
 import type { AnyFields, Refusal } from './fields.ts';
 import { type Page, withoutLists } from './layout.ts';
@@ -32,7 +33,7 @@ export function withSecondTry(route: Route, pages: readonly Route[]): Route {
 async function pageAgain(call: Call, error: BusError, pages: readonly Route[]): Promise<Answer | undefined> {
   const { request, caller, body } = call;
   const { from, ...fields } = body as AnyFields;
-  const url = typeof from === 'string' && URL.parse(from, 'http://console');
+  const url = typeof from === 'string' && parseUrl(from, 'http://console');
   if (!url) return undefined;
   const found = pageAt(pages, url.pathname);
   if (!found?.route.roles.includes(caller.role)) return undefined;

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
+import { parseUrl } from '../urls.ts';
 
 /**
  * Headers that may occur only once in a request. If one occurred twice, a proxy could use the first value and the bus
@@ -66,9 +67,9 @@ function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
 }
 
 function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
-  const from = URL.parse(origin);
+  const from = parseUrl(origin);
   // Browsers leave the default port out of `Origin`, but a router may add it to `Host`.
-  return Boolean(from?.host) && from?.host === URL.parse(`${from?.protocol}//${host}`)?.host;
+  return Boolean(from?.host) && from?.host === parseUrl(`${from?.protocol}//${host}`)?.host;
 }
 
 /**

@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import { BusError } from '../errors.ts';
 import { eventId } from '../ids.ts';
 import type { EventDialect } from '../routing/dialect.ts';
+import { canParseUrl } from '../urls.ts';
 import { EVENT_TYPES, type Event, type EventType, eventText, type TimedEvent, timedEvent } from './event.ts';
 
 /** Maximum characters of the name of an unknown field that an error message repeats. */
@@ -115,7 +116,7 @@ function readId(id: unknown): string {
 function readUrl(url: unknown, maxLength: number): string {
   if (typeof url !== 'string') throw new BadEvent('url', 'url must be a string');
   if (url.length > maxLength) throw new BadEvent('url', `url must have at most ${maxLength} characters`);
-  if (!HTTPS_URL.test(url) || !URL.canParse(url)) throw new BadEvent('url', 'url must be an https:// URL');
+  if (!HTTPS_URL.test(url) || !canParseUrl(url)) throw new BadEvent('url', 'url must be an https:// URL');
   return url;
 }
 

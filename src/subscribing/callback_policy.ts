@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { sleep } from '../clock.ts';
 import { BootError } from '../errors.ts';
+import { parseUrl } from '../urls.ts';
 import { Addresses, isRefused } from './addresses.ts';
 
 const MAX_URL_LENGTH = 2048;
@@ -71,7 +72,7 @@ export class CallbackPolicy {
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
-    const url = URL.parse(callback);
+    const url = parseUrl(callback);
     if (url === null || /[\s\p{Cc}]/u.test(callback)) return 'it is not a URL; write https://host/path';
     if (url.username !== '' || url.password !== '')
       return 'leave credentials out of the URL; send the user name as uuid';

@@ -47,3 +47,26 @@ describe('a call with many values', () => {
     assert.match(text, /its host is at an address that is not public/);
   });
 });
+
+describe('a host whose name takes long to read', () => {
+  const api = new Api();
+  const name = String.fromCharCode(...Array.from({ length: 64 }, (_, n) => 0x4e00 + n * 307));
+  const slow = `https://${name}.example.com/`;
+
+  test('is refused in an event and in a callback', async () => {
+    const event = JSON.stringify({ type: 'noop', url: slow });
+    const published = problemIn(await api.call('POST', '/topics/slow', { as: 'slow', body: event }));
+    assert.deepEqual([published.status, published.detail], [400, 'url must be an https:// URL']);
+    const body = JSON.stringify({ topics: ['slow'], callback: slow });
+    const subscribed = problemIn(await api.call('POST', '/subscription', { as: 'slow', body }));
+    assert.deepEqual([subscribed.status, subscribed.field], [400, 'callback']);
+  });
+
+  test('is not read in headers, and not where a login leads', async () => {
+    const origin = `http://${encodeURIComponent(name)}`;
+    const headers = { origin, host: origin.slice('http://'.length) };
+    assert.equal((await api.call('GET', '/topics', { as: 'slow', headers })).status, 403);
+    const { text } = await api.call('GET', `/console/login?to=${encodeURIComponent(slow)}`);
+    assert.match(text, /name="to" value="\/console"/);
+  });
+});

@@ -1,0 +1,26 @@
+/** Matches what makes reading a host slow: `%`, and all that is not visible ASCII. */
+const UNUSUAL = /[^!-$&-~]/;
+/** Matches a URL up to the end of its host. The group has the credentials and the host with its port. */
+const UP_TO_HOST = /^(?:[^:/?#\\]*:)?[\s\p{Cc}/\\]*([^/?#\\]*)/u;
+/** Matches a label of more than 63 characters in a host. A label of DNS has 63 at most. */
+const LONG_LABEL = /(?:^|\.)(?:%..|[^.%]){64}/;
+
+/**
+ * Does the same as `URL.parse`, but also returns null if a label of the host is not ASCII and has more than 63
+ * characters. Reading such a label takes a time that grows with the square of its length: 23 ms for 5,000 Chinese
+ * characters.
+ */
+export function parseUrl(text: string, base?: string): URL | null {
+  return hasLongLabel(text) ? null : URL.parse(text, base);
+}
+
+/** True if `parseUrl` can read the text, which has no base. Does not make a URL, to save time. */
+export function canParseUrl(text: string): boolean {
+  return !hasLongLabel(text) && URL.canParse(text);
+}
+
+function hasLongLabel(text: string): boolean {
+  if (!UNUSUAL.test(text)) return false;
+  const [, authority = ''] = UP_TO_HOST.exec(text) ?? [];
+  return LONG_LABEL.test(authority.slice(authority.lastIndexOf('@') + 1));
+}
