@@ -148,15 +148,19 @@ export class Autodrop {
    * Logs that Redis is short of memory because of data that autodrop cannot drop, and what the operator should do. Logs
    * this at most once a minute.
    */
-  async #complain({ memory: { used, max, highMark }, droppableBytes }: Shortage): Promise<void> {
+  async #complain({ memory, droppableBytes, outboxBytes }: Shortage): Promise<void> {
     if (clock.monotonicMs() - this.#complainedAtMs < COMPLAIN_EVERY_MS) return;
     this.#complainedAtMs = clock.monotonicMs();
+    const { used, max, highMark } = memory;
     const expiringKeys = expiringIn(await this.#parts.partition.command((redis) => redis.info('keyspace')));
+    const waiting =
+      ' outboxBytes wait for other partitions, and go when the Redis of these can be reached and has room.';
     this.#parts.log.error(
-      { used, max, highMark, droppableBytes: Math.round(droppableBytes), expiringKeys },
-      'Redis is short of memory, and dropping batches does not help: other data fills it. expiringKeys are idempotency keys ' +
-        'of 180 bytes each, or Digest nonces of 300 bytes each, which go within seven minutes; if the former are many, shorten ' +
-        'ROUTEMASTER_IDEMPOTENCY_WINDOW. Otherwise raise maxmemory, or give the bus a Redis of its own',
+      { used, max, highMark, droppableBytes: Math.round(droppableBytes), outboxBytes, expiringKeys },
+      `Redis is short of memory, and dropping batches does not help: other data fills it.${outboxBytes > 0 ? waiting : ''} ` +
+        'expiringKeys are idempotency keys of 180 bytes each, or Digest nonces of 300 bytes each, which go within seven ' +
+        'minutes; if the former are many, shorten ROUTEMASTER_IDEMPOTENCY_WINDOW. Otherwise raise maxmemory, or give the ' +
+        'bus a Redis of its own',
     );
   }
 

@@ -24,6 +24,8 @@ export interface Shortage extends Holdings {
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
+  /** Bytes of the entries that wait in this Redis for other partitions, wherever these are. */
+  outboxBytes: number;
   /**
    * The size, in bytes, to which the stored data should be reduced. Undefined if dropping would not help: even if
    * everything were dropped that can be dropped, too much would be left (see `targetOf`).
@@ -67,7 +69,15 @@ export async function measureShortage(
   const droppableBytes = bytesOf([...holdings, ...delayed]);
   const movingBytes = sum(await Promise.all(there.map((each) => bytesInOutboxes(each, there))));
   const targetBytes = targetOf(memory, droppableBytes, movingBytes);
-  return { memory, own, holdings, delayed, droppableBytes, targetBytes };
+  const outboxBytes = sum(await Promise.all(there.map(bytesForOthers)));
+  return { memory, own, holdings, delayed, droppableBytes, outboxBytes, targetBytes };
+}
+
+async function bytesForOthers(partition: Partition): Promise<number> {
+  const [bytes, aside] = await partition.command((redis, keys) =>
+    Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hvals(keys.outboxes_bytes())]),
+  );
+  return sum([bytes, ...aside].map(Number));
 }
 
 /**

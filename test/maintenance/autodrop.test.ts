@@ -312,6 +312,24 @@ describe('if other data fills Redis', () => {
     assert.ok(bytes > 500 && bytes < 3000, `${bytes} bytes are queued`);
   });
 
+  test('the log says how much of it waits for other partitions, and that these must take it', async () => {
+    await fillWithOthers(14.1);
+    const { redis: commands, keys } = redis.store;
+    const { lines: alone } = await run();
+    assert.deepEqual(
+      alone.map(({ msg, outboxBytes }) => [outboxBytes, /partitions/.test(String(msg))]),
+      [[0, false]],
+    );
+    await commands.hset(keys.outboxes_sent(), 'bytes', 1000);
+    await commands.hset(keys.outboxes_bytes(), '7', 12_000_000);
+    const { lines } = await run();
+    assert.deepEqual(
+      lines.map(({ level, outboxBytes }) => [level, outboxBytes]),
+      [[50, 12_001_000]],
+    );
+    assert.match(String(lines[0]?.msg), /outboxBytes wait for other partitions, and go when the Redis/);
+  });
+
   test('while autodrop is dropping, it ends when it has dropped what it planned', async () => {
     await fill();
     const queued = (await bus.state()).index.length;
