@@ -1,5 +1,5 @@
-// `npm run properties -- --steps 100000 --seed 7` compares the bus with a plain model after each of 100,000 random calls.
-// It reports a failure as the shortest calls that lead to it; the same seed finds it again.
+// `npm run properties -- --steps 100000 --seed 7` compares the bus with plain models after each of 100,000 random steps.
+// It reports a failure as the shortest steps that lead to it; the same seed finds it again.
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import fc from 'fast-check';
@@ -7,21 +7,28 @@ import { PrivateRedis } from '../harness/redis/private_redis.ts';
 import { createLog } from '../src/log.ts';
 import { connectOne } from '../src/store/connection.ts';
 import { Partitions } from '../src/store/partitions.ts';
+import { crossesOnce } from './model/crossing_property.ts';
 import { behavesAsTheModel } from './model/property.ts';
 
 const MAX_SEQUENCE_STEPS = 300;
-/** Number of sequences of calls in one check. The steps so far are compared with --steps after each check. */
+/** Number of sequences of steps in one check. The steps so far are compared with --steps after each check. */
 const SEQUENCES_PER_CHECK = 5;
+const CROSSED_PARTITIONS = 3;
 const REPORT_EVERY_MS = 5000;
 
 const HELP = `Usage: npm run properties -- [options]
 
-Calls the bus's scripts at random, and checks what Redis holds after each against a plain model.
+Checks the bus against two plain models, in turn:
+
+  calls     calls the scripts at random, and checks what Redis holds after each
+  crossing  publishes, subscribes and removes in three partitions at the same time; chooses which call Redis gets next,
+            and which fails
 
 Options:
-  --steps N       number of calls (100000)
-  --seed N        the same seed makes the same calls (by chance)
-  --partitions N  partitions of the bus (1); each has a model, and a call may change no other partition than its own
+  --steps N       number of steps (100000)
+  --seed N        the same seed makes the same steps (by chance)
+  --model NAME    only this model
+  --partitions N  partitions for calls (1); each has a model, and a call may change no other partition than its own
   -h, --help      this text
 `;
 
@@ -35,6 +42,7 @@ const redis = await PrivateRedis.start();
 const connection = connectOne(redis.url, createLog('silent', {}));
 await once(connection, 'ready');
 const partitions = Partitions.on(connection, { partitions: count });
+const crossed = Partitions.on(connection, { partitions: CROSSED_PARTITIONS });
 const beganMs = performance.now();
 let [steps, reportedAtMs] = [0, beganMs];
 const report = () => {
@@ -48,37 +56,45 @@ const countStep = () => {
 };
 
 console.log(`seed ${firstSeed}`);
-const property = behavesAsTheModel(() => partitions.all, MAX_SEQUENCE_STEPS, countStep);
-for (let seed = firstSeed; steps < wanted && process.exitCode === undefined; seed++) {
-  const result = await fc.check(property, { numRuns: SEQUENCES_PER_CHECK, seed });
-  if (!result.failed) continue;
-  console.error(result.errorInstance);
-  console.error(
-    fc.defaultReportMessage(result),
-    `\n\nfound again with: npm run properties -- --partitions ${count} --seed ${seed}`,
-  );
-  process.exitCode = 1;
+const models = {
+  calls: behavesAsTheModel(() => partitions.all, MAX_SEQUENCE_STEPS, countStep),
+  crossing: crossesOnce(() => crossed, MAX_SEQUENCE_STEPS, countStep),
+};
+const chosen = Object.entries(models).filter(([name]) => values.model === undefined || name === values.model);
+if (chosen.length === 0) {
+  console.error(`there is no model ${values.model}`);
+  process.exitCode = 2;
 }
+for (let seed = firstSeed; steps < wanted && process.exitCode === undefined; seed++)
+  for (const [name, property] of chosen) {
+    const result = await fc.check<unknown>(property, { numRuns: SEQUENCES_PER_CHECK, seed });
+    if (!result.failed) continue;
+    console.error(result.errorInstance);
+    const again = `--model ${name} --partitions ${count} --seed ${seed}`;
+    console.error(fc.defaultReportMessage(result), `\n\nfound again with: npm run properties -- ${again}`);
+    process.exitCode = 1;
+  }
 report();
 connection.disconnect();
 await redis.stop();
 
-function readOptions(): { steps: string; partitions: string; seed?: string } {
+function readOptions(): { steps: string; partitions: string; seed?: string; model?: string } {
   try {
     const {
       steps = '100000',
       partitions = '1',
       help,
-      ...seed
+      ...others
     } = parseArgs({
       options: {
         steps: { type: 'string' },
         partitions: { type: 'string' },
         seed: { type: 'string' },
+        model: { type: 'string' },
         help: { type: 'boolean', short: 'h' },
       },
     }).values;
-    if (!help) return { steps, partitions, ...seed };
+    if (!help) return { steps, partitions, ...others };
     console.log(HELP);
     process.exit(0);
   } catch (error) {

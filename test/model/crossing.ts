@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+
+/** A change of subscriptions under way. */
+export interface Change {
+  /** Returns true or false if the change makes or ends this subscription, and undefined if it leaves it as it is. */
+  target: (token: string, topic: string) => boolean | undefined;
+  /** The subscriptions that another change also changes meanwhile, so that nobody knows which comes last. */
+  disturbed: Set<string>;
+}
+
+const SEPARATOR = ' ';
+
+/**
+ * A plain model of topics and subscribers in several partitions. It knows which subscriptions exist for certain, and
+ * so which subscribers must get an event, or must not.
+ */
+export class Crossing {
+  readonly #pairs: [token: string, topic: string][];
+  /** The subscriptions that are known to exist, or not to exist. */
+  readonly #known = new Map<string, boolean>();
+  readonly #changes = new Set<Change>();
+  readonly #delayed = new Map<string, string[]>();
+  /** The accepted events of the topics of each partition, in the order of acceptance. */
+  readonly #accepted = new Map<number, string[]>();
+  /** For each subscriber, the events that it must get, and those that it must not get. */
+  readonly #must = new Map<string, Set<string>>();
+  readonly #never = new Map<string, Set<string>>();
+
+  constructor(tokens: readonly string[], topics: readonly string[]) {
+    this.#pairs = tokens.flatMap((token) => topics.map((topic): [string, string] => [token, topic]));
+    for (const pair of this.#pairs) {
+      this.#known.set(pair.join(SEPARATOR), false);
+      this.#never.set(pair.join(SEPARATOR), new Set());
+    }
+    for (const token of tokens) this.#must.set(token, new Set());
+  }
+
+  /** The subscriptions that exist for certain. */
+  get subscriptions(): [token: string, topic: string][] {
+    return this.#pairs.filter((pair) => this.#known.get(pair.join(SEPARATOR)));
+  }
+
+  begin(target: Change['target']): Change {
+    const change: Change = { target, disturbed: new Set() };
+    for (const [token, topic] of this.#pairs) {
+      const wanted = target(token, topic);
+      if (wanted === undefined) continue;
+      const pair = [token, topic].join(SEPARATOR);
+      if (wanted !== this.#known.get(pair)) this.#known.delete(pair);
+      if (wanted) this.#never.get(pair)?.clear();
+      for (const other of this.#changes) {
+        const its = other.target(token, topic);
+        if (its === undefined || its === wanted) continue;
+        other.disturbed.add(pair);
+        change.disturbed.add(pair);
+      }
+    }
+    this.#changes.add(change);
+    return change;
+  }
+
+  /** The change has ended. If it has failed, nobody knows what it has changed. */
+  end(change: Change, isDone: boolean): void {
+    this.#changes.delete(change);
+    for (const [token, topic] of this.#pairs) {
+      const wanted = change.target(token, topic);
+      const pair = [token, topic].join(SEPARATOR);
+      if (wanted !== undefined && isDone && !change.disturbed.has(pair)) this.#known.set(pair, wanted);
+    }
+  }
+
+  /** The topic's home has accepted events that it will publish later. */
+  delay(topic: string, events: readonly string[]): void {
+    this.#delayed.set(topic, [...(this.#delayed.get(topic) ?? []), ...events]);
+  }
+
+  /** The topic's home has published so many of the delayed events, the first ones. */
+  publishDelayed(home: number, topic: string, count: number): void {
+    this.accept(home, topic, this.#delayed.get(topic)?.splice(0, count) ?? []);
+  }
+
+  /** Returns the number of delayed events that are gone with their topic. */
+  dropDelayed(topic: string): number {
+    return this.#delayed.get(topic)?.splice(0).length ?? 0;
+  }
+
+  /** The queue of a subscriber is being dropped. */
+  dropQueue(token: string): void {
+    this.#must.get(token)?.clear();
+  }
+
+  /** The topic's home, a partition, has accepted events. */
+  accept(home: number, topic: string, events: readonly string[]): void {
+    this.#accepted.set(home, [...(this.#accepted.get(home) ?? []), ...events]);
+    for (const [token, each] of this.#pairs) {
+      if (each !== topic) continue;
+      const pair = [token, topic].join(SEPARATOR);
+      const known = this.#known.get(pair);
+      for (const event of events) {
+        if (known === true) this.#must.get(token)?.add(event);
+        if (known === false) this.#never.get(pair)?.add(event);
+      }
+    }
+  }
+
+  /** Asserts that a subscriber has got each event once, all that it must get, and none that it must not get. */
+  assertGot(token: string, got: readonly string[]): void {
+    const all = new Set(got);
+    assert.equal(all.size, got.length, `${token} gets each event once: ${got}`);
+    for (const event of this.#must.get(token) ?? [])
+      assert.ok(all.has(event), `${token} gets ${event}: ${got}`);
+    for (const [pair, events] of this.#never)
+      if (pair.startsWith(token + SEPARATOR))
+        for (const event of events) assert.ok(!all.has(event), `${token} does not get ${event}: ${got}`);
+    for (const accepted of this.#accepted.values()) {
+      const theirs = got.filter((event) => accepted.includes(event));
+      const sorted = theirs.toSorted((one, other) => accepted.indexOf(one) - accepted.indexOf(other));
+      assert.deepEqual(theirs, sorted, `${token} gets the events of a partition in order`);
+    }
+  }
+}

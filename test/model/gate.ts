@@ -1,0 +1,133 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { StorageUnavailable } from '../../src/errors.ts';
+import type { Arguments, Reply, ScriptName } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { Partitions } from '../../src/store/partitions.ts';
+
+/**
+ * What becomes of a call to Redis:
+ * - `ok`: it is answered;
+ * - `away`: it does not arrive;
+ * - `lost`: it is done, and the reply is lost;
+ * - `late`: the caller gives up, and Redis does the call later.
+ */
+export type Fate = 'ok' | 'away' | 'lost' | 'late';
+
+/** Something that the bus does, with several calls to Redis. */
+export interface Task {
+  isOver: boolean;
+  /** The number of calls that the task has given up, and that Redis may still do. */
+  late: number;
+}
+
+/** A call to Redis that waits to be let through. */
+interface Waiting {
+  /** Undefined if the call was given up. */
+  task: Task | undefined;
+  partition: Partition;
+  /** The name of the script, or `command`. */
+  what: string;
+  send: () => Promise<unknown>;
+  resolve: (result: unknown) => void;
+  reject: (error: Error) => void;
+}
+
+/** Called with what a script has replied, in the order in which Redis runs the scripts. */
+type Observer = <N extends ScriptName>(
+  partition: Partition,
+  name: N,
+  args: Arguments<N>,
+  reply: Reply<N>,
+) => void;
+
+/** So few entries of an outbox are read at a time that emptying it takes several steps. */
+const MAX_ENTRIES = 2;
+
+/**
+ * Holds each call to Redis until a test lets it through. So the test decides in which order Redis does the calls of
+ * several tasks, and which of them fail.
+ */
+export class Gate {
+  readonly #observe: Observer;
+  readonly #tasks = new AsyncLocalStorage<Task>();
+  #waiting: Waiting[] = [];
+
+  constructor(observe: Observer) {
+    this.#observe = observe;
+  }
+
+  /** The calls that wait, in the order in which they came. */
+  get waiting(): readonly Waiting[] {
+    return this.#waiting;
+  }
+
+  /** Returns these partitions; calls to them are held. */
+  behind({ all }: Partitions): Partitions {
+    return new Partitions(...(all.map((each) => this.#behind(each)) as [Partition, ...Partition[]]));
+  }
+
+  #behind(partition: Partition): Partition {
+    const run: Partition['run'] = (name, args) =>
+      this.#hold(partition, name, async () => {
+        const reply = await partition.run(name, withFewEntries(args));
+        this.#observe(partition, name, args, reply);
+        return reply;
+      });
+    const command: Partition['command'] = (send) =>
+      this.#hold(partition, 'command', () => partition.command(send));
+    return Object.create(partition, { run: { value: run }, command: { value: command } });
+  }
+
+  #hold<T>(partition: Partition, what: string, send: () => Promise<T>): Promise<T> {
+    const task = this.#tasks.getStore();
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.push({ task, partition, what, send, resolve: resolve as Waiting['resolve'], reject });
+    });
+  }
+
+  /** Starts a task. Resolves when its first call is held. */
+  async start(run: () => Promise<void>): Promise<Task> {
+    const task: Task = { isOver: false, late: 0 };
+    const end = () => {
+      task.isOver = true;
+    };
+    void this.#tasks.run(task, run).then(end);
+    await quiet();
+    return task;
+  }
+
+  /** Lets a call that waits meet its fate. Resolves when the calls that follow from it are held. */
+  async let(call: Waiting, fate: Fate): Promise<void> {
+    const { send, resolve, reject } = call;
+    const fail = () => reject(new StorageUnavailable(new Error(fate)));
+    this.#waiting = this.#waiting.filter((each) => each !== call);
+    if (fate === 'late') this.#giveUp(call);
+    if (fate === 'ok') await send().then(resolve, reject);
+    else if (fate === 'lost') await send().then(fail, fail);
+    else fail();
+    await quiet();
+  }
+
+  /** Redis may do the call at any later time, and nobody waits for it. */
+  #giveUp(call: Waiting): void {
+    const { task } = call;
+    if (task) task.late++;
+    const done = () => {
+      if (task) task.late--;
+      // A call that was given up before is given up once more.
+      else call.resolve(undefined);
+    };
+    this.#waiting.push({ ...call, task: undefined, resolve: done, reject: done });
+  }
+}
+
+function withFewEntries<N extends ScriptName>(args: Arguments<N>): Arguments<N> {
+  const given: object = Object(args);
+  return 'maxEntries' in given ? ({ ...given, maxEntries: MAX_ENTRIES } as Arguments<N>) : args;
+}
+
+/** Resolves when whatever was resolved before has had its consequences. */
+async function quiet(): Promise<void> {
+  // A Batcher waits for up to two turns of the event loop.
+  for (let turn = 0; turn < 4; turn++) await new Promise(setImmediate);
+}
