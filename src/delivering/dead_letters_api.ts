@@ -4,11 +4,11 @@ import type { StorageGuard } from '../publishing/storage_guard.ts';
 import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
+import { badParameter } from '../routing/query.ts';
 import { ALL, BOTH, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import type { Partitions } from '../store/partitions.ts';
 import {
   type AskedSubscribersParts,
-  badSubscriber,
   subscribersAsked,
   subscribersOf,
   tokenAsked,
@@ -180,7 +180,7 @@ function handlers(parts: DeadLettersParts) {
 function oneTokenOf(caller: ChangingCaller, subscriber: string | undefined): string {
   const token = tokenAsked(caller, subscriber, WHAT);
   if (token !== undefined) return token;
-  throw badSubscriber('is missing: root must say whose, as ?subscriber=token');
+  throw badParameter('subscriber', 'is missing: root must say whose, as ?subscriber=token');
 }
 
 function notFound(): BusError {

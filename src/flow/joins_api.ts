@@ -14,10 +14,9 @@ import {
   type PagedCall,
   type Pages,
 } from '../routing/paging.ts';
-import { parameters } from '../routing/query.ts';
+import { badParameter, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
-import { badClient, clientField } from './client_query.ts';
 import { beyondScope, forbidden, refused } from './join_refusals.ts';
 import { JOIN_REPORT, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';
@@ -32,9 +31,9 @@ const PARAMS: Input<Params> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the join.') }),
   wording: { code: 'bad_join', whole: `the name of a join has ${TOPIC_NAME_RULE}` },
 };
-const whose = clientField('join');
-const WHOSE = parameters(whose);
-const KEYS = parameters({ ...whose, ...PAGE_FIELDS });
+const CLIENT = { client: whose('join') };
+const WHOSE = parameters(CLIENT);
+const KEYS = parameters({ ...CLIENT, ...PAGE_FIELDS });
 const JOIN = JOIN_REPORT.extend({ keys: z.array(OPEN_KEY) });
 
 interface JoinsParts {
@@ -86,9 +85,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
   const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
     if (caller.role === 'client') {
       if (client === undefined) return joinToken(name, caller.token);
-      throw badClient('is for root; leave it out, and your own join is meant');
+      throw badParameter('client', 'is for root; leave it out, and your own join is meant');
     }
-    if (client === undefined) throw badClient('is missing: say whose join it is');
+    if (client === undefined) throw badParameter('client', 'is missing: say whose join it is');
     if (caller.role === 'root') return joinToken(name, client);
     const owners = async () => new Set((await joins.tokens()).map(ownerOf));
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');

@@ -3,18 +3,17 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
 import { PAGE_FIELDS } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { parameters } from '../routing/query.ts';
-import { badClient, clientField } from './client_query.ts';
+import { badParameter, parameters, whose } from '../routing/query.ts';
 import type { Triggers } from './triggers.ts';
 
 const MAX_PREVIEW = 100;
 const PREVIEW_RULE = `must be a whole number from 1 to ${MAX_PREVIEW}`;
 
-const whose = clientField('triggers');
+const CLIENT = { client: whose('triggers') };
 
-export const WHOSE = parameters(whose);
+export const WHOSE = parameters(CLIENT);
 export const ONE = parameters({
-  ...whose,
+  ...CLIENT,
   preview: z
     .string(PREVIEW_RULE)
     .regex(/^\d{1,3}$/, PREVIEW_RULE)
@@ -23,7 +22,7 @@ export const ONE = parameters({
     .optional()
     .describe('How many of the next times to show.'),
 });
-export const PAGE = parameters({ ...whose, ...PAGE_FIELDS });
+export const PAGE = parameters({ ...CLIENT, ...PAGE_FIELDS });
 
 export type Whose = z.infer<typeof WHOSE.schema>;
 export type One = z.infer<typeof ONE.schema>;
@@ -53,7 +52,7 @@ export class TriggerOwners {
   ): Promise<{ token: string | undefined | null; calls: number }> {
     if (caller.role === 'client') {
       if (client === undefined) return { token: caller.token, calls: 0 };
-      throw badClient('is for root; leave it out, and your own triggers are meant');
+      throw badParameter('client', 'is for root; leave it out, and your own triggers are meant');
     }
     if (caller.role === 'root' || client === undefined) return { token: client, calls: 0 };
     const names = await this.#triggers.names();
@@ -65,7 +64,7 @@ export class TriggerOwners {
   /** Finds the client of a call about a single trigger. In such a call, root and viewers must name the client. */
   async one(caller: Caller, query: Whose): Promise<{ token: string | null; calls: number }> {
     const { token, calls } = await this.asked(caller, query);
-    if (token === undefined) throw badClient('is missing: say whose, as ?client=token');
+    if (token === undefined) throw badParameter('client', 'is missing: say whose, as ?client=token');
     return { token, calls };
   }
 }

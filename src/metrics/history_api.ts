@@ -4,7 +4,7 @@ import { BusError } from '../errors.ts';
 import { ownerOf } from '../ids.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { parameters } from '../routing/query.ts';
+import { badParameter, parameters } from '../routing/query.ts';
 import { ALL, ok, type Route, route } from '../routing/route.ts';
 import { oneOf } from '../routing/schemas.ts';
 import {
@@ -95,13 +95,7 @@ export function historyApi(parts: HistoryParts): Route[] {
   const show = async ({ caller, query: { subject, range, metric } }: { caller: Caller; query: Query }) => {
     const [kind, given] = parted(subject);
     if (metric !== undefined && !metricsOf(kind).includes(metric))
-      throw new BusError(
-        'bad_query',
-        `metric must be one of ${metricsOf(kind).join(', ')} for this subject`,
-        {
-          members: { field: 'metric' },
-        },
-      );
+      throw badParameter('metric', `must be one of ${metricsOf(kind).join(', ')} for this subject`);
     const found =
       kind === 'bus'
         ? { name: '', calls: 0 }

@@ -2,16 +2,14 @@ import { z } from 'zod';
 import { ACTIONS } from '../routing/actions.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE, TIME } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { parameters } from '../routing/query.ts';
+import { ONCE, parameters } from '../routing/query.ts';
 import { ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED, oneOf } from '../routing/schemas.ts';
 import type { Audit, StoredEntry } from './audit.ts';
 
-const TEXT_RULE = 'must be given once';
-
 const QUERY = parameters({
   since: TIME.describe('Leaves out what is older than this time (ms since 1970).'),
-  client: z.string(TEXT_RULE).optional().describe('The public name of a client.'),
+  client: z.string(ONCE).optional().describe('The public name of a client.'),
   action: oneOf(ACTIONS).optional().describe('What the calls did.'),
   limit: LIMIT,
   before: z

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
-import { parameters } from '../routing/query.ts';
+import { ONCE, parameters } from '../routing/query.ts';
 import { ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -9,7 +9,7 @@ import type { Tail } from './tail.ts';
 
 const QUERY = parameters({
   topic: z
-    .string('must be given once')
+    .string(ONCE)
     .regex(TOPIC_NAME, `must be ${TOPIC_NAME_RULE}`)
     .optional()
     .describe('Only events of this topic.'),

@@ -1,9 +1,8 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { BusError } from '../errors.ts';
 import type { Caller } from './caller.ts';
 import { ENTRIES_PER_CALL, firstIndex, pickPage } from './picking.ts';
-import { parameters } from './query.ts';
+import { badParameter, parameters } from './query.ts';
 
 const MAX_LISTED = 1000;
 export const DEFAULT_LISTED = 100;
@@ -145,7 +144,7 @@ export class Pages {
     try {
       return decrypted(key, text);
     } catch (cause) {
-      throw new BusError('bad_query', `${name} ${PLACE_RULE}`, { members: { field: name }, cause });
+      throw badParameter(name, PLACE_RULE, cause);
     }
   }
 

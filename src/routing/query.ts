@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { nearestWord } from '../edit_distance.ts';
+import { BusError } from '../errors.ts';
 import type { Dialect } from './dialect.ts';
 import type { Input, Route, Wording } from './route.ts';
 
@@ -21,6 +22,18 @@ export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 const NO_PARAMETERS = parameters({});
+
+/** The rule for a parameter of any text. A parameter that is given twice is a list. */
+export const ONCE = 'must be given once';
+
+/** The schema of a parameter that says whose triggers, joins or batches (`what`) a call is about. */
+export const whose = (what: string) =>
+  z.string(ONCE).min(1, 'is empty').optional().describe(`Whose ${what}; for root and viewers.`);
+
+/** Returns the error for a parameter that breaks a rule. */
+export function badParameter(name: string, rule: string, cause?: unknown): BusError {
+  return new BusError('bad_query', `${name} ${rule}`, { members: { field: name }, cause });
+}
 
 /**
  * Returns the routes of the API, each with the query that it accepts. A route that declares no parameters accepts none.

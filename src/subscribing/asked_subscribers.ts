@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import { BusError } from '../errors.ts';
 import { joinToken, ownerOf, readJoinToken } from '../ids.ts';
 import type { Caller, ChangingCaller } from '../routing/caller.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
+import { badParameter, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {
@@ -21,16 +21,8 @@ const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
  * `batches`.
  */
 export const askedFields = (what: string) => ({
-  subscriber: z
-    .string('must be given once')
-    .min(1, 'is empty')
-    .optional()
-    .describe(`Whose ${what}; for root and viewers.`),
-  join: z
-    .string('must be given once')
-    .regex(TOPIC_NAME, JOIN_RULE)
-    .optional()
-    .describe('Of one join, by its name.'),
+  subscriber: whose(what),
+  join: z.string(ONCE).regex(TOPIC_NAME, JOIN_RULE).optional().describe('Of one join, by its name.'),
 });
 
 /** The values of the query parameters `subscriber` and `join`. */
@@ -51,11 +43,7 @@ export function tokenAsked(
 ): string | undefined {
   if (caller.role === 'root') return subscriber;
   if (subscriber === undefined) return caller.token;
-  throw badSubscriber(`is for root; leave it out, and your own ${what} are meant`);
-}
-
-export function badSubscriber(rule: string): BusError {
-  return new BusError('bad_query', `subscriber ${rule}`, { members: { field: 'subscriber' } });
+  throw badParameter('subscriber', `is for root; leave it out, and your own ${what} are meant`);
 }
 
 /**
@@ -85,7 +73,7 @@ export async function subscribersAsked(
   const { token, calls } = await clientAsked(parts, caller, subscriber, what);
   if (token !== undefined) return { tokens: await subscribersOf(parts, token, join), calls };
   if (subscriber !== undefined) return { tokens: [], calls };
-  if (join !== undefined) throw badSubscriber('is missing: say whose join it is');
+  if (join !== undefined) throw badParameter('subscriber', 'is missing: say whose join it is');
   return { tokens: undefined, calls };
 }
 

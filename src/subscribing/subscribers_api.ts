@@ -8,7 +8,7 @@ import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type PagedCall, type Pages } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
-import { parameters } from '../routing/query.ts';
+import { ONCE, parameters } from '../routing/query.ts';
 import {
   ALL,
   CLIENTS,
@@ -60,7 +60,7 @@ const QUERY = parameters({
     .optional()
     .describe('Those that were in this state when the bus was sampled.'),
   name: z
-    .string('must be given once')
+    .string(ONCE)
     .max(MAX_NAME, `has at most ${MAX_NAME} characters`)
     .optional()
     .describe('Those whose token contains this; for viewers, those whose name contains it.'),
