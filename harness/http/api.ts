@@ -174,6 +174,25 @@ export class Api {
     return answer;
   }
 
+  /** Reads a page of a listing. Resolves with its entries, and the path of the next page if there is one. */
+  async page<T>(as: string, path: string): Promise<{ entries: T[]; next: string | undefined }> {
+    const { status, headers, text } = await this.call('GET', path, { as });
+    assert.equal(status, 200, text);
+    const next = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1];
+    return { entries: JSON.parse(text), next };
+  }
+
+  /** Reads the page at `first` and all after it. Resolves with the entries of each. */
+  async pages<T>(as: string, first: string): Promise<T[][]> {
+    const pages: T[][] = [];
+    for (let path: string | undefined = first; path !== undefined; ) {
+      const { entries, next }: { entries: T[]; next: string | undefined } = await this.page(as, path);
+      pages.push(entries);
+      path = next;
+    }
+    return pages;
+  }
+
   /** Sends bytes on a new connection, and reads until the other end closes it. */
   async raw(bytes: string | Buffer, { end = false } = {}): Promise<Answer> {
     const beganAtMs = performance.now();

@@ -266,15 +266,7 @@ describe('while memory is short', () => {
 });
 
 describe('pages', () => {
-  async function follow(as: string, first: string): Promise<string[][]> {
-    const pages: string[][] = [];
-    for (let path: string | undefined = first; path; ) {
-      const { headers, text } = await ok(as, 'GET', path);
-      pages.push(idsOf(JSON.parse(text)));
-      path = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1];
-    }
-    return pages;
-  }
+  const follow = async (as: string, first: string) => (await api.pages<Letter>(as, first)).map(idsOf);
 
   test('are followed by their links, which keep what was asked for', async () => {
     const mine = await deaths('alpha', 5);

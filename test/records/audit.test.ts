@@ -208,16 +208,7 @@ describe('the audit', () => {
     await pipeline.exec();
   }
 
-  async function follow(first: string): Promise<Entry[][]> {
-    const pages: Entry[][] = [];
-    for (let path: string | undefined = first; path; ) {
-      const { status, headers, text } = await api.call('GET', path, { as: 'viewer' });
-      assert.equal(status, 200, text);
-      pages.push(JSON.parse(text));
-      path = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1];
-    }
-    return pages;
-  }
+  const follow = (first: string) => api.pages<Entry>('viewer', first);
 
   test('comes newest first, in pages that have each entry once', async () => {
     await fill(2500);

@@ -29,18 +29,6 @@ export const namesIn = (deliveries: Delivery[]) => deliveries.map(({ id }) => sh
 export const statesIn = (deliveries: Delivery[]) =>
   Object.fromEntries(deliveries.map(({ id, state }) => [shortName(id), state]));
 
-/** Resolves with all pages of a listing. */
-export async function pages(as: string, path: string): Promise<Delivery[][]> {
-  const read: Delivery[][] = [];
-  for (let next: string | undefined = path; next !== undefined; ) {
-    const { status, text, headers } = await api.call('GET', next, { as });
-    assert.equal(status, 200, text);
-    read.push(JSON.parse(text));
-    next = /^<(.*)>; rel="next"$/.exec(String(headers.link))?.[1];
-  }
-  return read;
-}
-
 export const event = (id: string, topic = 'widgets') =>
   `{"id":"${id}","topic":"${topic}","type":"noop","url":"https://a.example/","t":1}`;
 

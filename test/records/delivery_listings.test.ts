@@ -12,7 +12,6 @@ import {
   HOUR_MS,
   namesIn,
   one,
-  pages,
   read,
   statesIn,
   subscriber,
@@ -61,11 +60,11 @@ describe('a listing', () => {
       times.toSorted((one, other) => other - one),
     );
     for (const limit of [1, 3, 5]) {
-      const read = await pages('root', `/deliveries?limit=${limit}`);
+      const read = await api.pages<Delivery>('root', `/deliveries?limit=${limit}`);
       assert.deepEqual(read.flat(), all);
       assert.ok(read.every((page) => page.length <= limit));
     }
-    const own = (await pages('alpha', '/deliveries?limit=2')).flat();
+    const own = (await api.pages<Delivery>('alpha', '/deliveries?limit=2')).flat();
     assert.deepEqual(
       namesIn(own),
       namesIn(all).filter((name) => name.startsWith('a')),
@@ -77,8 +76,12 @@ describe('a listing', () => {
     const all = await read('root', '/deliveries');
     for (const state of new Set(all.map((each) => each.state))) {
       const expected = all.filter((each) => each.state === state);
-      assert.deepEqual((await pages('root', `/deliveries?state=${state}&limit=2`)).flat(), expected, state);
-      const own = (await pages('beta', `/deliveries?state=${state}&limit=2`)).flat();
+      assert.deepEqual(
+        (await api.pages<Delivery>('root', `/deliveries?state=${state}&limit=2`)).flat(),
+        expected,
+        state,
+      );
+      const own = (await api.pages<Delivery>('beta', `/deliveries?state=${state}&limit=2`)).flat();
       assert.deepEqual(
         namesIn(own),
         namesIn(expected).filter((name) => name.startsWith('b')),
@@ -109,7 +112,10 @@ describe('a listing', () => {
         [`until=${at}`, (each: Delivery) => time(each) < at],
         [`since=${at}&until=${at + 1}`, (each: Delivery) => time(each) === at],
       ] as const)
-        assert.deepEqual((await pages('root', `/deliveries?${query}&limit=2`)).flat(), all.filter(isWanted));
+        assert.deepEqual(
+          (await api.pages<Delivery>('root', `/deliveries?${query}&limit=2`)).flat(),
+          all.filter(isWanted),
+        );
   });
 
   test('goes on behind thousands of batches in other states, by pages that are short', async () => {
@@ -119,7 +125,7 @@ describe('a listing', () => {
     const alpha = api.store.keys.subscriber(await api.token('alpha'));
     const listed = async () => {
       await api.store.redis.hset(alpha, 'paused_at', 1);
-      const read = await pages('root', '/deliveries?state=ready');
+      const read = await api.pages<Delivery>('root', '/deliveries?state=ready');
       await api.store.redis.hdel(alpha, 'paused_at');
       return read;
     };

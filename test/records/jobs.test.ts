@@ -29,23 +29,8 @@ const api = new Api();
 const bus = new Bus(() => api.store);
 beforeEach(() => api.reset());
 
-async function page(path: string, as = 'root'): Promise<{ jobs: Job[]; next: string | undefined }> {
-  const { status, headers, text } = await api.call('GET', path, { as });
-  assert.equal(status, 200, text);
-  const next = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1];
-  return { jobs: JSON.parse(text), next };
-}
-
-async function follow(first: string, as = 'root'): Promise<Job[][]> {
-  const pages: Job[][] = [];
-  for (let path: string | undefined = first; path; ) {
-    const { jobs, next }: { jobs: Job[]; next: string | undefined } = await page(path, as);
-    pages.push(jobs);
-    path = next;
-  }
-  return pages;
-}
-
+const page = (path: string, as = 'root') => api.page<Job>(as, path);
+const follow = (first: string) => api.pages<Job>('root', first);
 const all = async (query = '') => (await follow(`/jobs?limit=1000${query}`)).flat();
 const sizes = (pages: Job[][]) => pages.map(({ length }) => length);
 const bids = (jobs: Job[]) => jobs.map((job) => job.arguments[0]);
@@ -111,8 +96,8 @@ describe('jobs', () => {
     api.enter({ name: 'old', token });
     await subscribe('old', { timeout: 3_600_000 });
     await publish('old');
-    assert.equal((await page('/jobs')).jobs[0]?.subscriber, token);
-    const { jobs } = await page('/jobs', 'viewer');
+    assert.equal((await page('/jobs')).entries[0]?.subscriber, token);
+    const { entries: jobs } = await page('/jobs', 'viewer');
     assert.match(String(jobs[0]?.subscriber), /^old\.[0-9a-f]{16}$/);
     assert.ok(!JSON.stringify(jobs).includes(token));
     assert.equal(problemIn(await api.call('GET', '/jobs', { as: 'old' })).code, 'forbidden');
@@ -254,7 +239,7 @@ describe('a million jobs', () => {
     let longestMicros = 0;
     for (let pages = 0; pages < 20; pages++) {
       const used = cpuSince({ redis: api.redis.pid });
-      const { jobs, next = '' } = await page(path);
+      const { entries: jobs, next = '' } = await page(path);
       assert.equal(jobs.length, 1000);
       longestMicros = Math.max(longestMicros, used().redis);
       path = pages === 9 ? '/jobs?limit=1000&queue=main&state=scheduled' : next;

@@ -7,24 +7,6 @@ const CALLBACK = 'https://app.example.com/events';
 
 type Entry = Record<string, unknown>;
 
-/** Reads the page at `path`, and the path of the next one. */
-async function page(api: Api, as: string, path: string): Promise<{ entries: Entry[]; next?: string }> {
-  const { status, headers, text } = await api.call('GET', path, { as });
-  assert.equal(status, 200, text);
-  const next = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1];
-  return { entries: JSON.parse(text), ...(next !== undefined && { next }) };
-}
-
-async function follow(api: Api, as: string, first: string): Promise<Entry[][]> {
-  const pages: Entry[][] = [];
-  for (let path: string | undefined = first; path; ) {
-    const { entries, next }: { entries: Entry[]; next?: string } = await page(api, as, path);
-    pages.push(entries);
-    path = next;
-  }
-  return pages;
-}
-
 const sizes = (pages: Entry[][]) => pages.map(({ length }) => length);
 
 async function whole(api: Api, as: string, path: string): Promise<Entry[]> {
@@ -56,43 +38,43 @@ describe('pages of a listing', () => {
       ['/subscribers', [2, 2, 1]],
       ['/api_tokens', [2, 2, 2]],
     ] as const) {
-      const found = await follow(api, 'root', `${path}?limit=2`);
+      const found = await api.pages<Entry>('root', `${path}?limit=2`);
       assert.deepEqual(sizes(found), pages, path);
       assert.deepEqual(found.flat(), await whole(api, 'root', path));
     }
     assert.deepEqual(
-      (await follow(api, 'ann', '/topics?limit=3')).flat(),
+      (await api.pages<Entry>('ann', '/topics?limit=3')).flat(),
       await whole(api, 'ann', '/topics'),
     );
-    assert.deepEqual(await follow(api, 'ann', '/subscriptions?limit=1'), [
+    assert.deepEqual(await api.pages<Entry>('ann', '/subscriptions?limit=1'), [
       await whole(api, 'ann', '/subscriptions'),
     ]);
-    assert.deepEqual(await follow(api, 'pub', '/subscriptions?limit=1'), [[]]);
+    assert.deepEqual(await api.pages<Entry>('pub', '/subscriptions?limit=1'), [[]]);
   });
 
   test('neither repeat nor miss what stays, while others come and go', async () => {
     await publish(api, 'b', 'd', 'f', 'h');
-    const first = await page(api, 'root', '/topics?limit=2');
+    const first = await api.page<Entry>('root', '/topics?limit=2');
     for (const gone of ['d', 'f']) await api.call('DELETE', `/topics/${gone}`, { as: 'root' });
     await publish(api, 'a', 'e');
-    const rest = await page(api, 'root', first.next ?? '');
+    const rest = await api.page<Entry>('root', first.next ?? '');
     assert.deepEqual(
       rest.entries.map(({ name }) => name),
       ['e', 'h'],
     );
     assert.equal(rest.next, undefined);
     for (const gone of ['a', 'b', 'e', 'h']) await api.call('DELETE', `/topics/${gone}`, { as: 'root' });
-    assert.deepEqual((await page(api, 'root', first.next ?? '')).entries, []);
+    assert.deepEqual((await api.page<Entry>('root', first.next ?? '')).entries, []);
   });
 
   test('have 100 entries after a place unless asked for others; long ones come in pieces', async () => {
     await publish(api, ...Array.from({ length: 302 }, (_, n) => `topic_${n}`));
     const all = await whole(api, 'pub', '/topics');
-    const { next = '' } = await page(api, 'pub', '/topics?limit=1');
-    const rest = await follow(api, 'pub', next.replace('limit=1&', ''));
+    const { next = '' } = await api.page<Entry>('pub', '/topics?limit=1');
+    const rest = await api.pages<Entry>('pub', next.replace('limit=1&', ''));
     assert.deepEqual(sizes(rest), [100, 100, 100, 1]);
     assert.deepEqual(rest.flat(), all.slice(1));
-    const found = await follow(api, 'pub', '/topics?limit=301');
+    const found = await api.pages<Entry>('pub', '/topics?limit=301');
     assert.deepEqual(sizes(found), [301, 1]);
     assert.deepEqual(found.flat(), all);
   });
@@ -104,7 +86,7 @@ describe('pages of a listing', () => {
   test('begin only where a page of the same listing ended', async () => {
     await subscribe(api, 'ann', 'bob');
     await publish(api, 'apples', 'bananas');
-    const { next = '' } = await page(api, 'root', '/topics?limit=1');
+    const { next = '' } = await api.page<Entry>('root', '/topics?limit=1');
     const query = new URL(next, 'http://bus').search;
     const altered = query.replace(/after=./, (start) => `after=${start.endsWith('A') ? 'B' : 'A'}`);
     for (const path of [`/subscriptions${query}`, `/api_tokens${query}`, `/topics${altered}`]) {
@@ -117,7 +99,7 @@ describe('pages of a listing', () => {
     await subscribe(api, 'ann', 'bob');
     const tokens = await Promise.all(['ann', 'bob'].map((name) => api.token(name)));
     for (const path of ['/subscriptions?limit=1', '/api_tokens?limit=1']) {
-      const { next = '' } = await page(api, 'root', path);
+      const { next = '' } = await api.page<Entry>('root', path);
       const place = Buffer.from(new URL(next, 'http://bus').searchParams.get('after') ?? '', 'base64url');
       assert.ok(place.length > 29, next);
       for (const token of tokens) assert.ok(!next.includes(token) && !place.includes(token));
@@ -130,7 +112,7 @@ describe('pages in compatibility mode', () => {
 
   test('show a client all subscribers, as the whole does', async () => {
     await subscribe(api, 'ann', 'bob', 'cat');
-    const found = await follow(api, 'bob', '/subscriptions?limit=1');
+    const found = await api.pages<Entry>('bob', '/subscriptions?limit=1');
     assert.deepEqual(sizes(found), [1, 1, 1]);
     assert.deepEqual(found.flat(), await whole(api, 'bob', '/subscriptions'));
   });

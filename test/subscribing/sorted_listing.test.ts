@@ -16,17 +16,8 @@ interface Listed {
   lately: { rate: number; success: number | null; drained_at: number | null; as_of: number } | null;
 }
 
-async function list(query: string, as = 'root'): Promise<Listed[]> {
-  const listed: Listed[] = [];
-  for (let path: string | undefined = `/subscribers?${query}`; path; ) {
-    const { status, headers, text }: { status: number; headers: Record<string, unknown>; text: string } =
-      await api.call('GET', path, { as });
-    assert.equal(status, 200, text);
-    listed.push(...JSON.parse(text));
-    path = /^<([^>]+)>; rel="next"$/.exec(String(headers.link ?? ''))?.[1];
-  }
-  return listed;
-}
+const list = async (query: string, as = 'root') =>
+  (await api.pages<Listed>(as, `/subscribers?${query}`)).flat();
 
 const names = async (query: string, as?: string) =>
   (await list(query, as)).map(({ subscriber }) => subscriber.split(/--|\./, 1)[0]);
