@@ -5,6 +5,13 @@ export const VIEWER_KEY = 'key-of-viewers-in-this-test';
 
 /** The web entry as the Procfile starts it, with only the environment that a test gives. */
 export class WebProcess extends PrintingProcess {
+  /** Starts a process that ends with the test. */
+  static during(t: { after(end: () => unknown): void }, env: Record<string, string>): WebProcess {
+    const web = new WebProcess(env);
+    t.after(() => web.kill());
+    return web;
+  }
+
   /** By default, PORT is any free port, and counters are not flushed periodically. */
   constructor(env: Record<string, string>) {
     super(process.execPath, ['src/web.ts'], {

@@ -36,6 +36,16 @@ export class PrivateRedis {
   #process: ChildProcess | undefined;
   #exited: Promise<unknown> = Promise.resolve();
 
+  /** Starts a Redis that ends with the test. */
+  static async during(
+    t: { after(end: () => unknown): void },
+    options?: PrivateRedisOptions,
+  ): Promise<PrivateRedis> {
+    const redis = await PrivateRedis.start(options);
+    t.after(() => redis.stop());
+    return redis;
+  }
+
   /** Resolves when the server has loaded its data. Throws MissingRedisError, or an Error with the log of Redis. */
   static async start(options: PrivateRedisOptions = {}): Promise<PrivateRedis> {
     const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'routemaster-redis-'));

@@ -53,14 +53,12 @@ describe('a bus speaks as the Ruby Routemaster', () => {
   }
 
   test('as soon as Redis tells that it took over, which may be after it listens', async (t) => {
-    const redis = await PrivateRedis.start({ config: { appendonly: 'yes', appendfsync: 'always' } });
-    t.after(() => redis.stop());
+    const redis = await PrivateRedis.during(t, { config: { appendonly: 'yes', appendfsync: 'always' } });
     const { redis: commands } = await openStore(redis.url);
     await writeRubyRedis(commands);
     commands.disconnect();
     await redis.kill();
-    const web = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_ROOT_KEY: ROOT_KEY });
-    t.after(() => web.kill());
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_ROOT_KEY: ROOT_KEY });
     const port = await web.port();
     const create = () =>
       send(port, 'POST', '/api_tokens', { authorization: basic(ROOT_KEY, '') }, '{"name":"shop"}');

@@ -57,13 +57,12 @@ function usual({ path }: Delivery): ReceiverAnswer {
 
 /** Starts one more web process, which redirects plain http. Resolves with its port. */
 async function forcingSsl(t: TestContext, bus: RunningBus): Promise<number> {
-  const web = new WebProcess({
+  const web = WebProcess.during(t, {
     ROUTEMASTER_REDIS_URL: bus.redis.url,
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
     ROUTEMASTER_COMPATIBILITY: 'routemaster',
     FORCE_SSL: 'yes',
   });
-  t.after(() => web.kill());
   return web.port();
 }
 

@@ -132,8 +132,7 @@ test('the demo says once that its publisher was removed, and its next start make
 });
 
 test('the demo on the Redis of ROUTEMASTER_REDIS_URL is apart from the bus there, unless the prefix is set', async (t) => {
-  const redis = await PrivateRedis.start();
-  t.after(() => redis.stop());
+  const redis = await PrivateRedis.during(t);
   for (const [prefix, used, file] of [
     ['', 'demo:', 'demo/demo.json'],
     ['mine:', 'mine:', 'demo.json'],

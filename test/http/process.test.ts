@@ -1,21 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { after, before, describe, type TestContext, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { Api, basic, send } from '../../harness/http/api.ts';
 import { WebProcess } from '../../harness/processes/web_process.ts';
 import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { until } from '../../harness/until.ts';
 
-function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
-  const web = new WebProcess(env);
-  t.after(() => web.kill());
-  return web;
-}
-
 describe('a web process refuses to start, and says what to change,', { concurrency: true }, () => {
   test('if settings are wrong, and names each of them', async (t) => {
-    const web = webProcess(t, {
+    const web = WebProcess.during(t, {
       ROUTEMASTER_ROOT_KEY: '',
       PORT: 'http',
       WEB_CONCURRENCY: '0',
@@ -33,16 +27,16 @@ describe('a web process refuses to start, and says what to change,', { concurren
   });
 
   test('if a port for callbacks is none', async (t) => {
-    const web = webProcess(t, { ROUTEMASTER_CALLBACK_PORTS: 'https' });
+    const web = WebProcess.during(t, { ROUTEMASTER_CALLBACK_PORTS: 'https' });
     assert.equal(await web.exitCode, 78, web.output);
     assert.match(web.output, /ROUTEMASTER_CALLBACK_PORTS has https, which is neither a port/);
   });
 
   test('if its PORT is taken, with one process or several', async (t) => {
-    const first = webProcess(t, { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
+    const first = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
     const port = String(await first.port());
     for (const processes of ['1', '2']) {
-      const second = webProcess(t, { PORT: port, WEB_CONCURRENCY: processes });
+      const second = WebProcess.during(t, { PORT: port, WEB_CONCURRENCY: processes });
       assert.equal(await second.exitCode, 78, second.output);
       assert.match(second.output, new RegExp(`Cannot listen: port ${port} is taken; set PORT to another`));
     }
@@ -50,7 +44,7 @@ describe('a web process refuses to start, and says what to change,', { concurren
 
   test('if HOST is no address of this machine', async (t) => {
     for (const host of ['192.0.2.1', 'nowhere.invalid']) {
-      const web = webProcess(t, { HOST: host, ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
+      const web = WebProcess.during(t, { HOST: host, ROUTEMASTER_REDIS_URL: 'redis://127.0.0.1:1' });
       assert.equal(await web.exitCode, 78, web.output);
       const message = `Cannot listen: HOST is ${host}, which is no address of this machine; set it to one, or to 0.0.0.0 for all.\n`;
       assert.ok(web.output.includes(message), web.output);
@@ -146,7 +140,7 @@ describe('with a Redis', () => {
     ['2', 'SIGTERM'],
   ] as const) {
     test(`${signal} in mid-request: the request is answered, and ${processes} process(es) exit with 0`, async (t) => {
-      const web = webProcess(t, {
+      const web = WebProcess.during(t, {
         ROUTEMASTER_REDIS_URL: redis.url,
         WEB_CONCURRENCY: processes,
         ROUTEMASTER_CLIENTS: 'pub',

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, type TestContext, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { Api, basic, problemIn, send } from '../../harness/http/api.ts';
 import { assertWorks, stored } from '../../harness/http/refusal.ts';
 import { ROOT_KEY, WebProcess } from '../../harness/processes/web_process.ts';
@@ -69,8 +69,8 @@ describe('while Redis is away', () => {
 });
 
 test('calls to a Redis that hangs time out after seconds, and succeed again when it continues', async (t) => {
-  const redis = await privateRedis(t);
-  const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+  const redis = await PrivateRedis.during(t);
+  const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
   const { port, pulse } = await ready(web);
   await redis.kill('SIGSTOP');
   const answer = await pulse();
@@ -82,9 +82,9 @@ test('calls to a Redis that hangs time out after seconds, and succeed again when
 });
 
 test('a web process that starts while Redis is away answers 503, and works as soon as Redis is there', async (t) => {
-  const redis = await privateRedis(t);
+  const redis = await PrivateRedis.during(t);
   await redis.kill('SIGKILL');
-  const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+  const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
   const port = await web.port();
   const early = await send(port, 'GET', '/pulse');
   assert.equal(problemIn(early).code, 'storage_unavailable');
@@ -165,19 +165,19 @@ describe('Redis is full', () => {
 
 describe('a web process refuses to start, and says what to change,', () => {
   test('on a Redis that would evict events', async (t) => {
-    const redis = await privateRedis(t, { 'maxmemory-policy': 'allkeys-lru' });
+    const redis = await PrivateRedis.during(t, { config: { 'maxmemory-policy': 'allkeys-lru' } });
     for (const processes of ['1', '2']) {
-      const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url, WEB_CONCURRENCY: processes });
+      const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url, WEB_CONCURRENCY: processes });
       assert.equal(await web.exitCode, 78, web.output);
       assert.match(web.output, /maxmemory-policy allkeys-lru.* Set maxmemory-policy to noeviction/);
     }
   });
 
   test('on data of a newer release', async (t) => {
-    const redis = await privateRedis(t);
+    const redis = await PrivateRedis.during(t);
     const store = await openStore(redis.url);
     await store.redis.set(store.keys.schema(), 99);
-    const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
     assert.equal(await web.exitCode, 78, web.output);
     assert.match(web.output, /layout 99; this release knows layout 2/);
     store.redis.disconnect();
@@ -185,8 +185,8 @@ describe('a web process refuses to start, and says what to change,', () => {
 });
 
 test('a web process that Redis refuses at the boot says why, once, and starts when Redis takes writes', async (t) => {
-  const redis = await privateRedis(t, { 'min-replicas-to-write': '1' });
-  const web = webProcess(t, { ROUTEMASTER_REDIS_URL: redis.url });
+  const redis = await PrivateRedis.during(t, { config: { 'min-replicas-to-write': '1' } });
+  const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
   await web.prints(/"reason":"NOREPLICAS .*refuses commands; trying again/);
   const store = await openStore(redis.url);
   await store.redis.config('SET', 'min-replicas-to-write', '0');
@@ -194,18 +194,6 @@ test('a web process that Redis refuses at the boot says why, once, and starts wh
   assert.equal(web.output.match(/"reason":"NOREPLICAS .*refuses commands; trying again/g)?.length, 1);
   store.redis.disconnect();
 });
-
-async function privateRedis(t: TestContext, config: Record<string, string> = {}): Promise<PrivateRedis> {
-  const redis = await PrivateRedis.start({ config });
-  t.after(() => redis.stop());
-  return redis;
-}
-
-function webProcess(t: TestContext, env: Record<string, string>): WebProcess {
-  const web = new WebProcess(env);
-  t.after(() => web.kill());
-  return web;
-}
 
 /** Resolves with the port of a web process when its storage is prepared. */
 async function ready(web: WebProcess) {

@@ -71,8 +71,7 @@ describe('a server that resembles Redis is refused', () => {
   ] as const) {
     test(`without ${missing}`, async (t) => {
       const config = Object.fromEntries(missing.map((command) => [`rename-command ${command}`, '']));
-      const server = await PrivateRedis.start({ config });
-      t.after(() => server.stop());
+      const server = await PrivateRedis.during(t, { config });
       const store = await openStore(server.url);
       t.after(() => store.redis.disconnect());
       await assert.rejects(

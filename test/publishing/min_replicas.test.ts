@@ -106,8 +106,7 @@ describe('with ROUTEMASTER_MIN_REPLICAS', async () => {
 });
 
 test('partitions on one connection wait together, and not one after the other', async (t) => {
-  const redis = await PrivateRedis.start();
-  t.after(() => redis.stop());
+  const redis = await PrivateRedis.during(t);
   const { log, lines } = capturedLog();
   const connection = connectOne(redis.url, log);
   t.after(() => connection.disconnect());
@@ -124,11 +123,9 @@ test('partitions on one connection wait together, and not one after the other', 
 });
 
 test('a user of Redis without WAIT is refused at the boot, and the log names the ACL', async (t) => {
-  const redis = await PrivateRedis.start({ port: 0, config: { user: 'bus on >word ~* &* +@all -wait' } });
-  t.after(() => redis.stop());
+  const redis = await PrivateRedis.during(t, { port: 0, config: { user: 'bus on >word ~* &* +@all -wait' } });
   const url = redis.url.replace('//', '//bus:word@');
-  const web = new WebProcess({ ROUTEMASTER_REDIS_URL: url, ROUTEMASTER_MIN_REPLICAS: '1' });
-  t.after(() => web.kill());
+  const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: url, ROUTEMASTER_MIN_REPLICAS: '1' });
   assert.equal(await web.exitCode, 78, web.output);
   assert.match(web.output, /Redis says: NOPERM .*'wait'.*docs\/operating\.md has the ACL/);
 });

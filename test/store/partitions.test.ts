@@ -207,8 +207,7 @@ test('workers, jobs and figures of several partitions', async (t) => {
 });
 
 test('figures and history have what can be reached while the Redis of a partition is away', async (t) => {
-  const other = await PrivateRedis.start();
-  t.after(() => other.stop());
+  const other = await PrivateRedis.during(t);
   const { redis: away } = await openStore(other.url);
   t.after(() => away.disconnect());
   const options = (index: number) => ({ prefix: `{${index}}:`, index, hasOthers: true });

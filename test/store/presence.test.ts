@@ -48,8 +48,7 @@ describe('processes are counted', () => {
     });
 
   test('again after a restart of Redis; while Redis is away, counting fails', async (t) => {
-    const own = await PrivateRedis.start({ port: 0 });
-    t.after(() => own.stop());
+    const own = await PrivateRedis.during(t, { port: 0 });
     const connection = connectOne(own.url, silent);
     t.after(() => connection.disconnect());
     await until(() => connection.status === 'ready');
@@ -64,11 +63,10 @@ describe('processes are counted', () => {
   });
 
   test('unless Redis refuses the command to the user', async (t) => {
-    const own = await PrivateRedis.start({
+    const own = await PrivateRedis.during(t, {
       port: 0,
       config: { user: 'bus on >password ~* &* +@all -pubsub' },
     });
-    t.after(() => own.stop());
     const connection = connectOne(own.url.replace('//', '//bus:password@'), silent);
     t.after(() => connection.disconnect());
     await until(() => connection.status === 'ready');

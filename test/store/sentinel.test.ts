@@ -73,8 +73,7 @@ describe('redis+sentinel://', () => {
 
   const COMMANDS = '+sentinel|get-master-addr-by-name +sentinel|sentinels';
   test(`sentinels may ask for credentials, of a user with ${COMMANDS}`, async (t) => {
-    const redis = await PrivateRedis.start({ port: 0, password: 'of-redis' });
-    t.after(() => redis.stop());
+    const redis = await PrivateRedis.during(t, { port: 0, password: 'of-redis' });
     const watched = { name: 'shop', port: Number(new URL(redis.url).port), downAfterMs: 1000, quorum: 1 };
     const lines = ['sentinel auth-pass shop of-redis', `user watch on >of-sentinel -@all ${COMMANDS}`];
     const sentinel = await Sentinel.start({ ...watched, lines });
@@ -96,8 +95,7 @@ describe('redis+sentinel://', () => {
       'tls-auth-clients': 'no',
     };
     const [port, sentinelPort] = [await freePort(), await freePort()];
-    const redis = await PrivateRedis.start({ config: { ...tls, 'tls-port': String(port) } });
-    t.after(() => redis.stop());
+    await PrivateRedis.during(t, { config: { ...tls, 'tls-port': String(port) } });
     const lines = Object.entries({ ...tls, 'tls-port': String(sentinelPort), 'tls-replication': 'yes' });
     const watched = { name: 'shop', port, downAfterMs: 1000, quorum: 1 };
     const sentinel = await Sentinel.start({ ...watched, lines: lines.map((line) => line.join(' ')) });

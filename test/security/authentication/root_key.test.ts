@@ -44,8 +44,7 @@ describe('in production a root key', () => {
   });
 
   test('that is weak keeps the process from starting', async (t) => {
-    const web = new WebProcess({ NODE_ENV: 'production', ROUTEMASTER_ROOT_KEY: 'short' });
-    t.after(() => web.kill());
+    const web = WebProcess.during(t, { NODE_ENV: 'production', ROUTEMASTER_ROOT_KEY: 'short' });
     assert.equal(await web.exitCode, 78, web.output);
     assert.match(web.output, /ROUTEMASTER_ROOT_KEY .*openssl rand -hex 24/);
   });

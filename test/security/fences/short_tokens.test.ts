@@ -12,7 +12,7 @@ const redis = new TestStore();
 async function production(t: { after: (end: () => unknown) => void }) {
   await redis.flush();
   await redis.store.redis.hset(redis.store.keys.api_tokens(), 'r', 'ruby');
-  const web = new WebProcess({
+  const web = WebProcess.during(t, {
     NODE_ENV: 'production',
     FORCE_SSL: 'no',
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
@@ -21,7 +21,6 @@ async function production(t: { after: (end: () => unknown) => void }) {
     ROUTEMASTER_COMPATIBILITY: 'routemaster',
     ROUTEMASTER_CLIENTS: 'f',
   });
-  t.after(() => web.kill());
   const url = `http://127.0.0.1:${await web.port()}`;
   const by = (token: string, secret = 'x') => new BusClient(url, { token, secret });
   return { web, root: by(ROOT_KEY), by };
@@ -43,7 +42,7 @@ test('a token without a secret has at least 16 characters in production, but for
 
 test('in production the bus does not start with a short token in its environment, unless it was taken over', async (t) => {
   await redis.flush();
-  const web = new WebProcess({
+  const web = WebProcess.during(t, {
     NODE_ENV: 'production',
     FORCE_SSL: 'no',
     ROUTEMASTER_ROOT_KEY: ROOT_KEY,
@@ -51,7 +50,6 @@ test('in production the bus does not start with a short token in its environment
     ROUTEMASTER_REDIS_PREFIX: REDIS_PREFIX,
     ROUTEMASTER_CLIENTS: 'sixteen--letters,fifteen-letters',
   });
-  t.after(() => web.kill());
   assert.equal(await web.exitCode, 78);
   assert.match(web.output, /1 tokens of ROUTEMASTER_CLIENTS have fewer than 16 characters/);
 });

@@ -114,21 +114,17 @@ describe('a Redis behind TLS', { skip: noOpenssl }, () => {
 describe('the ACL of docs/operating.md', () => {
   test('must permit these commands; otherwise no process starts, and the log names the ACL', async (t) => {
     const user = 'bus on >password ~* &* +@all -info';
-    const redis = await PrivateRedis.start({ port: 0, config: { user } });
-    t.after(() => redis.stop());
+    const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
     const url = redis.url.replace('//', '//bus:password@');
-    const web = new WebProcess({ ROUTEMASTER_REDIS_URL: url });
-    t.after(() => web.kill());
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: url });
     assert.equal(await web.exitCode, 78, web.output);
     assert.match(web.output, /Redis says: NOPERM .*docs\/operating\.md has the ACL/);
   });
 
   test('may forbid functions, BITFIELD and XADD; a process then logs once what to grant', async (t) => {
     const user = 'bus on >password ~* &* +@all -function -bitfield -xadd';
-    const redis = await PrivateRedis.start({ port: 0, config: { user } });
-    t.after(() => redis.stop());
-    const web = new WebProcess({ ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
-    t.after(() => web.kill());
+    const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
     const port = await web.port();
     const warnings = () => web.output.split('\n').filter((line) => line.includes('"level":40'));
     const wrong = () => send(port, 'GET', '/topics', { authorization: basic('nobody', 'x') });
