@@ -20,9 +20,9 @@ choosing.START = batches.HEADER + 10
 -- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
 -- need a job. The call pops that many instant jobs (jobs that are ready for a worker) at a time into `popped`.
 --
--- Other jobs wait for room in a share, which limits the workers of one kind of subscribers. `sharing` has, for each
--- share, how many of its waiting jobs the call may still take: only those that wait now, so none that the call itself
--- puts there. `may_have_history` is false if the batch of the next job surely has no history of attempts.
+-- Other jobs wait for room in a share (lanes.lua). `sharing` has, for each share, how many of its waiting jobs the call
+-- may still take: only those that wait now, so none that the call itself puts there. `may_have_history` is false if the
+-- batch of the next job surely has no history of attempts.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -54,8 +54,7 @@ local function have_history(call, popped)
   return #histories > 0 and redis.call('EXISTS', unpack(histories)) > 0
 end
 
--- Returns the next job to try, or nothing if none is left. A share limits the workers that all slow subscribers, all
--- failing ones, or all joins may hold. Jobs that wait for a share come first if the share has room now.
+-- Returns the next job to try, or nothing if none is left. Jobs that wait for a share come first if it has room now.
 local function next_job(call, choice)
   if choice.kind == 'quarantine' then return redis.call('LPOP', call.keys.jobs_suspect()) end
   for _, share in ipairs(lanes.SHARES) do
@@ -109,8 +108,8 @@ function choosing.take_next(call, choice, reader, worker)
   end
 end
 
--- Puts the popped jobs that were not tried back into the list of instant jobs (jobs that are ready for a worker), in
--- their old order. Workers take jobs from the right end of this list, so the jobs are pushed there.
+-- Puts the popped jobs that were not tried back into the list of instant jobs, in their old order. Workers take jobs
+-- from the right end of this list, so the jobs are pushed there.
 function choosing.put_back(call, choice)
   for i = #choice.popped, choice.position + 1, -1 do
     redis.call('RPUSH', call.keys.jobs_instant(choice.q), choice.popped[i])

@@ -33,8 +33,7 @@ function leases.is_dead(call, worker, lease_ms)
   return leases.ran_out(call, redis.call('HGET', call.keys.workers(), worker), lease_ms)
 end
 
--- Returns the number of the lease of each of these workers, as a table by worker. A lease is the right of a worker to
--- hold its job, and its number tells it from all other leases. Expired leases are left out.
+-- Returns the number of the lease of each of these workers, as a table by worker. Expired leases are left out.
 function leases.of(call, workers, lease_ms)
   local found = {}
   if #workers == 0 then return found end

@@ -54,8 +54,8 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
 end
 
 -- Makes the trial job of a subscriber (the single job that is tried while its other jobs wait) an ordinary job. If it
--- is scheduled for later, it becomes instant (ready for a worker). If it waits for room in a share, which limits the
--- workers of one kind of subscribers, it stays there. Returns true if it was scheduled.
+-- is scheduled for later, it becomes instant (ready for a worker). If it waits for room in a share (lanes.lua), it
+-- stays there. Returns true if it was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

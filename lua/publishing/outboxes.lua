@@ -51,7 +51,7 @@ function outboxes.work_of(entry)
 end
 
 -- Returns the packed job that empties the outbox. With `partition`, returns the job that sends again the entries set
--- aside for this partition, which did not apply them in time.
+-- aside for this partition.
 local function job_for(partition)
   return cmsgpack.pack({ 'outbox', { tonumber(partition) } })
 end
@@ -73,8 +73,7 @@ function outboxes.first_entries(list, max_entries, max_bytes)
 end
 
 -- Deletes the job that sends the entries of a list, which the caller has found empty. The list is `outbox` or, with
--- `partition`, the list `outbox:{partition}` of entries that this partition did not apply in time. Returns false if the
--- worker does not hold the job.
+-- `partition`, the list `outbox:{partition}`. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -152,8 +151,7 @@ function outboxes.may_end_subscriptions(call, partition)
   return false
 end
 
--- Returns the bytes of the entries set aside for each partition that did not apply them in time. Partitions without
--- such entries are left out.
+-- Returns the bytes of the entries set aside for each partition. Partitions without such entries are left out.
 local function bytes_aside(call)
   local flat, aside = redis.call('HGETALL', call.keys.outboxes_bytes()), {}
   for i = 1, #flat, 2 do aside[flat[i]] = tonumber(flat[i + 1]) end
@@ -161,8 +159,7 @@ local function bytes_aside(call)
 end
 
 -- Returns true if `max_bytes` or more wait for one of the partitions in `marks` (those with subscribers of a topic).
--- Counted are the whole list `outbox`, which all partitions share, and the list `outbox:{partition}`, which has what
--- this partition did not apply in time.
+-- Counted are the whole list `outbox`, which all partitions share, and the list `outbox:{partition}`.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -172,8 +169,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets outbox entries aside for the partitions in `late`, which did not apply them in time: copies the entries of each
--- partition to a list of its own. Schedules the job that sends this list again, unless it is queued already.
+-- Sets outbox entries aside for the partitions in `late`: copies the entries of each partition to a list of its own.
+-- Schedules the job that sends this list again, unless it is queued already.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end
