@@ -54,8 +54,8 @@ export function workersOfPartition(
 }
 
 /**
- * The workers of one thread for one partition. While all of them stand still (all busy, and no job ends), because
- * subscribers hang, spare workers serve other subscribers.
+ * The workers of one thread for one partition. During a standstill (all regular workers are busy, and none ends its
+ * job), because subscribers hang, spare workers serve other subscribers.
  */
 export class ThreadWorkers {
   readonly #onIdle: (idle: number) => void;
@@ -70,8 +70,8 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Before a standstill (all regular workers are busy, and none ends its job), `wake` wakes no spare worker. So a
-      // job that became ready before it may still wait, and the spare workers are woken now.
+      // Before a standstill, `wake` wakes no spare worker. So a job that became ready before it may still wait, and the
+      // spare workers are woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -95,8 +95,8 @@ export class ThreadWorkers {
   }
 
   /**
-   * Makes an idle worker ask for a job. It is a regular worker or, during a standstill (all regular workers are busy,
-   * and none ends its job), a spare worker. If no such worker is idle, other threads are woken.
+   * Makes an idle worker ask for a job. It is a regular worker or, during a standstill, a spare worker. If no such
+   * worker is idle, other threads are woken.
    */
   wake(): void {
     const { regular, spare } = this.#idle;

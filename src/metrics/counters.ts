@@ -49,9 +49,9 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * A flush (the counts of one script call) may fail although Redis has applied it, for example if the reply is lost. So
- * a failed flush is sent again with the same number, before newer ones. Redis ignores a number that it has already
- * applied, so each count is added exactly once.
+ * A flush may fail although Redis has applied it, for example if the reply is lost. So a failed flush is sent again
+ * with the same number, before newer ones. Redis ignores a number that it has already applied, so each count is added
+ * exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -164,8 +164,8 @@ export class Counters {
   }
 
   /**
-   * Divides the counts in memory into flushes (a flush has the counts of one script call). Returns the partitions that
-   * got flushes. New counts for a partition with an unsent flush stay in memory.
+   * Divides the counts in memory into flushes. Returns the partitions that got flushes. New counts for a partition with
+   * an unsent flush stay in memory.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];

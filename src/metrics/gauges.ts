@@ -25,6 +25,7 @@ export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
+  const sum = (of: (reading: (typeof readings)[number]) => number) => total(readings.map(of));
   const heads = partitions.byRedis().map(([one]) => one);
   const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
   return {
@@ -38,22 +39,22 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
     ),
     delayed: readings.flatMap(({ delayed }) => [...delayed]),
     triggers: {
-      waiting: readings.reduce((sum, { triggers }) => sum + triggers.waiting, 0),
-      idle: readings.reduce((sum, { triggers }) => sum + triggers.idle, 0),
+      waiting: sum(({ triggers }) => triggers.waiting),
+      idle: sum(({ triggers }) => triggers.idle),
     },
     outboxes: outboxesOf(partitions, readings),
-    workers: readings.reduce((sum, { workers }) => sum + workers, 0),
+    workers: sum(({ workers }) => workers),
     deliveryWorkers: {
-      regular: readings.reduce((sum, { deliveryWorkers }) => sum + deliveryWorkers.regular, 0),
-      spare: readings.reduce((sum, { deliveryWorkers }) => sum + deliveryWorkers.spare, 0),
+      regular: sum(({ deliveryWorkers }) => deliveryWorkers.regular),
+      spare: sum(({ deliveryWorkers }) => deliveryWorkers.spare),
     },
     memory: fullest(servers.map(({ memory }) => memory)),
     cpuSeconds:
       away.length > 0
         ? undefined
         : {
-            system: servers.reduce((sum, { systemSeconds }) => sum + systemSeconds, 0),
-            user: servers.reduce((sum, { userSeconds }) => sum + userSeconds, 0),
+            system: total(servers.map(({ systemSeconds }) => systemSeconds)),
+            user: total(servers.map(({ userSeconds }) => userSeconds)),
           },
   };
 }
@@ -114,7 +115,7 @@ function outboxesOf(
   if (all.length === 1) return [];
   return ['any', ...all.map(({ index }) => String(index))].map((name) => [
     name,
-    readings.reduce((sum, { outboxes }) => sum + Number(outboxes[name] ?? 0), 0),
+    total(readings.map(({ outboxes }) => Number(outboxes[name] ?? 0))),
   ]);
 }
 
@@ -128,6 +129,10 @@ function readTriggers(partition: Partition): Promise<{ waiting: number; idle: nu
     const [all, waiting] = await Promise.all([redis.zcard(due), redis.zcount(due, '-inf', '(+inf')]);
     return { waiting, idle: Math.max(0, all - waiting) };
   });
+}
+
+function total(numbers: readonly number[]): number {
+  return numbers.reduce((sum, each) => sum + each, 0);
 }
 
 function byToken(one: { token: string }, other: { token: string }): number {

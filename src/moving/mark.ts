@@ -38,9 +38,7 @@ export async function readMark(source: Partition): Promise<Mark | undefined> {
   return { id, to, partitions: Number(partitions), cursor, run, doneMs };
 }
 
-/**
- * Stores the mark of a move (its destination and progress) in the source. From then on no process starts on the source.
- */
+/** Stores the mark of a move in the source. From then on no process starts on the source. */
 export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): Promise<void> {
   const fields = { ...mark, ...(doneMs !== undefined && { done_at: doneMs }) };
   await source.command((redis, keys) => redis.hset(keys.move(), fields));

@@ -80,7 +80,7 @@ async function refuseCallers(source: Side): Promise<void> {
   );
 }
 
-/** Returns the stored mark (destination and progress) if this move was begun before. Otherwise returns a new mark. */
+/** Returns the stored mark if this move was begun before. Otherwise returns a new mark. */
 async function markOf({ source, target }: Move): Promise<Mark> {
   const partitions = target.partitions.all.length;
   const mark = await readMark(source.partitions.control);

@@ -127,17 +127,14 @@ export class Pages {
     return page && { ...page, calls: list.length / ENTRIES_PER_CALL };
   }
 
-  /**
-   * Encrypts the place of an entry (the text by which the entry is sorted) for links to pages of the listing at `path`.
-   * The place may be a token that is a credential, and links appear in the logs of routers.
-   */
+  /** Encrypts the place of an entry for links to pages of the listing at `path`. */
   async seal(path: string, place: string): Promise<string> {
     return encrypted(await this.#keyOf(path), place);
   }
 
   /**
-   * Decrypts what `seal` has encrypted: the place of an entry, which is the text by which the entry is sorted. Throws
-   * bad_query if `text`, the value of the query parameter `name`, is not from `seal` for this `path`.
+   * Decrypts what `seal` has encrypted. Throws bad_query if `text`, the value of the query parameter `name`, is not
+   * from `seal` for this `path`.
    */
   async open(path: string, name: string, text: string): Promise<string> {
     const key = await this.#keyOf(path);
