@@ -31,6 +31,8 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       action: 'dead_letters.selected',
       async act(call) {
         const ids = [call.body.id ?? []].flat();
+        if (ids.length === 0)
+          throw new BusError('bad_body', 'select a dead letter first; nothing was changed');
         const act = call.body.do === 'purge' ? 'purge' : 'retry';
         const name = act === 'purge' ? 'DELETE /dead_letters/:id' : 'POST /dead_letters/:id/retry';
         call.about?.(`${act} ${ids.length}: ${ids.join(' ')}`);
@@ -77,8 +79,6 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
     const id = html`<input type="hidden" name="id" value="${letter.id}">`;
     return html`<h1>Dead letter <span class="mono">${letter.id}</span></h1>
 ${boxes([
-  ['Subscriber', linkToOwner(letter)],
-  ['Reason', html`<span class="mono">${letter.reason}</span>`],
   ['Opened', ago(letter.created_at, nowMs)],
   ['Died', ago(letter.died_at, nowMs)],
   ['Attempts', letter.attempts],
@@ -88,6 +88,8 @@ ${
   html`<div class="acts">${form(call, { action: `${PATH}/selected`, does: 'Retry', content: html`${id}<input type="hidden" name="do" value="retry">` })}
 ${form(call, { action: `${PATH}/selected`, does: 'Purge', isDangerous: true, content: html`${id}<input type="hidden" name="do" value="purge">` })}</div>`
 }
+<dl class="settings card"><dt>Subscriber</dt><dd>${linkToOwner(letter)}</dd>
+<dt>Reason</dt><dd class="mono">${letter.reason}</dd></dl>
 <h2>Attempts</h2>
 ${attemptsTable(letter.history, nowMs, letter.join)}
 <h2>${count(letter.event_count, 'event')}</h2>

@@ -80,15 +80,16 @@ const FORM = /<form method="post" action="([^"]*)">([\s\S]*?)<\/form>/g;
 const FIELD = /<input\b[^>]*>|<(textarea|select)\b[^>]*>[\s\S]*?<\/\1>/g;
 
 /**
- * Returns a page with the error of a refused form. If the page still has this form, the form shows the error and what
- * was typed. Otherwise the page begins with the error.
+ * Returns a page with the error of a refused form. If the page still has this form, and the form has fields to mend, it
+ * shows the error and what was typed. Otherwise the page begins with the error, where no refresh of a part removes it.
  */
 export function withRefusal(page: Page, refusal: Refusal): Page {
   const { error } = refusal;
   const text = html`${page.body}`.text;
-  const form = [...text.matchAll(FORM)].find(([, action, content = '']) =>
-    isSame(refusal, action, content.match(FIELD) ?? []),
-  );
+  const form = [...text.matchAll(FORM)].find(([, action, content = '']) => {
+    const fields = content.match(FIELD) ?? [];
+    return isSame(refusal, action, fields) && fields.some(isVisible);
+  });
   const body = form
     ? opened(text.slice(0, form.index)) +
       filledForm(form[0], refusal) +
@@ -100,9 +101,13 @@ export function withRefusal(page: Page, refusal: Refusal): Page {
   };
 }
 
+function isVisible(field: string): boolean {
+  return attributeOf(field, 'type') !== 'hidden';
+}
+
 /** True for the form that was sent. Its hidden fields distinguish it from other forms with the same action. */
 function isSame({ path, fields }: Refusal, action: string | undefined, inputs: readonly string[]): boolean {
-  const hidden = inputs.filter((each) => attributeOf(each, 'type') === 'hidden');
+  const hidden = inputs.filter((each) => !isVisible(each));
   const isSent = (each: string) => {
     const name = attributeOf(each, 'name') ?? '';
     return /^(form_token|from)$/.test(name) || attributeOf(each, 'value') === escaped(fields[name]);
@@ -132,7 +137,7 @@ function filledForm(form: string, { fields, error }: Refusal): string {
 /** Returns the name of the field that is wrong. Undefined if the error names no field. */
 function faultyField(fields: readonly string[], { members }: BusError): string | undefined {
   if (members.field === undefined) return undefined;
-  const visible = fields.filter((each) => attributeOf(each, 'type') !== 'hidden');
+  const visible = fields.filter(isVisible);
   const named = visible.find((each) => attributeOf(each, 'name') === String(members.field).split('.')[0]);
   // If the form has no such field, the API has named a part of some JSON.
   const json = visible.find((each) => each.startsWith('<textarea'));

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestPage } from '../../harness/browser/browser.ts';
+import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
 import { withRefusal } from '../../src/console/refused_forms.ts';
 import { BusError } from '../../src/errors.ts';
 import { html } from '../../src/html.ts';
-import { as, bus, login, root, send } from './visits.ts';
+import { as, bus, root, send, shared } from './visits.ts';
 
 /**
  * Fills the form with this action, in which the browser checks nothing, and sends it. Resolves with the status of the
@@ -211,6 +212,34 @@ describe('a form that is refused', () => {
     await visit.assertSound();
   });
 
+  test('without fields leaves its error above the page, where refreshes keep it', async () => {
+    const client = await bus.client('limited_to_none');
+    const event = { type: 'noop', url: 'https://shop.example.com/1' };
+    await client.call('PUT', '/triggers/limited', {
+      topic: 'limited',
+      event,
+      schedule: { every: 3_600_000 },
+    });
+    await bus.root.call('PUT', `/api_tokens/${client.token}`, { publish: [] });
+    const visit = await as(root, `/console/triggers/limited?client=${client.token}`);
+    await visit.submit('form[action$="/fire"] button');
+    const refreshed = `new Promise((resolve) => document.addEventListener('htmx:after:swap', resolve))`;
+    await visit.page.evaluate(refreshed);
+    assert.match(await visit.text('main > [role=alert]:first-child'), /may not publish to limited/);
+    await visit.assertSound();
+  });
+
+  test('is refused if it would change nothing, as no dead letter is selected', async (t) => {
+    const { subscriber, publisher, topic, receiver } = await bus.scene(t);
+    receiver.answers(answer.status(500), answer.status(500));
+    await publisher.publish(topic, { url: 'https://shop.example.com/1' });
+    await until(async () => (await subscriber.report()).dead_letters.batches === 1);
+    const visit = await as(root, `/console/dead_letters?subscriber=${subscriber.token}`);
+    await visit.submit('button[value=purge]');
+    assert.match(await visit.text('form [role=alert]'), /^select a dead letter first/);
+    assert.equal((await subscriber.report()).dead_letters.batches, 1);
+  });
+
   test('is in the audit with the code of its error', async () => {
     const client = await bus.client('in_audit');
     const visit = await as(root, '/console/clients');
@@ -227,7 +256,7 @@ describe('a form that is refused', () => {
   });
 
   test('is a page of its own if the page on which it was is unknown, or not for its sender', async () => {
-    const cookie = await login(root.user, root.password);
+    const cookie = await shared(root);
     const page = await (await send('/console', { cookie })).text();
     const form_token = /name="form_token" value="([^"]+)"/.exec(page)?.[1] ?? '';
     for (const from of [
@@ -246,7 +275,7 @@ describe('a form that is refused', () => {
 
   test('is told from others with the same action by its hidden fields', () => {
     const form = (id: string) =>
-      html`<form method="post" action="/console/x"><input type="hidden" name="id" value="${id}"><button>Go</button></form>`;
+      html`<form method="post" action="/console/x"><input type="hidden" name="id" value="${id}"><input name="why"></form>`;
     const refusal = {
       ...{ path: '/console/x', from: '/console', fields: { id: 'b"' } },
       error: new BusError('bad_client', 'no'),

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
-import { as, bus, ends, letterId, login, newest, post, root, scene, send } from './visits.ts';
+import { as, bus, ends, letterId, newest, post, root, scene, send, shared } from './visits.ts';
 
 describe('root', () => {
   test('pauses a subscriber, and resumes it', async () => {
@@ -214,7 +214,7 @@ describe('root', () => {
 
   test('replaces a secret once, even if several people do it at the same time', async () => {
     const { token } = await bus.client('rotated');
-    const cookie = await login(root.user, root.password);
+    const cookie = await shared(root);
     const path = `/console/clients/${token}/rotate`;
     const page = await (await send('/console/clients', { cookie })).text();
     const form = page.slice(page.indexOf(`action="${path}"`));

@@ -94,11 +94,17 @@ export async function login(user: string, password: string): Promise<string> {
 /** The cookies of sessions, by user. Each user logs in once, and not by the form, which `login.ts` tests. */
 const sessions = new Map<string, string>();
 
-/** Shows a page of the console to a user. */
-export async function as({ user, password }: Login, path = '/console', options = {}): Promise<TestPage> {
-  const visit = await browser.page(options);
+/** Returns the cookie of the session that the tests share. */
+export async function shared({ user, password }: Login): Promise<string> {
   const cookie = sessions.get(user) ?? (await login(user, password));
   sessions.set(user, cookie);
+  return cookie;
+}
+
+/** Shows a page of the console to a user. */
+export async function as(who: Login, path = '/console', options = {}): Promise<TestPage> {
+  const visit = await browser.page(options);
+  const cookie = await shared(who);
   const [name = '', value = ''] = cookie.split('=');
   await visit.resume(bus.url + path, { name, value, domain: new URL(bus.url).hostname, path: '/console' });
   return visit;
