@@ -59,7 +59,7 @@ function listing(api: ApiCalls): Route {
       const nowMs = await api.nowMs();
       const rows = table<ClientReport>(
         [
-          { name: 'Name', cell: ({ name }) => name },
+          { name: 'Name', cell: ({ name }) => html`<span class="mono">${name}</span>` },
           { name: 'Token', cell: ({ token }) => html`<span class="mono">${token}</span>` },
           { name: 'May publish to', cell: ({ publish }) => topics(publish) },
           { name: 'May subscribe to', cell: ({ subscribe }) => topics(subscribe) },

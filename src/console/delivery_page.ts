@@ -7,7 +7,7 @@ import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { BATCH_ENDING, eventsShown } from './batch_parts.ts';
 import { curlOf } from './delivery_curl.ts';
-import { ago, bytes, count, number } from './format.ts';
+import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
@@ -117,7 +117,7 @@ export function nameOf(state: string): string {
 }
 
 function figures(delivery: WholeDelivery, nowMs: number): Html {
-  const size = html`${number(delivery.event_count)}${delivery.bytes !== null && `, ${bytes(delivery.bytes)}`}`;
+  const size = html`${count(delivery.event_count, 'event')}${delivery.bytes !== null && `, ${bytes(delivery.bytes)}`}`;
   const steps: [string, number | null][] = [
     ['Opened', delivery.opened_at],
     ['Closed', delivery.closed_at],
@@ -127,7 +127,7 @@ function figures(delivery: WholeDelivery, nowMs: number): Html {
   ];
   return boxes([
     ['State', stateOf(delivery)],
-    ['Events', size],
+    ['Content', size],
     ['Attempts', delivery.attempt_count],
     ...steps.flatMap(([name, at]) => (at === null ? [] : [[name, ago(at, nowMs)] as const])),
   ]);

@@ -1,9 +1,10 @@
-import { html } from '../html.ts';
+import { type Html, html } from '../html.ts';
 import type { ListedJob } from '../records/jobs.ts';
 import { ROOT, type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { ago } from './format.ts';
 import { live } from './layout.ts';
+import { linkToQueue } from './links.ts';
 import { action, page } from './page.ts';
 import {
   ANY_QUERY,
@@ -76,7 +77,7 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
   return [
     {
       name: 'Job',
-      cell: ({ name, arguments: [first] }) => html`${name} <span class="mono">${String(first ?? '')}</span>`,
+      cell: ({ name, arguments: [first] }) => html`${name} ${argumentOf(name, String(first ?? ''))}`,
     },
     {
       name: 'Queue',
@@ -85,13 +86,20 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
     { name: 'State', cell: stateOf },
     {
       name: 'Subscriber',
-      cell: ({ subscriber }) => subscriber && html`<span class="mono">${subscriber}</span>`,
+      cell: ({ subscriber }) => subscriber && linkToQueue(subscriber),
     },
     { name: 'Attempts', isAmount: true, cell: ({ attempts }) => attempts },
     { name: 'Worker', cell: ({ worker }) => worker && html`<span class="mono">${worker}</span>` },
     { name: 'Since', cell: ({ since }) => since !== null && ago(since, nowMs) },
     { name: 'Due', cell: ({ due }) => due !== null && ago(due, nowMs) },
   ];
+}
+
+/** Returns the first argument of a job. That of a job `batch` is a link to the delivery of its batch. */
+function argumentOf(name: string | null, argument: string): Html {
+  return name === 'batch'
+    ? html`<a class="mono" href="/console/deliveries/${encodeURIComponent(argument)}">${argument}</a>`
+    : html`<span class="mono">${argument}</span>`;
 }
 
 function stateOf({ state, paused }: ListedJob): string {

@@ -1,7 +1,7 @@
 import { type Html, html } from '../html.ts';
 import { type MetricName, STEPS } from '../metrics/history.ts';
 import type { HistoryReport } from '../metrics/history_api.ts';
-import { bytes, duration, number } from './format.ts';
+import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { choices, pathWith } from './parts.ts';
 
@@ -11,7 +11,7 @@ const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as
 /** Functions that write values for people, by the unit of the values. */
 const WRITTEN: Record<string, (value: number) => string> = {
   'events/s': (value) => `${number(value)}/s`,
-  events: number,
+  events: (value) => count(value, 'event'),
   s: (value) => duration(value * 1000),
   ms: duration,
   bytes,
@@ -34,9 +34,9 @@ interface Plot {
  * All plots, in the order in which pages show them. A page leaves out a plot if the history has none of its metrics.
  */
 const PLOTS: readonly Plot[] = [
-  { title: 'Events', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
-  { title: 'Queued', lines: { queued: 'queued' } },
-  { title: 'Oldest', lines: { oldest: 'oldest' } },
+  { title: 'Events a second', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
+  { title: 'Queued events', lines: { queued: 'queued' } },
+  { title: 'Oldest event', lines: { oldest: 'oldest' } },
   { title: 'Latency', lines: { latency: 'mean latency' } },
   { title: 'Memory', lines: { memory: 'stored' } },
 ];

@@ -201,7 +201,7 @@ function naming({ caller }: PageCall): Html {
 
 function rulesForm(call: PageCall, { path, what }: Kind, rules: object, fields: Html, name?: string): Html {
   const text = JSON.stringify(rules, null, 2);
-  const content = html`${fields}<label>Rules, as JSON <textarea name="rules" rows="${text.split('\n').length + 1}" cols="72" spellcheck="false" required>${text}</textarea></label>
+  const content = html`<div class="fields">${fields}</div><label>Rules, as JSON <textarea name="rules" rows="${text.split('\n').length + 1}" cols="72" spellcheck="false" required>${text}</textarea></label>
 <p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
   const does = name === undefined ? 'Make it' : `Change ${name}`;
   const summary = name === undefined ? `New ${what}…` : `Change this ${what}…`;

@@ -39,7 +39,7 @@ export function tailPage(api: ApiCalls): Route[] {
           current: PATH,
           body: [
             html`<h1>Live tail</h1>
-<form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}"></label>
+<form method="get" action="${PATH}" class="filter"><label>Topic <input name="topic" value="${topic}" pattern="[a-z0-9_]{1,64}" title="a-z, 0-9 and _" autocapitalize="none" spellcheck="false"></label>
 <button class="quiet">Show</button>
 <button type="button" class="quiet needs-js" data-pause="tail">Pause</button></form>
 <p class="hint">Of each second and web process, the first 25 events. Select text, or pause, to stop the list for a while.</p>`,

@@ -100,7 +100,7 @@ function subscribersOf({ subscriber_count, subscribers }: WholeTopic, { caller }
   const more = subscriber_count - subscribers.length;
   const rest =
     more > 0 &&
-    html`<span class="none">${caller?.role === 'client' ? `and ${count(more, 'subscriber')} of other clients` : `and ${number(more)} more`}</span>`;
+    html`<span class="none">${subscribers.length > 0 && 'and '}${caller?.role === 'client' ? `${count(more, 'subscriber')} of other clients` : `${number(more)} more`}</span>`;
   return html`<h2>Subscribers</h2>
 <p class="tags">${subscriber_count === 0 ? html`<span class="none">Nobody gets its events.</span>` : subscribers.map((each) => html`${linkToQueue(each)} `)}${rest}</p>`;
 }

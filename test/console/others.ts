@@ -43,6 +43,7 @@ describe('a client', () => {
     const path = `/console/topics/${topic}`;
     const visit = await as({ user: publisher.token, password: publisher.secret }, path);
     assert.match(await visit.text('main'), /Subscribers1.*Waiting for their time1.*shop\.example\.com\/9/);
+    assert.equal(await visit.text('.tags'), '1 subscriber of other clients');
     await visit.assertSound();
     await visit.page.type('[name=data]', '{"tried": 12345678901234567890}');
     await visit.submit(`form[action="${path}/publish"] button`);

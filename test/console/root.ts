@@ -26,6 +26,9 @@ describe('root', () => {
     const late = await bus.scene({ after: (end) => ends.push(end) }, { timeout: 3_600_000, max: 100 });
     await late.publisher.publish(late.topic, { url: 'https://shop.example.com/5' });
     const visit = await as(root, '/console/jobs?state=scheduled');
+    const { id } = await newest(late);
+    for (const path of [`deliveries/${id}`, `subscribers/${late.subscriber.token}`])
+      assert.ok(await visit.page.$(`td a[href="/console/${path}"]`), path);
     await visit.submit('main form[action$="/run"] button');
     assert.ok(visit.page.url().endsWith('/console/jobs?state=scheduled'));
     await until(async () => (await late.subscriber.report()).events.sent === 1);
@@ -37,6 +40,7 @@ describe('root', () => {
     const visit = await as(root, path);
     await visit.submit(`form[action="${path}/test"] button`);
     await visit.page.waitForFunction(`/Statetaken/.test(document.querySelector('main').textContent)`);
+    assert.match(await visit.text('.figures'), /Content1 event, \d+ B/);
     const [delivery] = receiver.deliveries;
     const { id: _, t: __, ...event } = delivery?.events[0] ?? {};
     const url = 'https://routemaster.invalid/test';
