@@ -13,7 +13,9 @@ interface NodeRequest {
   complete: boolean;
   readableEnded: boolean;
   readableDidRead: boolean;
-  iterator(options: { destroyOnReturn: boolean }): AsyncIterable<unknown>;
+  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
+  on(event: 'end' | 'error' | 'close', listener: () => void): unknown;
+  pause(): unknown;
   body?: unknown;
   rawBody?: unknown;
 }
@@ -58,7 +60,7 @@ export function nodeListener(deliveries: Deliveries) {
   return async (request: NodeRequest, response: NodeResponse): Promise<void> => {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
-    const body = await bodyOf(request, deliveries.maxBytes).catch(() => 'cut' as const);
+    const body = await bodyOf(request, deliveries.maxBytes);
     // The body was cut off, because the bus has closed the connection. So nobody waits for an answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
@@ -75,20 +77,47 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-async function bodyOf(request: NodeRequest, maxBytes: number): Promise<Uint8Array | 'too_large' | 'parsed'> {
+/** Chunks are joined this many at a time, because each takes 400 bytes of memory besides its own. */
+const MAX_CHUNKS = 1000;
+
+/** The bytes of a body that have arrived. */
+class Arrived {
+  length = 0;
+  readonly #joined: Uint8Array[] = [];
+  #chunks: Uint8Array[] = [];
+
+  add(chunk: Uint8Array): void {
+    this.length += chunk.length;
+    if (this.#chunks.push(chunk) < MAX_CHUNKS) return;
+    this.#joined.push(Buffer.concat(this.#chunks));
+    this.#chunks = [];
+  }
+
+  bytes(): Buffer {
+    return Buffer.concat([...this.#joined, ...this.#chunks]);
+  }
+}
+
+/** Resolves with the body. Resolves with `cut` if the connection is closed before its end. */
+async function bodyOf(
+  request: NodeRequest,
+  maxBytes: number,
+): Promise<Uint8Array | 'too_large' | 'parsed' | 'cut'> {
   for (const raw of [request.rawBody, request.body]) if (Buffer.isBuffer(raw)) return raw;
   // Express 4 sets `body` to {} if there is a parser, even one for other types, which has read nothing.
   if (request.readableEnded || request.readableDidRead) return 'parsed';
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  // With `destroyOnReturn: false`, the request is not destroyed at the end of the loop. Destroying it would close the
-  // connection before the answer is sent.
-  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) return 'too_large';
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+  return new Promise((resolve) => {
+    const arrived = new Arrived();
+    request.on('data', (chunk) => {
+      arrived.add(chunk);
+      if (arrived.length <= maxBytes) return;
+      request.pause();
+      resolve('too_large');
+    });
+    request.on('end', () => resolve(arrived.bytes()));
+    request.on('error', () => resolve('cut'));
+    request.on('close', () => resolve('cut'));
+  });
 }
 
 /** Returns a function that takes a Request and resolves with a Response, for Hono, Deno, Bun and others. */
@@ -100,14 +129,12 @@ export function fetchHandler(deliveries: Deliveries) {
     const refusal = deliveries.refuse(request.method, headers);
     if (refusal) return respond(refusal);
     if (request.bodyUsed) return respond(answer(500, PARSED));
-    const chunks: Uint8Array[] = [];
-    let bytes = 0;
+    const arrived = new Arrived();
     for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-      bytes += chunk.length;
-      if (bytes > deliveries.maxBytes) return respond(deliveries.tooLarge());
-      chunks.push(chunk);
+      arrived.add(chunk);
+      if (arrived.length > deliveries.maxBytes) return respond(deliveries.tooLarge());
     }
-    return respond(await deliveries.receive(headers, Buffer.concat(chunks)));
+    return respond(await deliveries.receive(headers, arrived.bytes()));
   };
 }
 

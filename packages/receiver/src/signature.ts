@@ -26,12 +26,13 @@ interface SignedHeaders {
   signature: string | undefined;
 }
 
-/** Returns true if `signature`, which is decoded and has no version prefix, is valid for `content`. */
-type Check = (content: Buffer, signature: Buffer) => boolean;
+/** Returns true if `signature`, which is decoded and has no version prefix, is valid. */
+type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
   version: string;
-  isSignedBy: Check;
+  /** Returns the check of signatures of `content`. It hashes a long content once, not for each signature. */
+  checkOf: (content: Buffer) => Check;
 }
 
 /**
@@ -53,14 +54,18 @@ export function signatureCheck(secrets: readonly string[], toleranceSeconds: num
     }
     const content = Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]);
     const given = signature.split(' ').slice(0, MAX_SIGNATURES);
-    const isGenuine = given.some((each) => verifiers.some((verifier) => matches(verifier, content, each)));
+    const isGenuine = verifiers.some(({ version, checkOf }) => {
+      const signatures = given.flatMap((each) => signatureIn(each, version));
+      return signatures.length > 0 && signatures.some(checkOf(content));
+    });
     return isGenuine ? undefined : 'no signature of the delivery fits the signing secret';
   };
 }
 
-function matches({ version, isSignedBy }: Verifier, content: Buffer, signature: string): boolean {
-  const [itsVersion, text] = signature.split(',', 2);
-  return itsVersion === version && text !== undefined && isSignedBy(content, Buffer.from(text, 'base64'));
+/** Returns the signature in `text`, such as `v1,K5oZ…`, as a list. The list is empty if it has another version. */
+function signatureIn(text: string, version: string): Buffer[] {
+  const [itsVersion, base64] = text.split(',', 2);
+  return itsVersion === version && base64 !== undefined ? [Buffer.from(base64, 'base64')] : [];
 }
 
 function verifierOf(secret: string): Verifier {
@@ -69,21 +74,21 @@ function verifierOf(secret: string): Verifier {
     if (bytes.length !== ED25519_BYTES)
       throw new TypeError(`a public key is ${PUBLIC_KEY} and Base64 of 32 bytes`);
     const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, bytes]), format: 'der', type: 'spki' });
-    return { version: 'v1a', isSignedBy: byPublicKey(key) };
+    return { version: 'v1a', checkOf: byPublicKey(key) };
   }
   const key = Buffer.from(secret.startsWith(SECRET) ? secret.slice(SECRET.length) : secret, 'base64');
   if (key.length === 0) throw new TypeError(`a signing secret is ${SECRET} and the Base64 of its bytes`);
-  return { version: 'v1', isSignedBy: bySecret(key) };
+  return { version: 'v1', checkOf: bySecret(key) };
 }
 
-function byPublicKey(key: KeyObject): Check {
-  return (content, signature) => verify(null, content, key, signature);
+function byPublicKey(key: KeyObject): Verifier['checkOf'] {
+  return (content) => (signature) => verify(null, content, key, signature);
 }
 
-function bySecret(key: Buffer): Check {
-  return (content, signature) => {
+function bySecret(key: Buffer): Verifier['checkOf'] {
+  return (content) => {
     const expected = createHmac('sha256', key).update(content).digest();
-    return signature.length === expected.length && timingSafeEqual(signature, expected);
+    return (signature) => signature.length === expected.length && timingSafeEqual(signature, expected);
   };
 }
 

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import express from 'express';
 import { Webhook } from 'standardwebhooks';
+import { until } from '../../../harness/until.ts';
 import {
   createReceiver,
   type DropNotice,
@@ -247,6 +250,30 @@ describe('a receiver', () => {
       assert.equal((await post(url, wrong)).status, 400, wrong);
     }
     assert.equal((await fetch(url)).status, 405);
+  });
+
+  test('keeps a body in tiny chunks without waste, as anybody may send one', async (t) => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: () => void = runInNewContext('gc');
+    const receiver = createReceiver({ signingSecret: SECRET, on: {} });
+    const arriving: Socket[] = [];
+    const url = await listen(t, (request, response) => {
+      arriving.push(request.socket);
+      return receiver.node()(request, response);
+    });
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    t.after(() => socket.destroy());
+    const sent = `POST / HTTP/1.1\r\nHost: receiver\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(200_000)}`;
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    socket.write(sent);
+    await until(() => arriving[0]?.bytesRead === sent.length);
+    collectGarbage();
+    const megabytes = (process.memoryUsage().heapUsed - before) / 1e6;
+    assert.ok(megabytes < 10, `${megabytes} MB`);
+    socket.write('0\r\n\r\n');
+    const [answer] = await once(socket, 'data');
+    assert.match(String(answer), /^HTTP\/1.1 401 /);
   });
 
   test('says what is wrong if something has read the body before', async (t) => {
