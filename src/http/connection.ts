@@ -171,12 +171,17 @@ export class Connection {
   }
 
   /**
-   * True while a request waits for earlier ones, while tiny chunks wait for a turn, and while the caller does not read
-   * its answers. In the last case Node's server has paused the socket, and throws if it gets bytes before it resumes
-   * the socket.
+   * True if the parser must not get bytes now:
+   *
+   * - while a request waits for earlier ones, or tiny chunks wait for a turn;
+   * - while the caller does not read its answers. Node's server has paused the socket then, and throws if it gets bytes
+   *   before it resumes the socket;
+   * - when the connection is closed. Node has given its parser to another connection then, so the bytes would become a
+   *   request of another caller, with the credentials of that caller.
    */
   get #mustWait(): boolean {
-    return this.#held.length > 0 || this.#isWaitingForTurn || this.#socket._paused === true;
+    const { destroyed, _paused } = this.#socket;
+    return this.#held.length > 0 || this.#isWaitingForTurn || destroyed || _paused === true;
   }
 
   #arrived(bytes: Buffer): void {
@@ -213,7 +218,6 @@ export class Connection {
     this.#socket.pause();
     await turn;
     this.#isWaitingForTurn = false;
-    if (this.#socket.destroyed) return;
     if (!this.#mustWait) this.#parseSlice();
     this.#parse();
     if (!this.#mustWait && !this.#isDetached) this.#socket.resume();

@@ -171,6 +171,34 @@ test('requests of a caller that does not read its answers wait until it does', a
   assert.equal(seen, 22);
 });
 
+test('what a closed connection has sent never becomes a request of another one', async (t) => {
+  const seen: string[] = [];
+  const waiting: ServerResponse[] = [];
+  const port = await serve(t, (request, response) => {
+    seen.push(`${request.method} ${request.url}`);
+    if (request.url === '/slow') waiting.push(response);
+    else response.end();
+  });
+  const first = await open(t, port);
+  first.socket.write(get('first').repeat(10));
+  await until(() => statuses(first.text()).length === 10);
+  const rest = `${get('x'.repeat(5000))}DELETE /subscriber HTTP/1.1\r\nX-Ignored: `;
+  for (let round = 0; round < 5; round++) {
+    const { socket } = await open(t, port);
+    waiting.length = 0;
+    socket.write(get('slow').repeat(5) + rest);
+    await until(() => waiting.length === 4);
+    seen.length = 0;
+    socket.resetAndDestroy();
+    const others = await Promise.all(Array.from({ length: 8 }, () => open(t, port)));
+    for (const other of others) other.socket.write(post('victim', ''));
+    await until(() => others.every(({ text }) => statuses(text()).length > 0));
+    const foreign = seen.filter((each) => each !== 'POST /victim' && each !== 'GET /slow');
+    assert.deepEqual(foreign, []);
+    for (const other of others) other.socket.destroy();
+  }
+});
+
 test('a body in tiny chunks is parsed a few at a time, on every connection', async (t) => {
   let [inTurn, max] = [0, 0];
   const watch = () => {
