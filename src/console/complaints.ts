@@ -2,6 +2,7 @@ import { type Content, html } from '../html.ts';
 import { type Figures, STEPS } from '../metrics/history.ts';
 import type { Memory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import type { ProcessCounts } from '../store/presence.ts';
 import { bytes, count, duration } from './format.ts';
 import { pathWith } from './parts.ts';
 
@@ -16,14 +17,15 @@ const LONG_SECONDS = 60;
 /**
  * The state of the bus, from which the overview derives its complaints. `figures` are from the newest sample of the
  * counters, and `ageMs` is its age, undefined without a sample. `memory` is the present memory of the fullest Redis.
- * `missing` are the partitions that cannot be reached. If a client looks, `client` is its token, and `figures` are its
- * own.
+ * `missing` are the partitions that cannot be reached. `processes` are those that are connected to Redis, if that is
+ * known. If a client looks, `client` is its token, and `figures` are its own.
  */
 export interface State {
   figures: OwnFigures | undefined;
   ageMs: number | undefined;
   memory: Memory;
   missing: readonly Partition[];
+  processes?: ProcessCounts | undefined;
   client?: string | undefined;
 }
 
@@ -45,7 +47,7 @@ export function complaintsOf(state: State): Complaint[] {
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
 }
 
-function ofBus({ ageMs, memory, missing, client }: State): Complaint[] {
+function ofBus({ ageMs, memory, missing, processes, client }: State): Complaint[] {
   const found: Complaint[] = [];
   const advise = (advice: string) =>
     client === undefined ? advice : 'The operator of the bus can mend this.';
@@ -53,7 +55,7 @@ function ofBus({ ageMs, memory, missing, client }: State): Complaint[] {
     found.push({
       text:
         ageMs === undefined ? 'No worker has spoken yet.' : `No worker has spoken for ${duration(ageMs)}.`,
-      advice: `Nothing is delivered. ${advise('Start a worker, or look into its log. A new one speaks within ten seconds.')}`,
+      advice: ofSilence(processes?.worker ?? 0, advise),
     });
   if (missing.length > 0)
     found.push({
@@ -66,6 +68,15 @@ function ofBus({ ageMs, memory, missing, client }: State): Complaint[] {
       advice: `Publishes are refused, and the oldest batches are dropped. ${advise('Give Redis more, or empty what is stuck.')}`,
     });
   return found;
+}
+
+/** Says what to do if no worker has stored a sample lately. `workers` worker processes are connected to Redis. */
+function ofSilence(workers: number, advise: (advice: string) => string): string {
+  if (workers === 0)
+    return `Nothing is delivered. ${advise('Start a worker, or look into its log. A new one speaks within ten seconds.')}`;
+  const connected =
+    workers === 1 ? '1 worker process is connected' : `${workers} worker processes are connected`;
+  return `Deliveries may wait. ${advise(`${connected} to Redis. A new one speaks within ten seconds. If none does, look into their log: Redis may refuse what they store, as with a full disk.`)}`;
 }
 
 function ofSubscribers(figures: OwnFigures, client: string | undefined): Complaint[] {

@@ -53,6 +53,23 @@ test('tells a client of its own trouble, and of that of the bus without what an 
   ]);
 });
 
+test('tells to start a worker only if none is connected to Redis', () => {
+  const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
+  const silent = { figures: undefined, ageMs: MINUTE_MS, memory, missing: [] };
+  const advised = (more: Partial<State>) => complaintsOf({ ...silent, ...more }).map(({ advice }) => advice);
+  const START =
+    'Nothing is delivered. Start a worker, or look into its log. A new one speaks within ten seconds.';
+  assert.deepEqual(advised({}), [START]);
+  assert.deepEqual(advised({ processes: { web: 1, worker: 0 } }), [START]);
+  assert.deepEqual(advised({ processes: { web: 1, worker: 2 } }), [
+    'Deliveries may wait. 2 worker processes are connected to Redis. A new one speaks within ten seconds. If none does, ' +
+      'look into their log: Redis may refuse what they store, as with a full disk.',
+  ]);
+  assert.deepEqual(advised({ processes: { web: 1, worker: 2 }, client: 'shop' }), [
+    'Deliveries may wait. The operator of the bus can mend this.',
+  ]);
+});
+
 test('leads to the subscribers that a complaint is about, one or several', () => {
   const memory = { used: 0, max: 0, highMark: 0, lowMark: 0, unfreed: 0 };
   const advised = (failing: number, paused: number, deadLetters: number) =>

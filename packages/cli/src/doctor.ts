@@ -137,7 +137,7 @@ const ADVICE: Readonly<Record<string, string>> = {
     'Check token and secret. A secret may have been replaced, or the client removed: root sees it by rtm token list.',
   too_many_failures:
     'Too many wrong credentials came from this address: correct them all, and wait a minute.',
-  storage_unavailable: 'The bus does not reach its Redis: see its log.',
+  storage_unavailable: 'Redis is away, or refuses what the bus stores: the log of the bus says why.',
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 

@@ -218,7 +218,7 @@ test('a bus behind a router may be below a path', async (t) => {
   );
 });
 
-test('doctor says what to do if the bus does not reach its Redis', async (t) => {
+test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   const port = await serving(t, ({ url }, response) => {
     if (url === '/health') return void response.end('{}');
     response.writeHead(503, { 'content-type': 'application/problem+json' });
@@ -227,7 +227,7 @@ test('doctor says what to do if the bus does not reach its Redis', async (t) => 
   const { stdout, stderr } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t x`);
   assert.match(
     stdout,
-    /^BAD +pulse +storage_unavailable: it cannot be reached\n +The bus does not reach its Redis/m,
+    /^BAD +pulse +storage_unavailable: it cannot be reached\n +Redis is away, or refuses what the bus stores: the log/m,
   );
   assert.equal(stderr, 'not_well: 1 of 3 checks found something\n');
 });
