@@ -226,7 +226,8 @@ test('figures and history have what can be reached while the Redis of a partitio
   }
   await counters.flush();
   const { redis: near, keys } = halves.control;
-  const shownParts = { api: {} as ApiCalls, limits: LIMITS };
+  const nowMs = async () => Number((await near.time())[0]) * 1000;
+  const shownParts = { api: { nowMs } as ApiCalls, limits: LIMITS };
   const sample = sampleJob({ config: CONFIG, partitions: halves, log });
   const latest = async () => (await new History(halves).latest())?.figures;
   const figures = async () => {
