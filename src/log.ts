@@ -6,8 +6,8 @@ import { StorageFull, StorageUnavailable } from './errors.ts';
 /** Maximum time for writing the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
-/** Minimum time between two lines with the same message about a Redis that cannot be reached. */
-const AWAY_EVERY_MS = 60_000;
+/** Minimum time between two lines with the same message about a Redis that fails. */
+const FAILING_EVERY_MS = 60_000;
 
 export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
@@ -19,22 +19,22 @@ destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
 export function createLog(level: pino.LevelWithSilent, bindings: Record<string, unknown>): Log {
-  const hooks = { logMethod: rarelyAway() };
+  const hooks = { logMethod: rarelyFailing() };
   return pino({ level, base: bindings, timestamp: pino.stdTimeFunctions.isoTime, hooks }, destination);
 }
 
 /**
- * Returns a hook of pino for log lines about a Redis that cannot be reached (those with the field `away`). Such a line
- * is written at most once a minute for each message and Redis. Otherwise everything that needs this Redis would log its
- * failures again and again.
+ * Returns a hook of pino for log lines about a Redis that cannot be reached (those with the field `away`) or that is
+ * full (`full`). Such a line is written at most once a minute for each message and Redis. Otherwise everything that
+ * needs this Redis would log its failures again and again.
  */
-export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
+export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();
   return function (args, method) {
-    const [about, message] = args as unknown as [{ away?: string } | undefined, unknown];
-    if (typeof about === 'object' && about?.away !== undefined) {
+    const [about, message] = args as unknown as [Partial<Failure> | undefined, unknown];
+    if (typeof about === 'object' && (about?.away !== undefined || about?.full)) {
       const id = `${about.away} ${message}`;
-      if (nowMs() - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < AWAY_EVERY_MS) return;
+      if (nowMs() - (writtenAtMs.get(id) ?? Number.NEGATIVE_INFINITY) < FAILING_EVERY_MS) return;
       writtenAtMs.set(id, nowMs());
     }
     method.apply(this, args);
@@ -42,11 +42,18 @@ export function rarelyAway(nowMs = clock.monotonicMs): LogMethod {
 }
 
 /**
- * Returns what a log line says about a failed call: the reason and, if that is a Redis that could not be reached, the
- * name of that Redis as `away`.
+ * What a log line says about a failed call. If a Redis could not be reached, `away` is its name. If a Redis had too
+ * little memory, `full` is true.
  */
-export function failureOf(error: unknown): { reason: string; away?: string } {
+interface Failure {
+  reason: string;
+  away?: string;
+  full?: true;
+}
+
+export function failureOf(error: unknown): Failure {
   const reason = reasonOf(error);
+  if (error instanceof StorageFull) return { reason, full: true };
   return error instanceof StorageUnavailable ? { reason, away: error.redis } : { reason };
 }
 

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { pino } from 'pino';
 import { root } from '../harness/processes/command.ts';
 import { StorageFull, StorageUnavailable } from '../src/errors.ts';
-import { failureOf, rarelyAway } from '../src/log.ts';
+import { failureOf, rarelyFailing } from '../src/log.ts';
 
 const LINES = 20_000;
 
@@ -60,14 +60,14 @@ test('a failure is logged without the advice to callers of the API', () => {
     reason: 'Redis does not answer',
     away: 'Redis',
   });
-  assert.deepEqual(failureOf(new StorageFull()), { reason: 'Redis has too little memory left' });
+  assert.deepEqual(failureOf(new StorageFull()), { reason: 'Redis has too little memory left', full: true });
   assert.deepEqual(failureOf(new Error('no room')), { reason: 'no room' });
 });
 
-test('a Redis that is away is logged once a minute for each message, anything else always', () => {
+test('a Redis that is away or full is logged once a minute for each message, anything else always', () => {
   const lines: string[] = [];
   let nowMs = 0;
-  const hooks = { logMethod: rarelyAway(() => nowMs) };
+  const hooks = { logMethod: rarelyFailing(() => nowMs) };
   const log = pino({ hooks, base: null, timestamp: false }, { write: (line) => void lines.push(line) });
   const away = (redis: string) => failureOf(new StorageUnavailable(undefined, 'it does not answer', redis));
   const times = (count: number, write: () => void) => {
@@ -96,6 +96,10 @@ test('a Redis that is away is logged once a minute for each message, anything el
   nowMs += 1;
   assert.equal(
     times(5, () => log.warn(away('a'), 'cannot acquire')),
+    1,
+  );
+  assert.equal(
+    times(5, () => log.warn(failureOf(new StorageFull()), 'cannot acquire')),
     1,
   );
   assert.equal(
