@@ -22,10 +22,10 @@ export function auditPage(api: ApiCalls): Route[] {
         const rows = table(
           [
             { name: 'When', cell: ({ at }) => ago(at, nowMs) },
-            { name: 'Who', cell: ({ role, client }) => client ?? (role === 'bus' ? 'the bus' : role) },
+            { name: 'Who', cell: who },
             { name: 'From', cell: ({ address }) => html`<span class="mono">${address}</span>` },
             { name: 'What', cell: ({ action }) => html`<span class="mono">${action}</span>` },
-            { name: 'Of what', cell: ({ target }) => target },
+            { name: 'Of what', cell: ({ target }) => html`<span class="mono">${target}</span>` },
             { name: 'Outcome', cell: outcome },
           ],
           body,
@@ -53,6 +53,11 @@ function actions(chosen = ''): Content {
     (each) =>
       html`<option value="${each}"${each === chosen && html` selected`}>${each || 'anything'}</option>`,
   );
+}
+
+function who({ role, client }: AuditEntry): Content {
+  if (client !== null) return html`<span class="mono">${client}</span>`;
+  return role === 'bus' ? 'the bus' : role;
 }
 
 function outcome({ role, status, code }: AuditEntry) {

@@ -24,7 +24,7 @@ const NUMBERS = [
 /** Returns a form by which a client changes its topics, its callback and the settings of its deliveries. */
 export function subscriptionForm(call: PageCall, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
-  const content = html`<label>Topics <textarea name="topics" rows="3" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
+  const content = html`<label>Topics <textarea name="topics" rows="${Math.min(12, Math.max(3, topics.length + 1))}" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
 <label>Callback <input name="callback" type="url" required size="48" value="${callback}"></label>
 <div class="filter">${NUMBERS.map(([field, name, member]) => html`<label>${name} <input name="${field}" type="number" min="0" required value="${report[member]}"></label>`)}</div>
 <label><input type="checkbox" name="ordered" value="yes"${ordered && html` checked`}> Keep the order across batches</label>

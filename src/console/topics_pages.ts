@@ -22,7 +22,8 @@ export function topicsPages(api: ApiCalls): Route[] {
             { name: 'Topic', cell: ({ name }) => html`<a class="mono" href="${PATH}/${name}">${name}</a>` },
             {
               name: 'Publisher',
-              cell: ({ publisher }) => publisher ?? html`<span class="none">nobody yet</span>`,
+              cell: ({ publisher }) =>
+                html`<span class="${publisher ? 'mono' : 'none'}">${publisher ?? 'nobody yet'}</span>`,
             },
             { name: 'Events ever', isAmount: true, cell: ({ events }) => number(events) },
             { name: 'Waiting for their time', isAmount: true, cell: ({ delayed }) => number(delayed) },
