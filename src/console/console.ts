@@ -15,7 +15,7 @@ import { joinsPages } from './joins_pages.ts';
 import { LiveParts } from './live_parts.ts';
 import { type LoginParts, loginPages } from './login_pages.ts';
 import { type OverviewParts, overviewPage } from './overview_page.ts';
-import { withSecondTry } from './refused_forms.ts';
+import { pageNear, withSecondTry } from './refused_forms.ts';
 import { subscriberPage } from './subscriber_page.ts';
 import { subscribersPages } from './subscribers_pages.ts';
 import { tailPage } from './tail_page.ts';
@@ -42,8 +42,8 @@ export function consolePages(routes: readonly Route[], parts: ConsoleParts): Rou
     msOf(await parts.partitions.control.command((redis) => redis.time())),
   );
   const liveParts = new LiveParts();
-  const pages = [
-    ...loginPages(parts),
+  const pages: Route[] = [
+    ...loginPages({ ...parts, pageNear: (path) => pageNear(pages, path) }),
     ...overviewPage({ ...parts, api }),
     ...subscribersPages(api),
     ...subscriberPage(api),

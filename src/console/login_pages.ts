@@ -15,6 +15,11 @@ export interface LoginParts {
   proxies: Proxies;
 }
 
+interface LoginPagesParts extends LoginParts {
+  /** Returns the path of the page at a path, or of one above it. */
+  pageNear: (path: string) => string;
+}
+
 const TO: Input<{ to?: string | undefined }> = {
   schema: z.object({ to: z.string().optional() }),
   wording: { code: 'bad_query', whole: 'the only parameter is to' },
@@ -30,7 +35,7 @@ const NO_FIELDS: Input<object> = {
   wording: { code: 'bad_body', whole: 'this form has no fields' },
 };
 
-export function loginPages({ authentication, sessions, proxies }: LoginParts): Route[] {
+export function loginPages({ authentication, sessions, proxies, pageNear }: LoginPagesParts): Route[] {
   return [
     page('/console/login', ANYONE, {
       query: TO,
@@ -58,19 +63,20 @@ export function loginPages({ authentication, sessions, proxies }: LoginParts): R
     }),
   ];
 
+  /**
+   * Returns the path to which a login leads. A path outside the console is replaced by the overview, so that a link on
+   * another site cannot lead a person to that site by way of the login.
+   */
+  function ownPath(to = ''): string {
+    const url = parseUrl(to, 'https://console');
+    if (url?.host !== 'console' || !/^\/console(\/|$)/.test(url.pathname)) return '/console';
+    const path = pageNear(url.pathname);
+    return path === url.pathname ? path + url.search : path;
+  }
+
   function isHttps(request: Parameters<Proxies['cameByHttps']>[0]): boolean {
     return proxies.cameByHttps(request);
   }
-}
-
-/**
- * Returns the path to which a login leads. A path outside the console is replaced by the overview, so that a link on
- * another site cannot lead a person to that site by way of the login.
- */
-function ownPath(to = ''): string {
-  const url = parseUrl(to, 'https://console');
-  const isOwn = url?.host === 'console' && /^\/console(\/|$)/.test(url.pathname);
-  return isOwn ? url.pathname + url.search : '/console';
 }
 
 interface Login {

@@ -65,6 +65,16 @@ function pageAt(pages: readonly Route[], path: string) {
   return undefined;
 }
 
+/**
+ * Returns the path of the page at a path or, if no page is there, of the nearest one above it. The address bar may have
+ * the path of a form: that of a form which was refused, and is shown again. Forms are at most two levels below a page.
+ */
+export function pageNear(pages: readonly Route[], path: string): string {
+  const above = (place: string) => place.slice(0, place.lastIndexOf('/'));
+  const places = [path, above(path), above(above(path))];
+  return places.find((each) => pageAt(pages, each)) ?? '/console';
+}
+
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

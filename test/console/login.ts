@@ -87,6 +87,19 @@ describe('the login', () => {
     }
   });
 
+  test('leads to the page of a form, if the address is that of the form', async () => {
+    const { token, secret } = await bus.client('addressed');
+    for (const [to, leads] of [
+      ['/console/clients/x/limit', '/console/clients'],
+      ['/console/topics/orders/publish', '/console/topics/orders'],
+      ['/console/logout?x=1', '/console'],
+      ['/console/deliveries?state=dead', '/console/deliveries?state=dead'],
+    ] as const) {
+      const response = await send('/console/login', { fields: { user: token, password: secret, to } });
+      assert.equal(response.headers.get('location'), leads, to);
+    }
+  });
+
   test('sends nobody elsewhere afterwards', async () => {
     for (const to of [
       'https://evil.example.com',
