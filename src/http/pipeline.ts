@@ -67,6 +67,9 @@ export class Pipeline {
     let counted: string | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
+      // A body that nobody reads is discarded as it comes. Otherwise Node keeps 64 KiB of it until the answer, and in
+      // chunks of one byte these take 26 MB.
+      if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
         if (this.#isPlainHttp(request)) return await this.#redirect(request, response);

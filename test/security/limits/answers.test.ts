@@ -1,17 +1,33 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, test } from 'node:test';
+import { createServer, type IncomingMessage } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { describe, type TestContext, test } from 'node:test';
 import { capturedLog } from '../../../harness/captured_log.ts';
 import { type Answer, Api, problemIn, send } from '../../../harness/http/api.ts';
+import { until } from '../../../harness/until.ts';
 import { BROWSER_HEADERS } from '../../../src/http/answers.ts';
 import { createApp } from '../../../src/http/app.ts';
 import { DIALECTS } from '../../../src/routing/dialect.ts';
 import { Proxies } from '../../../src/routing/proxies.ts';
-import { route } from '../../../src/routing/route.ts';
+import { NO_CONTENT, type Route, route } from '../../../src/routing/route.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
+
+/** Serves routes that need no credentials. Resolves with the port. */
+async function serve(t: TestContext, routes: Route[], log = capturedLog().log): Promise<number> {
+  const nobody = () => assert.fail('nobody is asked who calls');
+  const authentication = { callerOf: nobody, wrongRole: nobody, confirm: nobody };
+  const server = createServer(
+    createApp(routes, {
+      ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log },
+      dialect: DIALECTS.none,
+    }),
+  ).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close().closeAllConnections());
+  return (server.address() as AddressInfo).port;
+}
 
 function assertForBrowsers({ headers }: Answer): void {
   for (const [name, value] of Object.entries(BROWSER_HEADERS))
@@ -51,6 +67,29 @@ describe('answers forbid browsers to run or embed them', () => {
   });
 });
 
+test('a body that nobody reads is not kept while the answer is made', async (t) => {
+  const underWay: IncomingMessage[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const slow = route('GET /slow', [], {
+    answers: { 204: null },
+    async handle({ request }) {
+      underWay.push(request);
+      await promise;
+      return NO_CONTENT;
+    },
+  });
+  const port = await serve(t, [slow]);
+  const socket = connect(port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  const request = `GET /slow HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(100_000)}`;
+  socket.write(request);
+  await until(() => underWay[0]?.socket.bytesRead === request.length);
+  assert.equal(underWay[0]?.readableLength, 0);
+  resolve();
+  const [answer] = await once(socket, 'data');
+  assert.match(String(answer), /^HTTP\/1.1 204 /);
+});
+
 test('a thrown error of any kind is answered without its stack trace, which is logged', async (t) => {
   const thrown: unknown[] = [
     new TypeError('the inner thing of /srv/bus.ts'),
@@ -75,17 +114,7 @@ test('a thrown error of any kind is answered without its stack trace, which is l
     fails('/rejects/:n', (n) => Promise.reject(thrown[n])),
     publish,
   ];
-  const nobody = () => assert.fail('nobody is asked who calls');
-  const authentication = { callerOf: nobody, wrongRole: nobody, confirm: nobody };
-  const server = createServer(
-    createApp(routes, {
-      ...{ authentication, proxies: new Proxies(0), forceSsl: false, ready: () => true, log: recorded.log },
-      dialect: DIALECTS.none,
-    }),
-  ).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close().closeAllConnections());
-  const { port } = server.address() as AddressInfo;
+  const port = await serve(t, routes, recorded.log);
   const calls = [
     ...thrown.flatMap((_, n) => [`GET /throws/${n}`, `GET /rejects/${n}`]),
     ...['POST /topics/widgets', 'POST /topics/widgets?'],
