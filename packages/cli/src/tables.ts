@@ -18,16 +18,19 @@ export function members(record: object): string[] {
   return Object.entries(record).map(([name, value]) => `${name.padEnd(width)}${textOf(value)}`.trimEnd());
 }
 
-/** Returns the value as text. Control characters, which a terminal would obey, are escaped as in JSON. */
+/** Matches what a terminal would obey: control characters, and characters that turn the direction of text. */
+const OBEYED = /[\p{Cc}\p{Bidi_Control}]/gu;
+
+/** Returns the value as text. Characters that a terminal would obey are escaped as in JSON. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? jsonText(value) : String(value);
-  return text.replace(/\p{Cc}/gu, escaped);
+  return text.replace(OBEYED, escaped);
 }
 
-/** Returns the value as JSON. Control characters from U+007F on, which JSON lets stand, are escaped too. */
+/** Returns the value as JSON. Characters that a terminal would obey, but JSON lets stand, are escaped too. */
 export function jsonOf(value: unknown): string {
-  return jsonText(value).replace(/\p{Cc}/gu, escaped);
+  return jsonText(value).replace(OBEYED, escaped);
 }
 
 function escaped(character: string): string {

@@ -432,11 +432,11 @@ test('dead lists, shows, retries and purges', async (t) => {
   const subscription = { topics: [topic], callback, uuid: 'me', max: 1, timeout: 0, max_attempts: 1 };
   await subscriber.call('POST', '/subscription', subscription);
   receiver.usual = answer.status(500);
-  // A terminal may obey U+009B, which JSON does not escape, as it obeys Escape and a bracket.
+  // JSON does not escape these. A terminal may obey U+009B as it obeys Escape and a bracket, and U+202E turns text.
   const event = {
     type: 'noop',
     url: 'https://shop.example.com/1',
-    data: { note: '\u009b2J', long: JSON.rawJSON('12345678901234567890') },
+    data: { note: '\u009b2J\u202e', long: JSON.rawJSON('12345678901234567890') },
   };
   await publisher.call('POST', `/topics/${topic}`, event);
   const list = () => terminal.rtm(`dead list --json --subscriber ${subscriber.token} ${asRoot()}`);
@@ -444,10 +444,10 @@ test('dead lists, shows, retries and purges', async (t) => {
   const [{ id }] = JSON.parse((await list()).stdout);
 
   const shown = (await terminal.rtm(`dead show ${id} ${asRoot()}`)).stdout;
-  assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J","long":12345678901234567890\}/);
+  assert.match(shown, /"https:\/\/shop.example.com\/1".*"\\u009b2J\\u202e","long":12345678901234567890\}/);
   const { stdout } = await terminal.rtm(`dead show ${id} --json ${asRoot()}`);
-  assert.match(stdout, /"\\u009b2J","long":12345678901234567890\}/);
-  assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J');
+  assert.match(stdout, /"\\u009b2J\\u202e","long":12345678901234567890\}/);
+  assert.equal(JSON.parse(stdout).events[0].data.note, '\u009b2J\u202e');
   receiver.usual = answer.status(204);
   assert.deepEqual(await terminal.rtm(`dead retry ${id} ${asRoot()}`), { ...silent, stdout: 'retried 1\n' });
   await until(() => receiver.events.length === 1);
