@@ -69,9 +69,9 @@ end
 
 -- Sets the time of the script call back to the time of an outbox entry, because the entry's events were accepted at
 -- that time. So deadlines and ages count from then. The number of an entry is its time in µs, or later (outboxes.lua).
--- `clock_ms` keeps the present time, at which the call closes batches.
+-- `clock_us` and `clock_ms` keep the present time, at which the call numbers its own entries and closes batches.
 local function go_back_to(call, number)
-  call.clock_ms = call.clock_ms or call.now_ms
+  call.clock_us, call.clock_ms = call.clock_us or call.now_us, call.clock_ms or call.now_ms
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)
 end

@@ -4,8 +4,10 @@ import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { PUBLISH_LIMITS } from '../../harness/scripts/bus_inputs.ts';
+import { nameIn } from '../../harness/scripts/crossing.ts';
 import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
+import { sleep } from '../../src/clock.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { joinArguments } from '../../src/flow/join_store.ts';
 import { Joins } from '../../src/flow/joins.ts';
@@ -142,5 +144,22 @@ describe('a join that publishes to topics of two other partitions', () => {
     await home.run('remove_topic', { topic: complete, series: [] });
     await newOutbox().flush(own, home);
     assert.deepEqual(await publishers(), ['shop', null, client]);
+  });
+
+  test('makes no outbox numbers run ahead of the clock when its events come late', async () => {
+    await put();
+    await publishByJoin();
+    const [own = assert.fail(), home = assert.fail(), third = assert.fail()] = partitions.all;
+    const [, complete = ''] = topics;
+    const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
+    const token = nameIn(partitions, 2, 'office');
+    const wanted = { topics: [complete], callback: 'https://office.example/', uuid: 'u' };
+    await new Subscriptions(partitions, DEFAULTS, deadLetters, newOutbox()).subscribe(token, wanted);
+    await sleep(150);
+    await new Bus(() => home).publishAll('b', [complete, client, ['e']]);
+    await newOutbox().flush(own, home);
+    await newOutbox().flush(home, third);
+    assert.equal(await third.redis.zcard(third.keys.batches_queued(token)), 1);
+    assert.equal(await home.redis.hget(home.keys.outboxes_sent(), 'ahead'), null);
   });
 });
