@@ -7,7 +7,8 @@ Each of `sources` is another partition: its number (`source`) and entries of its
 was applied last are ignored. So each entry is applied once, even if several processes send it, or one sends it again.
 
 New batches get the time of the earliest entry that is applied now, which is when its events were accepted. So
-deadlines, ages and the waiting times of joins count from that time, however long the entry was under way.
+deadlines, ages and the waiting times of joins count from that time, however long the entry was under way. The open
+batch of a join is closed first if it was opened after that time.
 
 `applied` has the number of the last entry that this partition has applied, for each source. `added` has the events of
 each topic and the subscribers here that got them (storing.lua). `published` has the events and bytes of topics that
@@ -74,6 +75,7 @@ local function go_back_to(call, number)
   call.clock_us, call.clock_ms = call.clock_us or call.now_us, call.clock_ms or call.now_ms
   call.now_us = math.min(call.now_us, number)
   call.now_ms = math.floor(call.now_us / 1000)
+  call.is_late = true
 end
 
 local function names_in(set)

@@ -4,6 +4,7 @@ Storing: appends the events that an intake has accepted to the batches of their 
 local batches = include('delivering/batches')
 local bulk = include('store/bulk')
 local calls = include('store/calls')
+local join_tokens = include('flow/join_tokens')
 local open_batches = include('delivering/open_batches')
 local opening = include('publishing/opening')
 local outboxes = include('publishing/outboxes')
@@ -39,12 +40,20 @@ local function take_room(call, taken, entries)
   return open_batches.take_room(call, tokens, open, slices)
 end
 
+-- True if a join must not get these events in its open batch: another partition accepted them before the batch was
+-- opened, and a join counts events by the time of their batch.
+local function is_too_young(call, token, entry)
+  if not call.is_late or not join_tokens.is_join(token) then return false end
+  local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
+  return (tonumber(created_ms) or 0) > call.now_ms
+end
+
 -- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the open
 -- batch's entry in `batches:open`, or false. `room` is the number of bytes left in the open batch after these events,
 -- or nil if bytes are not counted. If `room` is negative, all events go into new batches.
 local function append(call, opened, token, entry, room, slice)
   local list, first, last = slice.list, slice.first, slice.last
-  if entry and room and room < 0 then
+  if entry and (room and room < 0 or is_too_young(call, token, entry)) then
     open_batches.close_full(call, token, (open_batches.read_entry(entry)))
   elseif entry then
     local bid, max = open_batches.read_entry(entry)
