@@ -8,6 +8,7 @@ import { createLog } from '../src/log.ts';
 import { connectOne } from '../src/store/connection.ts';
 import { Partitions } from '../src/store/partitions.ts';
 import { crossesOnce } from './model/crossing_property.ts';
+import { flowsOnce } from './model/flow_property.ts';
 import { behavesAsTheModel } from './model/property.ts';
 
 const MAX_SEQUENCE_STEPS = 300;
@@ -18,11 +19,12 @@ const REPORT_EVERY_MS = 5000;
 
 const HELP = `Usage: npm run properties -- [options]
 
-Checks the bus against two plain models, in turn:
+Checks the bus against plain models, in turn:
 
   calls     calls the scripts at random, and checks what Redis holds after each
   crossing  publishes, subscribes and removes in three partitions at the same time; chooses which call Redis gets next,
             and which fails
+  flow      calls the scripts of clients, triggers and joins at random, and checks that all is there, and is done once
 
 Options:
   --steps N       number of steps (100000)
@@ -59,6 +61,7 @@ console.log(`seed ${firstSeed}`);
 const models = {
   calls: behavesAsTheModel(() => partitions.all, MAX_SEQUENCE_STEPS, countStep),
   crossing: crossesOnce(() => crossed, MAX_SEQUENCE_STEPS, countStep),
+  flow: flowsOnce(() => partitions.control, MAX_SEQUENCE_STEPS, countStep),
 };
 const chosen = Object.entries(models).filter(([name]) => values.model === undefined || name === values.model);
 if (chosen.length === 0) {

@@ -2,27 +2,7 @@ import fc from 'fast-check';
 import type { Partitions } from '../../src/store/partitions.ts';
 import { CrossingScene } from './crossing_scene.ts';
 import type { Fate } from './gate.ts';
-
-interface Step {
-  run: (scene: CrossingScene) => Promise<void>;
-  toString: () => string;
-}
-
-/** Returns a kind of step, `weight` times as frequent as one of weight 1. */
-function step<A extends unknown[]>(
-  weight: number,
-  method: (this: CrossingScene, ...args: A) => Promise<void>,
-  ...args: { [I in keyof A]: fc.Arbitrary<A[I]> }
-) {
-  const tuple = fc.tuple(...(args as fc.Arbitrary<unknown>[])) as unknown as fc.Arbitrary<A>;
-  const arbitrary = tuple.map(
-    (given): Step => ({
-      run: (scene) => method.call(scene, ...given),
-      toString: () => `${method.name}(${given})`,
-    }),
-  );
-  return { weight, arbitrary };
-}
+import { holdsInAnyOrder, sceneStep as step } from './scene.ts';
 
 const { prototype: scene } = CrossingScene;
 const n = fc.nat(11);
@@ -48,21 +28,11 @@ const anyStep = fc.oneof(
 /**
  * Returns the property that with several partitions and processes, each event reaches those who are subscribed, once and
  * in order: whatever they do at the same time, in whatever order Redis gets their calls, and whichever of these fail.
- * `counted` is called after each step.
  */
 export function crossesOnce(partitions: () => Partitions, longest: number, counted = () => {}) {
-  const steps = fc.array(anyStep, { maxLength: longest, size: 'max' });
-  return fc.asyncProperty(steps, async (all) => {
+  const begin = async () => {
     await partitions().control.redis.flushall();
-    const fresh = new CrossingScene(partitions());
-    try {
-      for (const { run } of all) {
-        await run(fresh);
-        counted();
-      }
-      await fresh.end();
-    } catch (error) {
-      throw new Error(`${(error as Error).message}\n\n${fresh.did.join('\n')}`, { cause: error });
-    }
-  });
+    return new CrossingScene(partitions());
+  };
+  return holdsInAnyOrder(begin, anyStep, longest, counted);
 }

@@ -1,0 +1,393 @@
+import assert from 'node:assert/strict';
+import { Bus } from '../../harness/scripts/bus.ts';
+import { DELAY_LIMITS, type Published } from '../../harness/scripts/bus_inputs.ts';
+import { assertConsistent } from '../../harness/scripts/invariants.ts';
+import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
+import { longName, nthWord } from '../../harness/scripts/names.ts';
+import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
+import { type Firing, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { DELIVERY_LOG } from '../../harness/scripts/worker_calls.ts';
+import { allows, readScopes, scopeList } from '../../src/authentication/scope.ts';
+import { readJoin } from '../../src/flow/join_store.ts';
+import { joinToken, readJoinToken } from '../../src/ids.ts';
+import { addedBySubscriber } from '../../src/publishing/publication.ts';
+import type { Scopes } from '../../src/routing/caller.ts';
+import type { Reply } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import { pick } from './step.ts';
+
+const CLIENTS = ['shop', 'mill'];
+export const TOPICS = ['paid', 'packed', 'ready', 'stuck'];
+const SCOPES: Scopes[] = [
+  {},
+  {},
+  { publish: ['paid', 'ready'] },
+  { publish: ['p*'] },
+  { subscribe: ['paid', 'packed'] },
+  { subscribe: ['packed'], publish: ['ready'] },
+  { subscribe: [] },
+];
+/** It is paused, so its queue shows all that joins have published. */
+const WATCHER = 'office';
+const EVERY_SECOND = 1000;
+
+/**
+ * Clients with subscribers, triggers and joins in one partition. It knows how many events each subscriber was given and
+ * has lost again, what the triggers have fired, and what limits permit.
+ */
+export class FlowScene {
+  readonly did: string[] = [];
+  readonly #bus: Bus;
+  readonly #joins: Record<string, JoinCalls>;
+  /** For each subscriber, the number of events that were added to its queue and not removed. */
+  readonly #queued = new Map<string, number>();
+  /** What workers have planned to fire; true if that was settled. */
+  readonly #firings = new Map<Firing, boolean>();
+  readonly #fired = new Map<string, number>();
+  #calls = 0;
+
+  static async begin(store: Partition): Promise<FlowScene> {
+    await store.redis.flushall();
+    const scene = new FlowScene(store);
+    for (let index = 0; index < CLIENTS.length; index++) await scene.register(index, 0);
+    await scene.watch();
+    await scene.#bus.pause(WATCHER);
+    return scene;
+  }
+
+  private constructor(store: Partition) {
+    this.#bus = new Bus(() => store);
+    this.#joins = Object.fromEntries(CLIENTS.map((client) => [client, new JoinCalls(this.#bus, client)]));
+  }
+
+  get #store(): Partition {
+    return this.#bus.store;
+  }
+
+  async publish(c: number, t: number, keys: string[]): Promise<void> {
+    const [client, topic] = [pick(CLIENTS, c) ?? '', pick(TOPICS, t) ?? ''];
+    const published: Published = [topic, client, keys.map((key) => joinEvent(topic, key))];
+    const { added, accepted } = await this.#bus.publishAll(this.#seed(), published);
+    for (const [token, events] of Object.entries(added)) this.#add(token, events);
+    await this.#check(`publish ${keys} to ${topic} by ${client}: ${accepted}`);
+  }
+
+  /** Subscribes the watcher again, which a removed topic may have lost. */
+  async watch(): Promise<void> {
+    await this.#bus.subscribe(WATCHER, { topics: ['ready', 'stuck'] });
+    await this.#check('watch');
+  }
+
+  async subscribe(c: number, topics: string[]): Promise<void> {
+    const client = pick(CLIENTS, c) ?? '';
+    const { subscribe } = await this.#scopesOf(client);
+    if (topics.every((topic) => allows(subscribe, topic)))
+      await this.#bus.subscribe(client, { topics, timeout: 0, max: 3 });
+    await this.#check(`subscribe ${client} to ${topics}`);
+  }
+
+  async unsubscribe(c: number, t: number): Promise<void> {
+    const [token, topic] = [pick(CLIENTS, c) ?? '', pick(TOPICS, t) ?? ''];
+    await this.#store.run('unsubscribe', { token, topic, isForeign: false });
+    await this.#check(`unsubscribe ${token} from ${topic}`);
+  }
+
+  /** Removes a subscriber; if `isCut`, but for its queue, as if the process had died. */
+  async leave(c: number, isCut: boolean): Promise<void> {
+    const client = pick(CLIENTS, c) ?? '';
+    await this.#leave(client, isCut);
+    await this.#check(`leave ${client} ${isCut}`);
+  }
+
+  async endJoin(c: number, j: number, isCut: boolean): Promise<void> {
+    const token = this.#tokenOf(c, j);
+    await this.#leave(token, isCut);
+    await this.#check(`end ${token} ${isCut}`);
+  }
+
+  async #leave(token: string, isCut: boolean): Promise<void> {
+    const { nowMs } = await this.#store.run('remove_subscriber', { token, series: [] });
+    if (!isCut) await this.#drop(token, nowMs);
+  }
+
+  /** Drops the queue and the dead letters of a subscriber that has left. */
+  async #drop(token: string, untilMs?: number): Promise<void> {
+    const { redis, keys } = this.#store;
+    const bids = await redis.zrange(keys.dead_letters_of(token), '0', '-1');
+    await this.#store.run('purge', { client: token, deliveryLog: DELIVERY_LOG, bids });
+    const { events } = await this.#bus.dropQueue(token, 500, untilMs);
+    this.#add(token, -events);
+  }
+
+  async removeTopic(t: number): Promise<void> {
+    const topic = pick(TOPICS, t) ?? '';
+    await this.#store.run('remove_topic', { topic, series: [] });
+    await this.#check(`remove ${topic}`);
+  }
+
+  async giveTopic(t: number, c: number): Promise<void> {
+    const [topic, client] = [pick(TOPICS, t) ?? '', pick(CLIENTS, c) ?? ''];
+    const { maxClientTopics, maxClientDelayed, maxClientBytes } = DELAY_LIMITS;
+    const limits = { maxClientTopics, maxClientDelayed, maxClientBytes };
+    const outcome = await this.#store.run('give_topic', { topic, client, ...limits });
+    await this.#check(`give ${topic} to ${client}: ${outcome}`);
+  }
+
+  async register(c: number, s: number): Promise<void> {
+    const token = pick(CLIENTS, c) ?? '';
+    const scopes = scopeList(pick(SCOPES, s) ?? {});
+    const { outcome, ended } = await this.#store.run('register_client', { token, name: token, scopes });
+    assert.equal(outcome, 'ok');
+    for (const join of ended) await this.#drop(join);
+    await this.#check(`register ${token} ${JSON.stringify(scopes)}: ${ended}`);
+  }
+
+  async limit(c: number, s: number, isCut: boolean): Promise<void> {
+    const token = pick(CLIENTS, c) ?? '';
+    const scopes = scopeList(pick(SCOPES, s) ?? {});
+    const isKnown = await this.#isKnown(token);
+    const { outcome, ended } = await this.#store.run('limit_client', { token, scopes });
+    assert.equal(outcome, isKnown ? 'ok' : 'client_not_found');
+    if (!isCut) for (const join of ended) await this.#drop(join);
+    await this.#check(`limit ${token} ${JSON.stringify(scopes)}: ${ended}`);
+  }
+
+  async removeClient(c: number, isCut: boolean): Promise<void> {
+    const token = pick(CLIENTS, c) ?? '';
+    const isKnown = await this.#isKnown(token);
+    assert.equal(await this.#store.run('remove_client', { token }), isKnown);
+    for (const name of ['daily', 'hourly']) this.#fired.delete(`${name} ${token}`);
+    const { redis, keys } = this.#store;
+    const joins = (await redis.smembers(keys.joins_of(token))).map((name) => joinToken(name, token));
+    if (!isCut) for (const each of [token, ...joins]) await this.#leave(each, false);
+    await this.#check(`remove client ${token} ${isCut}`);
+  }
+
+  /** Puts a trigger that is due now or in a minute. */
+  async putTrigger(c: number, name: string, t: number, isDue: boolean, paused: boolean): Promise<void> {
+    const [client, topic] = [pick(CLIENTS, c) ?? '', pick(TOPICS, t) ?? ''];
+    const { publish } = await this.#scopesOf(client);
+    const nextAt = (await this.#bus.nowMs()) + (isDue ? -1 : 60_000);
+    const isFixed = false;
+    const outcome = await putTrigger(this.#store, name, {
+      client,
+      topic,
+      nextAt,
+      paused,
+      limits: { isFixed },
+    });
+    if (!(await this.#isKnown(client))) assert.equal(outcome, 'client_not_found');
+    else if (!allows(publish, topic)) assert.equal(outcome, 'not_permitted');
+    else assert.match(outcome, /^(created|changed|claimed_by_other)$/);
+    if (outcome === 'created') this.#fired.set(`${name} ${client}`, 0);
+    await this.#check(`trigger ${name} ${client} to ${topic}: ${outcome}`);
+  }
+
+  async removeTrigger(c: number, name: string): Promise<void> {
+    const client = pick(CLIENTS, c) ?? '';
+    const { removed } = await this.#store.run('remove_trigger', { client, name });
+    assert.equal(this.#fired.delete(`${name} ${client}`), removed);
+    await this.#check(`remove ${name} ${client}: ${removed}`);
+  }
+
+  /** Plans what is due, as a worker does. */
+  async plan(): Promise<void> {
+    const { due } = await this.#store.run('due_triggers', { limit: 100, turn: 0, maxOutboxBytes: 1_000_000 });
+    for (const { client, name, revision, dueAt } of due) {
+      const planned = { ...{ client, name, revision, dueAt, times: [dueAt], missed: 0 }, error: undefined };
+      this.#firings.set({ ...planned, nextAt: dueAt + EVERY_SECOND }, false);
+    }
+    await this.#check(`plan ${due.map(({ name, client }) => `${name} ${client}`)}`);
+  }
+
+  /** Fires what was planned, if need be once more, although it may have been settled or its trigger be another. */
+  async fire(n: number, isLast: boolean): Promise<void> {
+    const all = [...this.#firings.keys()];
+    const firing = isLast ? all.at(-1) : pick(all, n);
+    if (!firing) return;
+    const { outcomes, added } = await fireTriggers(this.#store, this.#seed(), [firing]);
+    const [{ outcome, fired } = assert.fail()] = outcomes;
+    if (this.#firings.get(firing)) assert.equal(outcome, 'changed', 'what was settled is not fired again');
+    const trigger = `${firing.name} ${firing.client}`;
+    if (outcome !== 'changed') this.#firings.set(firing, true);
+    if (fired > 0) this.#fired.set(trigger, (this.#fired.get(trigger) ?? Number.NaN) + fired);
+    this.#note(added);
+    await this.#check(`fire ${trigger} ${firing.dueAt}: ${outcome}`);
+  }
+
+  async putJoin(c: number, j: number, sources: string[], topic: string, within: number): Promise<void> {
+    const client = pick(CLIENTS, c) ?? '';
+    const { publish, subscribe } = await this.#scopesOf(client);
+    const isPermitted =
+      sources.every((each) => allows(subscribe, each)) &&
+      [topic, 'stuck'].every((each) => allows(publish, each));
+    if (!isPermitted) return;
+    const name = this.#nameOf(c, j);
+    const rules = {
+      sources: sources.map((each) => ({ topic: each, count: 1 })),
+      then: { topic, type: 'update' as const },
+      within,
+      on_expiry: topic === 'stuck' ? null : { topic: 'stuck', type: 'noop' as const },
+    };
+    const { outcome } = (await this.#joins[client]?.put(name, rules)) ?? assert.fail();
+    await this.#check(`join ${name} of ${sources} to ${topic}: ${outcome}`);
+  }
+
+  async expire(c: number, j: number): Promise<void> {
+    if (!(await this.#store.redis.sismember(this.#store.keys.joins(), this.#tokenOf(c, j)))) return;
+    const client = pick(CLIENTS, c) ?? '';
+    const { published, expired } = (await this.#joins[client]?.expire(this.#nameOf(c, j))) ?? assert.fail();
+    this.#note(published);
+    await this.#check(`expire ${this.#nameOf(c, j)}: ${expired}`);
+  }
+
+  /** Gives a worker a batch, which it counts for a join, or delivers. It may die before the end. */
+  async work(
+    worker: string,
+    how: 'ack' | 'nack' | 'bury' | 'die',
+    slice: number,
+    twice: boolean,
+  ): Promise<void> {
+    const [grant] = (await this.#bus.acquire([worker], { seed: this.#seed() })).grants;
+    if (!grant) return;
+    const { job } = grant;
+    const { redis, keys } = this.#store;
+    const token = (await redis.lindex(keys.batch(longName(job)), 0)) ?? '';
+    const join = readJoinToken(token) && (await readJoin(this.#store, token));
+    let outcome: string = how;
+    if (join && (await this.#bus.createdMs(job)) >= join.countsFromMs)
+      outcome = await this.#count(token, worker, job, slice, twice);
+    else if (how === 'ack' || !grant.subscriber) await this.#ack(token, worker, job);
+    else if (how === 'nack') await this.#bus.nack(worker, job);
+    else if (how === 'bury') await this.#bury(token, worker, job, 'max_attempts');
+    await this.#check(`work ${worker} ${job} of ${token}: ${outcome}`);
+  }
+
+  async #count(token: string, worker: string, job: string, slice: number, twice: boolean): Promise<string> {
+    const { name = '', client = '' } = readJoinToken(token) ?? {};
+    const call = (await this.#joins[client]?.counting(name, worker, job, { slice })) ?? assert.fail();
+    const reply = await this.#store.run('join_events', call);
+    this.#add(token, -reply.taken);
+    this.#note(reply.published);
+    if (twice && reply.taken > 0) {
+      const again = await this.#store.run('join_events', call);
+      assert.equal(again.outcome, 'not_held', 'what was counted is not counted again');
+    }
+    if (reply.outcome === 'refused') await this.#bury(token, worker, job, 'join_refused');
+    return `${reply.outcome} ${reply.taken}`;
+  }
+
+  async #ack(token: string, worker: string, job: string): Promise<void> {
+    const { held, removed } = await this.#bus.ack(worker, job);
+    assert.ok(held);
+    this.#add(token, -removed);
+  }
+
+  async #bury(token: string, worker: string, job: string, reason: string): Promise<void> {
+    const { buried, dropped } = await this.#bus.bury(worker, job, { reason });
+    this.#add(token, -buried - dropped);
+  }
+
+  /** Retries all dead letters. */
+  async revive(): Promise<void> {
+    const bids = await this.#store.redis.zrange(this.#store.keys.dead_letters_index(), '0', '-1');
+    const revived = await this.#store.run('revive', { client: '', bids });
+    for (const { token, events = 0 } of revived) if (token) this.#add(token, events);
+    await this.#check(`revive ${revived.map(({ outcome }) => outcome)}`);
+  }
+
+  async scrub(): Promise<void> {
+    await this.#bus.scrub(-1);
+    await this.#check('scrub');
+  }
+
+  #note(added: Reply<'publish'>['added']): void {
+    for (const [token, events] of added.flatMap(addedBySubscriber)) this.#add(token, events);
+  }
+
+  #add(token: string, events: number): void {
+    this.#queued.set(token, (this.#queued.get(token) ?? 0) + events);
+  }
+
+  async #check(what: string): Promise<void> {
+    this.did.push(what);
+    await assertConsistent(this.#store);
+    const { redis, keys } = this.#store;
+    const gauge = await redis.hgetall(keys.gauge_events());
+    const queued = [...this.#queued].filter(([, events]) => events !== 0);
+    const expected = queued.map(([token, events]) => [token, String(events)]);
+    assert.deepEqual({ ...gauge }, Object.fromEntries(expected), 'what was added is queued, or was removed');
+    for (const client of CLIENTS) await this.#assertPermitted(client);
+    for (const [trigger, fired] of this.#fired) {
+      const [name = '', client = ''] = trigger.split(' ');
+      assert.equal(
+        await redis.hget(keys.trigger(client, name), 'fired'),
+        String(fired),
+        `${trigger} has fired`,
+      );
+    }
+  }
+
+  /** Asserts that a client has nothing that its limits do not permit. */
+  async #assertPermitted(client: string): Promise<void> {
+    const { redis, keys } = this.#store;
+    const { publish, subscribe } = await this.#scopesOf(client);
+    for (const topic of await redis.smembers(keys.subscriber_topics(client)))
+      assert.ok(allows(subscribe, topic), `${client} may subscribe to ${topic}`);
+    for (const name of await redis.smembers(keys.joins_of(client))) {
+      const token = joinToken(name, client);
+      for (const topic of await redis.smembers(keys.subscriber_topics(token)))
+        assert.ok(allows(subscribe, topic), `${name} may count ${topic}`);
+      for (const topic of (await redis.hget(keys.subscriber(token), 'into'))?.match(/\S+/g) ?? [])
+        assert.ok(allows(publish, topic), `${name} may publish to ${topic}`);
+    }
+    const triggers = Object.entries(await redis.hgetall(keys.triggers_of(client)));
+    assert.ok(triggers.length === 0 || (await this.#isKnown(client)), `${client}, who has triggers, exists`);
+    for (const [name, text] of triggers) {
+      const topic = text.split('\n')[1] ?? '';
+      const isPaused = await redis.hexists(keys.trigger(client, name), 'paused');
+      assert.ok(isPaused || allows(publish, topic), `${name} of ${client} may publish to ${topic}`);
+    }
+  }
+
+  /** Asserts that nothing is left behind, and that no join has published an event twice. */
+  async end(): Promise<void> {
+    await assertNothingToSweep(this.#store);
+    const { batches } = await this.#bus.state();
+    const seen = new Set<string>();
+    for (const { token, events } of Object.values(batches)) {
+      if (token !== WATCHER) continue;
+      for (const { data } of events.map((text) => JSON.parse(text)))
+        for (const id of data?.events ?? []) {
+          assert.ok(!seen.has(`${data.join} ${id}`), `${data.join} has counted ${id} once`);
+          seen.add(`${data.join} ${id}`);
+        }
+    }
+  }
+
+  async #scopesOf(client: string): Promise<Scopes> {
+    const { redis, keys } = this.#store;
+    const [publish = null, subscribe = null] = await redis.hmget(
+      keys.api_token(client),
+      'publish',
+      'subscribe',
+    );
+    return readScopes(publish, subscribe);
+  }
+
+  async #isKnown(client: string): Promise<boolean> {
+    return (await this.#store.redis.hexists(this.#store.keys.api_tokens(), client)) === 1;
+  }
+
+  #nameOf(c: number, j: number): string {
+    return `${pick(CLIENTS, c)}_${j}`;
+  }
+
+  #tokenOf(c: number, j: number): string {
+    return joinToken(this.#nameOf(c, j), pick(CLIENTS, c) ?? '');
+  }
+
+  #seed(): string {
+    return nthWord(this.#calls++ % 676);
+  }
+}
