@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import type { Readable } from '../../harness/scripts/image.ts';
 import { longName, packNamed } from '../../harness/scripts/names.ts';
 import { DELIVERY_LOG } from '../../harness/scripts/worker_calls.ts';
-import { type Bulk as Found, readBulk } from '../../src/delivering/bulks.ts';
 import type { Model } from './model.ts';
 import type { Bulk } from './things.ts';
 import type { World } from './world.ts';
@@ -166,14 +164,4 @@ async function purge(
   assert.deepEqual(reply, { state, purged: names.length });
   bulk.done += names.length;
   for (const name of names) model.end(model.find(name), 'purged');
-}
-
-/** Asserts that each bulk has come as far as that of the model. */
-export async function assertBulks({ bulks }: Model, { redis, keys }: Readable): Promise<void> {
-  assert.deepEqual((await redis.keys(keys.bulk('*'))).length, bulks.size, 'each owner has one bulk');
-  for (const [owner, { id, act, state, matched, done, left }] of bulks) {
-    const found: Partial<Found> = readBulk(await redis.hgetall(keys.bulk(owner))) ?? {};
-    const now = [found.id, found.act, found.state, found.matched, found.done, found.left];
-    assert.deepEqual(now, [id, act, state, matched, done, left], `the bulk of ${owner}`);
-  }
 }

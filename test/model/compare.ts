@@ -4,9 +4,9 @@ import { readDelayed } from '../../harness/scripts/delayed.ts';
 import type { Readable } from '../../harness/scripts/image.ts';
 import { shortName } from '../../harness/scripts/names.ts';
 import type { State } from '../../harness/scripts/state.ts';
+import { type Bulk, readBulk } from '../../src/delivering/bulks.ts';
 import { SHARES } from '../../src/store/job.ts';
 import { pauserOf } from '../../src/store/pause.ts';
-import { assertBulks } from './bulks.ts';
 import type { Model } from './model.ts';
 
 /** Asserts that Redis holds what the model has. `seen` is an image of Redis, and `state` was read from it. */
@@ -123,4 +123,14 @@ function assertPlaces(
   assert.equal(found.size, places.length, `no event of ${token} is in two places`);
   assert.equal(found.size, events.length, `${token} has no event that was not accepted`);
   for (const event of events) assert.ok(found.has(event), `${event} of ${token} is in a place`);
+}
+
+/** Asserts that each bulk has come as far as that of the model. */
+async function assertBulks({ bulks }: Model, { redis, keys }: Readable): Promise<void> {
+  assert.deepEqual((await redis.keys(keys.bulk('*'))).length, bulks.size, 'each owner has one bulk');
+  for (const [owner, { id, act, state, matched, done, left }] of bulks) {
+    const found: Partial<Bulk> = readBulk(await redis.hgetall(keys.bulk(owner))) ?? {};
+    const now = [found.id, found.act, found.state, found.matched, found.done, found.left];
+    assert.deepEqual(now, [id, act, state, matched, done, left], `the bulk of ${owner}`);
+  }
 }

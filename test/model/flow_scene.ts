@@ -255,8 +255,8 @@ export class FlowScene {
     const token = (await redis.lindex(keys.batch(longName(job)), 0)) ?? '';
     const join = readJoinToken(token) && (await readJoin(this.#store, token));
     let outcome: string = how;
-    if (join && (await this.#bus.createdMs(job)) >= join.countsFromMs)
-      outcome = await this.#count(token, worker, job, slice, twice);
+    const place = Number(await redis.zscore(keys.batches_queued(token), longName(job)));
+    if (join && place > join.countsAfter) outcome = await this.#count(token, worker, job, slice, twice);
     else if (how === 'ack' || !grant.subscriber) await this.#ack(token, worker, job);
     else if (how === 'nack') await this.#bus.nack(worker, job);
     else if (how === 'bury') await this.#bury(token, worker, job, 'max_attempts');
