@@ -23,3 +23,15 @@ export function linesOf(value: string | string[] | undefined): string[] {
 export function jsonOf(fields: AnyFields, field: string): unknown {
   return parseJson(String(fields[field] ?? ''), 'this', { field });
 }
+
+/** Characters that a page replaces, as `html` does, because they could hide parts of a text. */
+const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
+
+/**
+ * Returns a value as JSON to edit in a form. Invisible characters are written as escapes. Otherwise the page would
+ * replace them, and the form would send others back.
+ */
+export function editableJson(value: unknown): string {
+  const escapeOf = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value, null, 2).replace(INVISIBLE, escapeOf);
+}

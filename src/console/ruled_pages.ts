@@ -2,7 +2,7 @@ import { BusError, type ErrorCode } from '../errors.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { ALL, BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
-import { jsonOf } from './fields.ts';
+import { editableJson, jsonOf } from './fields.ts';
 import { live } from './layout.ts';
 import { action, type FormCall, page } from './page.ts';
 import {
@@ -200,7 +200,7 @@ function naming({ caller }: PageCall): Html {
 }
 
 function rulesForm(call: PageCall, { path, what }: Kind, rules: object, fields: Html, name?: string): Html {
-  const text = JSON.stringify(rules, null, 2);
+  const text = editableJson(rules);
   const content = html`<div class="fields">${fields}</div><label>Rules, as JSON <textarea name="rules" rows="${text.split('\n').length + 1}" cols="72" spellcheck="false" required>${text}</textarea></label>
 <p class="hint">As in the body of <code>PUT /${what}s/:name</code>; <a href="/docs">the API</a> has all fields.</p>`;
   const does = name === undefined ? 'Make it' : `Change ${name}`;

@@ -130,9 +130,9 @@ describe('a client', () => {
     }
   });
 
-  test('changes a trigger whose numbers keep their digits', async () => {
+  test('changes a trigger whose numbers keep their digits, and whose texts keep invisible characters', async () => {
     const { topic, publisher, receiver } = await bus.scene({ after: (end) => ends.push(end) });
-    const data = { id: JSON.rawJSON('12345678901234567890') };
+    const data = { id: JSON.rawJSON('12345678901234567890'), note: 'a\u202eb\u007fc' };
     const event = { type: 'noop', url: 'https://shop.example.com/12', data };
     await publisher.call('PUT', '/triggers/precise', { topic, event, schedule: { every: 86_400_000 } });
     const who = { user: publisher.token, password: publisher.secret };
@@ -141,7 +141,7 @@ describe('a client', () => {
     await visit.submit('form[action="/console/triggers"] button');
     await publisher.call('POST', '/triggers/precise/fire');
     await until(() => receiver.deliveries.length > 0);
-    assert.match(receiver.deliveries[0]?.body ?? '', /"id":12345678901234567890\}/);
+    assert.match(receiver.deliveries[0]?.body ?? '', /"id":12345678901234567890,"note":"a\u202eb\u007fc"\}/);
   });
 
   test('sees that its join counted a batch, which nobody answered', async () => {
