@@ -100,6 +100,18 @@ describe('the login', () => {
     }
   });
 
+  test('shows nothing again that is longer than a user or a path can be', async () => {
+    const long = '<'.repeat(40_000);
+    for (const fields of [
+      { user: long, password: 'wrong' },
+      { user: 'root', password: 'wrong', to: `/console?${long}` },
+    ]) {
+      const answer = await send('/console/login', { fields });
+      assert.ok([400, 401].includes(answer.status), String(answer.status));
+      assert.ok((await answer.text()).length < 5000);
+    }
+  });
+
   test('sends nobody elsewhere afterwards', async () => {
     for (const to of [
       'https://evil.example.com',
