@@ -63,8 +63,8 @@ async function assertAgain(
   }: { fields: Record<string, string>; error: RegExp; focus: string; status?: number },
 ): Promise<void> {
   assert.equal(await fill(visit, action, fields), status, action);
-  // Browsers move the focus a moment after the page has loaded.
-  await visit.page.waitForFunction('document.activeElement !== document.body');
+  // Browsers move the focus a moment after the page has loaded. `waitForFunction` would wait for frames of a script.
+  await until(() => visit.page.evaluate('document.activeElement !== document.body'));
   const form = await shown(visit, action);
   assert.match(form.error, error, action);
   const typed = Object.keys(fields).map((name) => [name, form.values[name]]);
