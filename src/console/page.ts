@@ -4,8 +4,8 @@ import type { Role } from '../routing/caller.ts';
 import { type Answer, type Call, type Input, type Route, route } from '../routing/route.ts';
 import { chargeOf } from './api_calls.ts';
 import type { AnyFields, Refusal } from './fields.ts';
+import { withRefusal } from './filled_form.ts';
 import { answerError, answerPage, type Page } from './layout.ts';
-import { withRefusal } from './refused_forms.ts';
 
 interface PageRow<R extends Role, Params, Query> {
   params?: Input<Params>;

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { TestPage } from '../../harness/browser/browser.ts';
 import { answer } from '../../harness/http/receiver.ts';
 import { until } from '../../harness/until.ts';
-import { withRefusal } from '../../src/console/refused_forms.ts';
+import { withRefusal } from '../../src/console/filled_form.ts';
 import { BusError } from '../../src/errors.ts';
 import { html } from '../../src/html.ts';
 import { as, bus, root, send, shared } from './visits.ts';
