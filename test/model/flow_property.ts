@@ -24,6 +24,7 @@ const anyStep = fc.oneof(
   step(1, scene.removeTopic, n),
   step(1, scene.giveTopic, n, n),
   step(1, scene.register, n, n),
+  step(1, scene.rotate, n),
   step(2, scene.limit, n, n, seldom),
   step(1, scene.removeClient, n, seldom),
   step(4, scene.putTrigger, n, trigger, n, yes, seldom),

@@ -44,6 +44,8 @@ export class FlowScene {
   /** What workers have planned to fire; true if that was settled. */
   readonly #firings = new Map<Firing, boolean>();
   readonly #fired = new Map<string, number>();
+  /** The clients that have a secret. */
+  readonly #secrets = new Set<string>();
   #calls = 0;
 
   static async begin(store: Partition): Promise<FlowScene> {
@@ -137,9 +139,25 @@ export class FlowScene {
     const token = pick(CLIENTS, c) ?? '';
     const scopes = scopeList(pick(SCOPES, s) ?? {});
     const { outcome, ended } = await this.#store.run('register_client', { token, name: token, scopes });
-    assert.equal(outcome, 'ok');
+    assert.equal(outcome, this.#secrets.has(token) ? 'has_secret' : 'ok');
     for (const join of ended) await this.#drop(join);
     await this.#check(`register ${token} ${JSON.stringify(scopes)}: ${ended}`);
+  }
+
+  /** Gives a client its first secret, or replaces its secret. */
+  async rotate(c: number): Promise<void> {
+    const token = pick(CLIENTS, c) ?? '';
+    const { redis, keys } = this.#store;
+    const isKnown = await this.#isKnown(token);
+    const secret = { ha1_sha256: `s${this.#calls}`, ha1_md5: 'm' };
+    const rotation = { token, ha1Sha256: secret.ha1_sha256, ha1Md5: secret.ha1_md5, graceMs: 60_000 };
+    const before = await redis.hget(keys.api_token(token), 'ha1_sha256');
+    const outcome = await this.#store.run('rotate_secret', rotation);
+    assert.equal(outcome, isKnown ? (this.#secrets.has(token) ? 'ok' : 'no_secret') : 'client_not_found');
+    if (outcome === 'ok') assert.equal(await redis.hget(keys.former_secret(token), 'ha1_sha256'), before);
+    if (isKnown) await redis.hset(keys.api_token(token), secret);
+    if (isKnown) this.#secrets.add(token);
+    await this.#check(`rotate ${token}: ${outcome}`);
   }
 
   async limit(c: number, s: number, isCut: boolean): Promise<void> {
@@ -156,6 +174,7 @@ export class FlowScene {
     const token = pick(CLIENTS, c) ?? '';
     const isKnown = await this.#isKnown(token);
     assert.equal(await this.#store.run('remove_client', { token }), isKnown);
+    this.#secrets.delete(token);
     for (const name of ['daily', 'hourly']) this.#fired.delete(`${name} ${token}`);
     const { redis, keys } = this.#store;
     const joins = (await redis.smembers(keys.joins_of(token))).map((name) => joinToken(name, token));
@@ -317,7 +336,11 @@ export class FlowScene {
     const queued = [...this.#queued].filter(([, events]) => events !== 0);
     const expected = queued.map(([token, events]) => [token, String(events)]);
     assert.deepEqual({ ...gauge }, Object.fromEntries(expected), 'what was added is queued, or was removed');
-    for (const client of CLIENTS) await this.#assertPermitted(client);
+    for (const client of CLIENTS) {
+      await this.#assertPermitted(client);
+      const hasSecret = (await redis.hexists(keys.api_token(client), 'ha1_sha256')) === 1;
+      assert.equal(hasSecret, this.#secrets.has(client), `whether ${client} has a secret`);
+    }
     for (const [trigger, fired] of this.#fired) {
       const [name = '', client = ''] = trigger.split(' ');
       assert.equal(
