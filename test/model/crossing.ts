@@ -22,7 +22,7 @@ export class Crossing {
   readonly #delayed = new Map<string, string[]>();
   /** The accepted events of the topics of each partition, in the order of acceptance. */
   readonly #accepted = new Map<number, string[]>();
-  /** For each subscriber, the events that it must get, and those that it must not get. */
+  /** For each subscription, the events that the subscriber must get by it, and those that it must not get. */
   readonly #must = new Map<string, Set<string>>();
   readonly #never = new Map<string, Set<string>>();
 
@@ -30,9 +30,9 @@ export class Crossing {
     this.#pairs = tokens.flatMap((token) => topics.map((topic): [string, string] => [token, topic]));
     for (const pair of this.#pairs) {
       this.#known.set(pair.join(SEPARATOR), false);
+      this.#must.set(pair.join(SEPARATOR), new Set());
       this.#never.set(pair.join(SEPARATOR), new Set());
     }
-    for (const token of tokens) this.#must.set(token, new Set());
   }
 
   /** The subscriptions that exist for certain. */
@@ -84,9 +84,10 @@ export class Crossing {
     return this.#delayed.get(topic)?.splice(0).length ?? 0;
   }
 
-  /** The queue of a subscriber is being dropped. */
-  dropQueue(token: string): void {
-    this.#must.get(token)?.clear();
+  /** Events that a subscriber was to get may be dropped from now on: those of one topic, or of all. */
+  drop(token: string, topic?: string): void {
+    for (const [one, other] of this.#pairs)
+      if (one === token && (topic ?? other) === other) this.#must.get([one, other].join(SEPARATOR))?.clear();
   }
 
   /** The topic's home, a partition, has accepted events. */
@@ -97,7 +98,7 @@ export class Crossing {
       const pair = [token, topic].join(SEPARATOR);
       const known = this.#known.get(pair);
       for (const event of events) {
-        if (known === true) this.#must.get(token)?.add(event);
+        if (known === true) this.#must.get(pair)?.add(event);
         if (known === false) this.#never.get(pair)?.add(event);
       }
     }
@@ -107,11 +108,14 @@ export class Crossing {
   assertGot(token: string, got: readonly string[]): void {
     const all = new Set(got);
     assert.equal(all.size, got.length, `${token} gets each event once: ${got}`);
-    for (const event of this.#must.get(token) ?? [])
-      assert.ok(all.has(event), `${token} gets ${event}: ${got}`);
-    for (const [pair, events] of this.#never)
-      if (pair.startsWith(token + SEPARATOR))
-        for (const event of events) assert.ok(!all.has(event), `${token} does not get ${event}: ${got}`);
+    for (const [one, topic] of this.#pairs) {
+      if (one !== token) continue;
+      const pair = [token, topic].join(SEPARATOR);
+      for (const event of this.#must.get(pair) ?? [])
+        assert.ok(all.has(event), `${token} gets ${event}: ${got}`);
+      for (const event of this.#never.get(pair) ?? [])
+        assert.ok(!all.has(event), `${token} does not get ${event}: ${got}`);
+    }
     for (const accepted of this.#accepted.values()) {
       const theirs = got.filter((event) => accepted.includes(event));
       const sorted = theirs.toSorted((one, other) => accepted.indexOf(one) - accepted.indexOf(other));

@@ -13,6 +13,8 @@ const anyStep = fc.oneof(
   step(4, scene.subscribe, n, yes, yes, n),
   step(2, scene.unsubscribe, n, n, n),
   step(1, scene.leave, n, n),
+  step(2, scene.putJoin, yes, yes, n),
+  step(1, scene.endJoin, n),
   step(1, scene.removeTopic, n, n),
   step(6, scene.publish, n, few, n),
   step(1, scene.repeat, n, n),

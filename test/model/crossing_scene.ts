@@ -8,7 +8,9 @@ import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
 import { promoteDue, Queue } from '../../src/delivering/queue.ts';
 import { StorageUnavailable } from '../../src/errors.ts';
-import { uidSeed } from '../../src/ids.ts';
+import type { JoinRules } from '../../src/flow/join_rules.ts';
+import { Joins } from '../../src/flow/joins.ts';
+import { joinToken, uidSeed } from '../../src/ids.ts';
 import { createLog } from '../../src/log.ts';
 import { outboxJob } from '../../src/maintenance/outbox_job.ts';
 import { Outbox } from '../../src/publishing/outbox.ts';
@@ -26,6 +28,7 @@ import { pick } from './step.ts';
 
 const LEASE_MS = 30_000;
 const QUEUE = { laneLimit: 10, laneLimitMax: 100, leaseMs: LEASE_MS, deliveryLog: 0 };
+const JOIN_LIMITS = { maxJoins: 10, maxClientJoins: 10, maxJoinKeys: 10, maxJoinBytes: 1_000_000 };
 const CLIENT = 'shop';
 const FINGERPRINT = Buffer.from('f');
 /** Scripts that concern two partitions. A burst of calls ends before one, so that other calls can come before it. */
@@ -45,6 +48,7 @@ class Process {
   readonly publisher: Publisher;
   readonly topics: Topics;
   readonly subscriptions: Subscriptions;
+  readonly joins: Joins;
   readonly maxOutboxBytes: number;
 
   constructor(partitions: Partitions, maxOutboxBytes: number) {
@@ -60,6 +64,7 @@ class Process {
     });
     this.publisher = new Publisher(partitions, figures, { ...PUBLISH_LIMITS, maxOutboxBytes });
     this.topics = new Topics(partitions, this.outbox);
+    this.joins = new Joins(partitions, { ...PUBLISH_LIMITS, ...JOIN_LIMITS });
     const letters = new DeadLetters(partitions, DEFAULTS, () => {});
     this.subscriptions = new Subscriptions(partitions, DEFAULTS, letters, this.outbox);
   }
@@ -77,6 +82,9 @@ export class CrossingScene {
   readonly #processes: Process[];
   readonly #topics: string[];
   readonly #tokens: string[];
+  /** A join and its client. Nothing counts its events: its queue must have them as that of any subscriber. */
+  readonly #join: string;
+  readonly #client: string;
   readonly #model: Crossing;
   #tasks: Task[] = [];
   readonly #errors: unknown[] = [];
@@ -97,7 +105,9 @@ export class CrossingScene {
       [2, 'dave'],
     ];
     this.#tokens = stems.map(([index, stem]) => nameIn(partitions, index, stem));
-    this.#model = new Crossing(this.#tokens, this.#topics);
+    this.#client = nameIn(partitions, 2, 'mill');
+    this.#join = joinToken('order', this.#client);
+    this.#model = new Crossing([...this.#tokens, this.#join], this.#topics);
   }
 
   async subscribe(n: number, first: boolean, second: boolean, process: number): Promise<void> {
@@ -110,6 +120,25 @@ export class CrossingScene {
     });
   }
 
+  async putJoin(first: boolean, second: boolean, process: number): Promise<void> {
+    const sources = this.#topics.filter((_, index) => [first, second][index] || !(first || second));
+    const target = (each: string, topic: string) =>
+      each === this.#join ? sources.includes(topic) : undefined;
+    for (const topic of this.#topics) if (!sources.includes(topic)) this.#model.drop(this.#join, topic);
+    const rules: JoinRules = {
+      sources: sources.map((topic) => ({ topic, count: 1 })),
+      ...{ by: 'url', then: { topic: 'ready', type: 'noop' }, within: 60_000, on_expiry: null },
+    };
+    await this.#change(`join ${sources}`, target, async () => {
+      const { outcome } = await this.#process(process).joins.put(this.#client, 'order', rules);
+      assert.match(outcome, /^(created|changed)$/);
+    });
+  }
+
+  async endJoin(process: number): Promise<void> {
+    await this.#leave(this.#join, process);
+  }
+
   async unsubscribe(n: number, m: number, process: number): Promise<void> {
     const [token, topic] = [pick(this.#tokens, n) ?? '', pick(this.#topics, m) ?? ''];
     const target = (one: string, other: string) => (one === token && other === topic ? false : undefined);
@@ -119,15 +148,20 @@ export class CrossingScene {
   }
 
   async leave(n: number, process: number): Promise<void> {
-    const token = pick(this.#tokens, n) ?? '';
+    await this.#leave(pick(this.#tokens, n) ?? '', process);
+  }
+
+  async #leave(token: string, process: number): Promise<void> {
     const target = (each: string) => (each === token ? false : undefined);
-    this.#model.dropQueue(token);
+    this.#model.drop(token);
     await this.#change(`remove ${token}`, target, () => this.#process(process).subscriptions.remove(token));
   }
 
   async removeTopic(n: number, process: number): Promise<void> {
     const topic = pick(this.#topics, n) ?? '';
-    const target = (_: string, each: string) => (each === topic ? false : undefined);
+    // A topic remains a source of joins when it is removed.
+    const target = (token: string, each: string) =>
+      each === topic && token !== this.#join ? false : undefined;
     await this.#change(`remove ${topic}`, target, () => this.#process(process).topics.remove(topic));
   }
 
@@ -313,7 +347,8 @@ export class CrossingScene {
       }
     for (const { index } of this.#partitions.all) await this.refresh(index, 0);
     await this.#finish();
-    for (const token of this.#tokens) this.#model.assertGot(token, await this.#queued(token));
+    for (const token of [...this.#tokens, this.#join])
+      this.#model.assertGot(token, await this.#queued(token));
     await assertPartitionsConsistent(this.#partitions);
     for (const partition of this.#partitions.all) await assertNothingToSweep(partition);
   }
