@@ -98,10 +98,12 @@ export class Gate {
 
   /** Lets a call that waits meet its fate. Resolves when the calls that follow from it are held. */
   async let(call: Waiting, fate: Fate): Promise<void> {
-    const { send, resolve, reject } = call;
+    const { task, send, resolve, reject } = call;
+    // A call that was given up stays so.
+    if (fate === 'late' && !task) return;
     const fail = () => reject(new StorageUnavailable(new Error(fate)));
     this.#waiting = this.#waiting.filter((each) => each !== call);
-    if (fate === 'late') this.#giveUp(call);
+    if (fate === 'late' && task) this.#giveUp(call, task);
     if (fate === 'ok') await send().then(resolve, reject);
     else if (fate === 'lost') await send().then(fail, fail);
     else fail();
@@ -109,13 +111,10 @@ export class Gate {
   }
 
   /** Redis may do the call at any later time, and nobody waits for it. */
-  #giveUp(call: Waiting): void {
-    const { task } = call;
-    if (task) task.late++;
+  #giveUp(call: Waiting, task: Task): void {
+    task.late++;
     const done = () => {
-      if (task) task.late--;
-      // A call that was given up before is given up once more.
-      else call.resolve(undefined);
+      task.late--;
     };
     this.#waiting.push({ ...call, task: undefined, resolve: done, reject: done });
   }
