@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clock } from '../clock.ts';
 import type { ReadingMode } from './reading_mode.ts';
@@ -174,6 +174,7 @@ export class Connection {
    * True if the parser must not get bytes now:
    *
    * - while a request waits for earlier ones, or tiny chunks wait for a turn;
+   * - while nobody reads the body that has arrived;
    * - while the caller does not read its answers. Node's server has paused the socket then, and throws if it gets bytes
    *   before it resumes the socket;
    * - when the connection is closed. Node has given its parser to another connection then, so the bytes would become a
@@ -181,7 +182,8 @@ export class Connection {
    */
   get #mustWait(): boolean {
     const { destroyed, _paused } = this.#socket;
-    return this.#held.length > 0 || this.#isWaitingForTurn || destroyed || _paused === true;
+    const isHeldUp = this.#held.length > 0 || this.#isWaitingForTurn || isFull(this.last?.req);
+    return isHeldUp || destroyed || _paused === true;
   }
 
   #arrived(bytes: Buffer): void {
@@ -274,6 +276,11 @@ function lengthOfBody(response: ServerResponse | undefined): number {
 
 function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
+}
+
+/** True if more of the body has arrived than Node keeps for a reader. Node resumes the socket when it is read. */
+function isFull(request: IncomingMessage | undefined): boolean {
+  return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }
 
 function isOver(response: ServerResponse): boolean {

@@ -228,6 +228,25 @@ test('a body in tiny chunks is parsed a few at a time, on every connection', asy
   }
 });
 
+test('a body in tiny chunks that nobody reads is not taken, and goes on when somebody does', async (t) => {
+  let request: IncomingMessage | undefined;
+  const { promise: reading, resolve: read } = Promise.withResolvers<void>();
+  const port = await serve(t, async (its, response) => {
+    request = its;
+    await reading;
+    response.end(`<${textOf(await readBytes(its, 500_000)).length}>`);
+  });
+  const { socket, text } = await open(t, port);
+  socket.write('POST / HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n');
+  const body = '1\r\n \r\n'.repeat(500_000);
+  socket.write(`${body}0\r\n\r\n`);
+  await until(() => (request?.readableLength ?? 0) > 60_000);
+  for (let turns = 0; turns < 200; turns++) await nextTurn();
+  assert.ok((request?.readableLength ?? 0) < 200_000, `${request?.readableLength} bytes are kept`);
+  read();
+  await until(() => text().endsWith('<500000>'));
+});
+
 test('a connection that floods keeps nobody waiting, and is served again when it stops', async (t) => {
   const port = await serve(t, (_request, response) => response.end('ok'));
   const flood = await open(t, port);
