@@ -462,6 +462,22 @@ describe('a subscription to a topic that lives elsewhere', () => {
     await assertPartitionsConsistent(bus.partitions);
   });
 
+  test('stays although the last one before it left while its topic was deleted', async () => {
+    const token = bus.token(1);
+    await bus.subscribe(token, bus.topic);
+    const away = outboxWith(() => Promise.reject(new StorageUnavailable(new Error('away'))));
+    // Whoever leaves has the outbox moved first. The deletion comes after that.
+    await assert.rejects(new Topics(bus.partitions, away).remove(bus.topic), StorageUnavailable);
+    const to = bus.partitions.ofSubscriber(token);
+    assert.equal(await to.run('unsubscribe', { token, topic: bus.topic, isForeign: true }), 'ok');
+    await new TopicMarks(bus.partitions).refresh(to, [bus.topic]);
+    await bus.subscribe(token, bus.topic);
+    await bus.publish('e1');
+    await bus.runJobs();
+    assert.deepEqual(await bus.queued(token), ['e1']);
+    await assertPartitionsConsistent(bus.partitions);
+  });
+
   test('stays when it comes while the last one ends', async () => {
     const [token, other] = [bus.token(1), bus.token(1, 'bob')];
     for (let n = 0; n < 20; n++) {
