@@ -34,7 +34,7 @@ export async function readDelayed({ redis, keys }: Readable): Promise<Record<str
 /** Bytes that count for an event beside its text. lua/flow/delayed.lua has the same number. */
 const OVERHEAD_BYTES = 250;
 
-/** A topic whose due events wait for room in an outbox is listed so much later than the call that found them due. */
+/** If due events wait for room in an outbox, their topic is listed this long after the call that found them due. */
 const OUTBOX_WAIT_MS = 1000;
 
 /**

@@ -126,7 +126,7 @@ async function assertBatches({ redis, keys }: Readable, state: State): Promise<v
     assert.ok(events.length > 0, `${key} has events`);
     assert.equal(Math.floor(Number(await redis.zscore(keys.batches_index(), bid))), Number(created));
     const behindMs = Number(await redis.zscore(keys.batches_queued(token), bid)) / 1000 - Number(created);
-    // What another partition accepted long ago is late, and an ordered subscriber gets it behind later events.
+    // Events that another partition accepted long ago come late. An ordered subscriber gets them behind later ones.
     const mayBeLate = (await redis.hget(keys.subscriber(token), 'ordered')) === '1';
     assert.ok(
       Math.abs(behindMs) < 1000 || (mayBeLate && behindMs > 0),

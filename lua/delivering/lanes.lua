@@ -31,8 +31,8 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns how many subscribers have exactly one worker in the slow share. They are counted once in a script call.
--- lane_entry adds each subscriber that gets its first delivery later.
+-- Returns how many subscribers have exactly one worker in the slow share. A script call counts them once. Later in the
+-- call, lane_entry adds each subscriber that gets its first delivery.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}

@@ -3,9 +3,9 @@
 expire_keys: close the join keys of a join that were not complete in time, and publish events about them if the join has
 a topic for such events.
 
-A join key expires `within_ms` after it was opened, but not before all events that the bus had accepted by then are
-counted: it stays open while the queue of the join has a batch from before that time. Events of other partitions are in
-the queue if they were accepted before `moved_until_ms`; nil means that all sources live in this partition. A call
+A join key expires `within_ms` after it was opened, but not before the join has counted all events that the bus accepted
+by then. So the join key stays open while the queue of the join has a batch from before that time. The queue has all
+events that other partitions accepted before `moved_until_ms`; nil means that all sources live in this partition. A call
 closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (an event for one
 subscriber is a copy); `is_left` says that more join keys have expired. `version` is the time at which the join was put
 last, as the caller knows it. If the join was put again since, nothing changes and `changed` is set. A join that is gone

@@ -160,9 +160,11 @@ local function report(work)
 end
 
 -- Stores the published events for the subscribers of their topics, and writes the changes of the script call. Returns
--- what was published, by topic. The records of join keys are written after the events: if Redis is killed and keeps only
--- the first writes, the events are published again, not lost. `published` is counted before them, since their ids depend
--- on it: otherwise another event could get the id of one that is stored.
+-- what was published, by topic.
+--
+-- Redis may be killed and keep only the first writes. The records of join keys are written after the events, so that
+-- the events are then published again, not lost. The field `published` is written before the events, because their ids
+-- depend on it. Otherwise another event could get the id of one that is stored.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

@@ -17,7 +17,7 @@ local SAMPLES = 20
 -- Creates the working state of one script call for a join (`state` in this file). Events of a join are grouped by a
 -- value, the join key, which is open while events for it are missing. Some fields:
 --   counts   for each source topic, how many of its events a join key needs
---   added_at for each source topic that was added to the join, when (µs, as text)
+--   added_at the time (µs, as text) at which each source topic was added that the join did not have at first
 --   touched  the join keys whose record must be written
 --   moved    the join keys whose entry in the sorted set `since` must be written
 function open_keys.begin(call, token, counts, added_at)

@@ -114,7 +114,7 @@ local function judge(call, args, taken)
   if topics.have_no_room(call, args.here.sources, taken.max_topics) then return 'no_room' end
 end
 
--- Returns as JSON when sources were added (µs) that the join did not have at first.
+-- Returns, as JSON, the time (µs) at which each source was added that the join did not have at first.
 local function added_at(call, args, subscriber)
   local rules, text = unpack(redis.call('HMGET', subscriber, 'join', 'added_at'))
   if not rules then return '{}' end
@@ -141,8 +141,8 @@ local function store(call, args, taken)
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
   -- An earlier join of this name may have left batches. Workers delete those up to `counts_after`, the score of the last
-  -- one, without counting. Times would not do: the events of a new batch may have been accepted before this call, in
-  -- another partition.
+  -- one, without counting. The time of a batch does not show to which join it belongs: the events of a new batch may
+  -- have been accepted before this call, in another partition.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)

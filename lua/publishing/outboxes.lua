@@ -18,9 +18,9 @@ The number of an entry is the time (µs) of the script call that adds it, or one
 higher. The other partition ignores numbers that it has applied, so an entry may be sent again. Even if a failover loses
 the last writes of a partition, its next numbers are higher, because they follow the clock.
 
-If the clock of the new master is behind, its numbers would follow the last one that it has. The other partition may
-have applied lost entries with the same numbers, and would ignore the new ones. So numbers are `ahead` of the clock from
-then on; the first one is a minute after the last number. They are ahead too after a clock was set back.
+If the clock of the new master is behind the last number that it has, this rule is not enough: the other partition may
+have applied lost entries with the next numbers, and would ignore the new entries. So the first new number is a minute
+after the last one, and numbers are `ahead` of the clock from then on. The same happens after a clock was set back.
 ]]
 local bulk = include('store/bulk')
 local jobs = include('delivering/jobs')
@@ -33,10 +33,10 @@ local NUMBER_LENGTH = 16
 local READ_AT_ONCE = 8
 -- If a partition does not apply its entries in time, they are sent to it again after this pause.
 local ASK_AGAIN_MS = 1000
--- If the clock is behind the last number by more than this, it was set back, or is that of another machine. Numbers of
--- one clock are hardly ahead of it, because it takes longer than a microsecond to add an entry.
+-- If the clock is behind the last number by more than this, it was set back, or is that of another machine. Otherwise
+-- the last number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry.
 local BEHIND_US = 100 * 1000
--- How far the next number is then ahead of the last one. The writes that a failover loses are those of a shorter time.
+-- How far the next number is then ahead of the last one. A failover loses the writes of a shorter time than this.
 local AHEAD_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
@@ -107,7 +107,7 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns the number after which those of new entries begin. Stores how far it is ahead of the clock, if that changes.
+-- Returns a number; new entries get the numbers after it. Stores how far it is ahead of the clock, if that changes.
 local function last_number(call, outgoing)
   local time = (call.clock_us or call.now_us) - 1 + outgoing.ahead
   if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
@@ -134,7 +134,7 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- Must be called after an entry of the kind `end` was stored as the last one of the outbox.
+-- Stores that the last entry of the outbox is of the kind `end`. Must be called after such an entry was stored.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))

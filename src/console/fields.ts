@@ -24,12 +24,12 @@ export function jsonOf(fields: AnyFields, field: string): unknown {
   return parseJson(String(fields[field] ?? ''), 'this', { field });
 }
 
-/** Characters that a page replaces, as `html` does, because they could hide parts of a text. */
+/** Characters that `html` replaces in every page, because they could hide parts of a text. */
 const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
 
 /**
  * Returns a value as JSON to edit in a form. Invisible characters are written as escapes. Otherwise the page would
- * replace them, and the form would send others back.
+ * replace them, and the form would send the replacements back.
  */
 export function editableJson(value: unknown): string {
   const escapeOf = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;

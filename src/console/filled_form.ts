@@ -10,8 +10,9 @@ const FORM = /<form method="post" action="([^"]*)">([\s\S]*?)<\/form>/g;
 const FIELD = /<input\b[^>]*>|<(textarea|select)\b[^>]*>[\s\S]*?<\/\1>/g;
 
 /**
- * Returns a page with the error of a refused form. If the page still has this form, and the form has fields to mend, it
- * shows the error and what was typed. Otherwise the page begins with the error, where no refresh of a part removes it.
+ * Returns a page with the error of a refused form. If the page still has this form, and the form has fields to mend,
+ * the form shows the error and what was typed. Otherwise the page begins with the error, where no refresh of a part
+ * removes it.
  */
 export function withRefusal(page: Page, refusal: Refusal): Page {
   const { error } = refusal;

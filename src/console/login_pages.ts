@@ -16,7 +16,7 @@ export interface LoginParts {
 }
 
 interface LoginPagesParts extends LoginParts {
-  /** Returns the path of the page at a path, or of one above it. */
+  /** Returns `path` if a page has this path, and otherwise the nearest path above it that a page has. */
   pageNear: (path: string) => string;
 }
 

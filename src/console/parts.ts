@@ -84,7 +84,7 @@ interface FormOptions {
   content?: Content;
 }
 
-/** Returns the hidden fields that every form needs: its token, and the path and query of the page on which it is. */
+/** Returns the hidden fields that every form needs: the form token, and the path and query of the form's page. */
 export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
 }

@@ -64,8 +64,8 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns the path of the page at a path or, if no page is there, of the nearest one above it. The address bar may have
- * the path of a form: that of a form which was refused, and is shown again. Forms are at most two levels below a page.
+ * Returns `path` if a page has this path, and otherwise the nearest path above it that a page has. When a refused form
+ * is shown again, the address bar has the path of the form, which is at most two levels below that of a page.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -153,7 +153,7 @@ export class Quarantine {
     const { signal } = this.#stopping;
     for (let held: string | undefined; ; ) {
       try {
-        // Read once, so that a repeat names the same batch: a call whose reply was lost has taken it from the worker.
+        // Read once, so that a repeat names the same batch. A call whose reply was lost has taken it from the worker.
         held ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, held }));
       } catch (error) {
@@ -175,7 +175,7 @@ export class Quarantine {
   async #note({ bid, token, buried, dropped }: Reply<'condemn'>): Promise<void> {
     const { recorder, publicNames, log } = this.#parts;
     if (!token || buried + dropped === 0) return;
-    // First of all, since it can fail: then the call is repeated, and what is counted would be counted twice.
+    // This call can fail, and `#condemn` tries again then. So it comes before the counting: nothing is counted twice.
     const nameOf = await publicNames.forLog([token]);
     recorder.removed(token, buried + dropped);
     if (buried === 0) return;

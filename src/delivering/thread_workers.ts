@@ -54,8 +54,8 @@ export function workersOfPartition(
 }
 
 /**
- * The workers of one thread for one partition. During a standstill (all regular workers are busy, and none ends its
- * job), because subscribers hang, spare workers serve other subscribers.
+ * The workers of one thread for one partition. In a standstill, all regular workers are busy and none ends its job,
+ * because subscribers hang. Spare workers then serve other subscribers.
  */
 export class ThreadWorkers {
   readonly #onIdle: (idle: number) => void;

@@ -278,7 +278,7 @@ function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
-/** True if more of the body has arrived than Node keeps for a reader. Node resumes the socket when it is read. */
+/** True if as much of the body waits for a reader as Node keeps. Node resumes the socket when the body is read. */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }

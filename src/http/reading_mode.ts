@@ -36,7 +36,7 @@ export class ReadingMode {
     this.#whole.delete(connection);
   }
 
-  /** Makes all connections read in slices. Call this when a connection sends what takes long. */
+  /** Makes all connections read in slices. Call this when a connection sends what takes long to parse. */
   slice(): void {
     this.#slicedUntilMs = clock.monotonicMs() + SLICED_MS;
     for (const connection of this.#whole) connection.readInSlices();

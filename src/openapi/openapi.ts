@@ -57,7 +57,6 @@ export interface Operation {
   responses: Record<string, Response>;
 }
 
-/** The OpenAPI document. */
 export interface OpenApiDocument {
   openapi: string;
   info: { title: string; version: string; description: string; license: Record<string, string> };

@@ -42,8 +42,8 @@ export class TopicMarks {
    * Marks topics that will have one more subscriber in `partition`, so that their events are passed on to it. Creates
    * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns undefined, and leaves no
    * mark, if there would be too many topics. Otherwise returns the homes whose outboxes must be moved before
-   * subscribing, because they may have work that ends subscriptions to these topics: the topics were removed, and exist
-   * again. If this call or the subscribing fails, the next sweep deletes the created topics.
+   * subscribing: an entry there may end subscriptions to a topic that was removed and now exists again. If this call or
+   * the subscribing fails, the next sweep deletes the created topics.
    */
   async reserve(
     partition: Partition,

@@ -1,5 +1,5 @@
-// These tests share one bus, because its start takes as much CPU as most of them. Joins announce refusals, and suspects
-// crashes, which those before them may not log.
+// These tests share one bus, because its start takes as much CPU as most of them. The tests of joins and suspects come
+// last: the errors that they announce may be logged from then on, but not before.
 import './crashes.ts';
 import './clocks.ts';
 import './joins.ts';

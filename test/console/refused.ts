@@ -206,7 +206,7 @@ describe('a form that is refused', () => {
     ]);
     assert.equal(response?.status(), 404);
     assert.equal(await visit.page.$(`${button.replace(' button', '')} [role=alert]`), null);
-    // No form on the page takes back `gone`, so the page begins with the error, which has the focus.
+    // The page has no form that takes back the event `gone`, so it begins with the error, which has the focus.
     assert.match(await visit.text('main > [role=alert]:first-child'), /^no event with this id waits/);
     assert.equal(await visit.page.evaluate('document.activeElement.id'), 'refusal');
     await visit.assertSound();

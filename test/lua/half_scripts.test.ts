@@ -79,7 +79,7 @@ describe('a join of which Redis kept the first writes of a script', () => {
     await publishEach('a', 'paid');
     await joins.work('order');
   };
-  /** Fails unless the subscriber of the join has an event with these sources for each key, and no id for two keys. */
+  /** Fails unless the join's subscriber has an event with these sources for each key. No two keys may share an id. */
   const assertAllPublished = async (sources: string[]) => {
     const { batches, queued } = await bus.state();
     const texts = (queued.office ?? []).flatMap((name) => batches[name]?.events ?? []);

@@ -63,8 +63,8 @@ export async function cancelBulk(world: World, model: Model, owner: string, stal
 }
 
 /**
- * Makes a step of a bulk, as a worker does that has read the bulk just now, or else `behind`: its step is then one that
- * another worker has made already, and must change nothing.
+ * Makes a step of a bulk, as a worker does that has just read the bulk. With `behind`, the worker read the bulk before
+ * another worker made the same step, so this step must change nothing.
  */
 export async function stepBulk(
   world: World,

@@ -59,7 +59,7 @@ export class Crossing {
     return change;
   }
 
-  /** The change has ended. If it has failed, nobody knows what it has changed. */
+  /** Notes that a change has ended. If it has failed, nobody knows what it has changed. */
   end(change: Change, isDone: boolean): void {
     this.#changes.delete(change);
     for (const [token, topic] of this.#pairs) {
@@ -69,28 +69,28 @@ export class Crossing {
     }
   }
 
-  /** The topic's home has accepted events that it will publish later. */
+  /** Notes that the topic's home has accepted events that it will publish later. */
   delay(topic: string, events: readonly string[]): void {
     this.#delayed.set(topic, [...(this.#delayed.get(topic) ?? []), ...events]);
   }
 
-  /** The topic's home has published so many of the delayed events, the first ones. */
+  /** Notes that the topic's home has published the first `count` of the delayed events. */
   publishDelayed(home: number, topic: string, count: number): void {
     this.accept(home, topic, this.#delayed.get(topic)?.splice(0, count) ?? []);
   }
 
-  /** Returns the number of delayed events that are gone with their topic. */
+  /** Notes that a topic was deleted with its delayed events. Returns the number of these events. */
   dropDelayed(topic: string): number {
     return this.#delayed.get(topic)?.splice(0).length ?? 0;
   }
 
-  /** Events that a subscriber was to get may be dropped from now on: those of one topic, or of all. */
+  /** Notes that events for a subscriber may be dropped from now on: those of one topic, or of all. */
   drop(token: string, topic?: string): void {
     for (const [one, other] of this.#pairs)
       if (one === token && (topic ?? other) === other) this.#must.get([one, other].join(SEPARATOR))?.clear();
   }
 
-  /** The topic's home, a partition, has accepted events. */
+  /** Notes that the topic's home, a partition, has accepted events. */
   accept(home: number, topic: string, events: readonly string[]): void {
     this.#accepted.set(home, [...(this.#accepted.get(home) ?? []), ...events]);
     for (const [token, each] of this.#pairs) {

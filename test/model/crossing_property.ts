@@ -28,8 +28,8 @@ const anyStep = fc.oneof(
 );
 
 /**
- * Returns the property that with several partitions and processes, each event reaches those who are subscribed, once and
- * in order: whatever they do at the same time, in whatever order Redis gets their calls, and whichever of these fail.
+ * Returns the property that with several partitions and processes, each subscriber gets each event once and in order.
+ * It holds whatever the processes do at the same time, in whatever order Redis gets their calls, and whichever fail.
  */
 export function crossesOnce(partitions: () => Partitions, longest: number, counted = () => {}) {
   const begin = async () => {

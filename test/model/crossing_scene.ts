@@ -82,7 +82,7 @@ export class CrossingScene {
   readonly #processes: Process[];
   readonly #topics: string[];
   readonly #tokens: string[];
-  /** A join and its client. Nothing counts its events: its queue must have them as that of any subscriber. */
+  /** A join and its client. No worker counts its events, so its queue must have them all, as that of a subscriber. */
   readonly #join: string;
   readonly #client: string;
   readonly #model: Crossing;

@@ -39,8 +39,8 @@ const anyStep = fc.oneof(
 );
 
 /**
- * Returns the property that each event that a subscriber or a join is given is in its queue until it is removed, that
- * triggers fire and joins count once, and that clients have nothing beyond their limits: for any calls in any order.
+ * Returns the property that holds for any calls in any order. An event that a subscriber or a join gets is in its queue
+ * until it is removed. Triggers fire and joins count once. Clients have nothing beyond their limits.
  */
 export function flowsOnce(store: () => Partition, longest: number, counted = () => {}) {
   return holdsInAnyOrder(() => FlowScene.begin(store()), anyStep, longest, counted);

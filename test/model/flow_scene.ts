@@ -27,13 +27,13 @@ const SCOPES: Scopes[] = [
   { subscribe: ['packed'], publish: ['ready'] },
   { subscribe: [] },
 ];
-/** It is paused, so its queue shows all that joins have published. */
+/** The subscriber of what joins publish. It is paused, so its queue shows all of that. */
 const WATCHER = 'office';
 const EVERY_SECOND = 1000;
 
 /**
- * Clients with subscribers, triggers and joins in one partition. It knows how many events each subscriber was given and
- * has lost again, what the triggers have fired, and what limits permit.
+ * Clients with subscribers, triggers and joins in one partition. The scene knows how many events each subscriber was
+ * given and has lost again, what the triggers have fired, and what limits permit.
  */
 export class FlowScene {
   readonly did: string[] = [];
@@ -74,7 +74,7 @@ export class FlowScene {
     await this.#check(`publish ${keys} to ${topic} by ${client}: ${accepted}`);
   }
 
-  /** Subscribes the watcher again, which a removed topic may have lost. */
+  /** Subscribes the watcher again. The removal of a topic may have ended its subscription. */
   async watch(): Promise<void> {
     await this.#bus.subscribe(WATCHER, { topics: ['ready', 'stuck'] });
     await this.#check('watch');
@@ -94,7 +94,7 @@ export class FlowScene {
     await this.#check(`unsubscribe ${token} from ${topic}`);
   }
 
-  /** Removes a subscriber; if `isCut`, but for its queue, as if the process had died. */
+  /** Removes a subscriber. If `isCut`, its queue and dead letters stay, as if the process had died in between. */
   async leave(c: number, isCut: boolean): Promise<void> {
     const client = pick(CLIENTS, c) ?? '';
     await this.#leave(client, isCut);
@@ -219,7 +219,7 @@ export class FlowScene {
     await this.#check(`plan ${due.map(({ name, client }) => `${name} ${client}`)}`);
   }
 
-  /** Fires what was planned, if need be once more, although it may have been settled or its trigger be another. */
+  /** Fires what was planned, even if it was settled before or its trigger was replaced since. */
   async fire(n: number, isLast: boolean): Promise<void> {
     const all = [...this.#firings.keys()];
     const firing = isLast ? all.at(-1) : pick(all, n);
@@ -260,7 +260,7 @@ export class FlowScene {
     await this.#check(`expire ${this.#nameOf(c, j)}: ${expired}`);
   }
 
-  /** Gives a worker a batch, which it counts for a join, or delivers. It may die before the end. */
+  /** Gives a worker a batch, which the worker counts for a join, or delivers. The worker may die before the end. */
   async work(
     worker: string,
     how: 'ack' | 'nack' | 'bury' | 'die',

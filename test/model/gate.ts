@@ -125,7 +125,7 @@ function withFewEntries<N extends ScriptName>(args: Arguments<N>): Arguments<N> 
   return 'maxEntries' in given ? ({ ...given, maxEntries: MAX_ENTRIES } as Arguments<N>) : args;
 }
 
-/** Resolves when whatever was resolved before has had its consequences. */
+/** Resolves when all code has run that waited for promises which are resolved by now. */
 async function quiet(): Promise<void> {
   // A Batcher waits for up to two turns of the event loop.
   for (let turn = 0; turn < 4; turn++) await new Promise(setImmediate);

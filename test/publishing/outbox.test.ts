@@ -238,7 +238,7 @@ describe('an outbox', () => {
       for (const event of events) await bus.publish(event);
       await bus.runJobs();
     };
-    /** The other partition has applied entries of the last `us` that the new master lacks. */
+    /** Fails over: the other partition has applied entries of the last `us` µs, which the new master lacks. */
     const fails = async (us: number) => to.redis.hset(to.keys.outboxes_applied(), '0', (await lastUs()) + us);
     await publish('e1');
     await home.redis.hset(sent, 'last', (await nowUs()) + 5_000_000);

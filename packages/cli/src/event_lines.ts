@@ -10,7 +10,7 @@ export const MAX_LINES = 10_000;
  * request occupies the bus for long.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
-/** Maximum characters of a line. The bus accepts no longer event, so the rest of a longer line need not be read. */
+/** Maximum characters of a line. The bus refuses an event that is longer, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;
 
 /** Lines of a file, each with one event as JSON. */
@@ -73,8 +73,8 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 }
 
 /**
- * Throws Unreadable unless the line is one JSON object. Lines are joined by commas to the JSON of a request, so the bus
- * would take `{…},{…}` on one line for two events, and two lines with half an event each for one.
+ * Throws Unreadable unless the line is one JSON object. Lines are joined by commas to the JSON of a request. So the bus
+ * would accept two events on one line (`{…},{…}`), or one event that is spread over two lines.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;

@@ -82,7 +82,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // Without a bus elsewhere no proxy is needed, so a wrong one is no error.
+    // A bus on this machine needs no proxy, so a wrong HTTPS_PROXY is no error then.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };

@@ -44,9 +44,9 @@ interface AnyInput {
 }
 
 /**
- * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`:
- * `fetch` would shorten the path to that of another call, however these are encoded, and a router may take off a slash
- * that nothing follows.
+ * Returns the method, path and body of a call. Throws TypeError for a parameter in the path that is empty, `.` or `..`,
+ * because the path could become that of another call. `fetch` resolves `.` and `..`, even if they are encoded. If the
+ * last parameter is empty, a router may remove the slash before it.
  */
 export function requestOf(call: CallName, input: object): { method: string; path: string; body?: string } {
   const { params = {}, query = {}, body } = input as AnyInput;

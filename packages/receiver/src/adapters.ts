@@ -77,7 +77,7 @@ function write(request: NodeRequest, response: NodeResponse, { status, headers, 
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/** Chunks are joined this many at a time, because each takes 400 bytes of memory besides its own. */
+/** Chunks are joined this many at a time, because each takes 400 bytes of memory besides its content. */
 const MAX_CHUNKS = 1000;
 
 /** The bytes of a body that have arrived. */

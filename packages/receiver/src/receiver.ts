@@ -261,8 +261,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 }
 
 /**
- * Returns the values of an option. Throws TypeError if the option is there, but a value is missing, as that of a
- * variable which the environment lacks: deliveries would then be accepted without this check.
+ * Returns the values of an option. Throws TypeError if the option is there but a value is missing, for example because
+ * an environment variable is not set. Otherwise deliveries would be accepted without this check.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];

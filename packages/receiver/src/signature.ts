@@ -31,7 +31,7 @@ type Check = (signature: Buffer) => boolean;
 
 interface Verifier {
   version: string;
-  /** Returns the check of signatures of `content`. It hashes a long content once, not for each signature. */
+  /** Returns a check for signatures of `content`. A long content is hashed once, not for each signature. */
   checkOf: (content: Buffer) => Check;
 }
 
@@ -62,7 +62,7 @@ export function signatureCheck(secrets: readonly string[], toleranceSeconds: num
   };
 }
 
-/** Returns the signature in `text`, such as `v1,K5oZ…`, as a list. The list is empty if it has another version. */
+/** Returns the signature in `text`, such as `v1,K5oZ…`, as a list. The list is empty if the version is another. */
 function signatureIn(text: string, version: string): Buffer[] {
   const [itsVersion, base64] = text.split(',', 2);
   return itsVersion === version && base64 !== undefined ? [Buffer.from(base64, 'base64')] : [];

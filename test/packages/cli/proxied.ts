@@ -55,7 +55,7 @@ test('every command reaches the bus through the proxy of HTTPS_PROXY', { skip: n
   const host = `bus.example.com:${port}`;
   const proxy = await proxyTo(t, port);
   const env = { HTTPS_PROXY: proxy.address, NODE_EXTRA_CA_CERTS: join(terminal.folder, 'ca.pem') };
-  // The doctor tells a client of itself alone, and not of the subscribers of other tests.
+  // For a client, doctor reports about this client alone, and not about the subscribers of other tests.
   const { token, secret } = await bus.client('proxied');
   for (const command of ['topic list', 'top --once', 'doctor']) {
     proxy.asked.length = 0;
