@@ -188,7 +188,7 @@ function handlers(parts: HandlerParts) {
       if (rotated === 'no_secret')
         throw new BusError('bad_client', 'this client has no secret; make another, which has one');
       if (rotated === 'replaced_meanwhile')
-        throw new BusError('bad_client', 'its secret was replaced since then; nothing was changed', {
+        throw new BusError('bad_client', 'the secret was replaced after that time; nothing was changed', {
           members: { field: 'secret_at' },
         });
       return { ...ok({ token, ...rotated, grace }), headers: SECRET };

@@ -157,7 +157,10 @@ export class Quarantine {
         held ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, held }));
       } catch (error) {
-        log.warn(failureOf(error), 'cannot bury what killed a quarantine; trying again');
+        log.warn(
+          failureOf(error),
+          'cannot make a dead letter of the batch that killed a quarantine; trying again',
+        );
         if (signal.aborted) return;
         await this.#backoff.wait(signal);
       }

@@ -154,7 +154,7 @@ export class Autodrop {
     const { used, max, highMark } = memory;
     const expiringKeys = expiringIn(await this.#parts.partition.command((redis) => redis.info('keyspace')));
     const waiting =
-      ' outboxBytes wait for other partitions, and go when the Redis of these can be reached and has room.';
+      ' outboxBytes are events for other partitions, which are moved when the Redis there can be reached and has room.';
     this.#parts.log.error(
       { used, max, highMark, droppableBytes: Math.round(droppableBytes), outboxBytes, expiringKeys },
       `Redis is short of memory, and dropping batches does not help: other data fills it.${outboxBytes > 0 ? waiting : ''} ` +

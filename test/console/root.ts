@@ -211,7 +211,7 @@ describe('root', () => {
     await visit.submit(`${form} button`);
     const secret = await visit.text('dd:last-of-type');
     await visit.page.reload();
-    assert.match(await visit.text('main'), /its secret was replaced since/);
+    assert.match(await visit.text('main'), /the secret was replaced after that time/);
     for (const each of [secret, client.secret])
       await bus.clientOf(client.token, each).publish('by_rotated', { url: 'https://shop.example.com/16' });
   });

@@ -327,7 +327,10 @@ describe('if other data fills Redis', () => {
       lines.map(({ level, outboxBytes }) => [level, outboxBytes]),
       [[50, 12_001_000]],
     );
-    assert.match(String(lines[0]?.msg), /outboxBytes wait for other partitions, and go when the Redis/);
+    assert.match(
+      String(lines[0]?.msg),
+      /outboxBytes are events for other partitions, which are moved when the Redis/,
+    );
   });
 
   test('while autodrop is dropping, it ends when it has dropped what it planned', async () => {
