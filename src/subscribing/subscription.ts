@@ -116,8 +116,8 @@ export class Subscriptions {
   }
 
   /**
-   * Resolves when the topics to which a removed join published have all of its events. Until then an event that is
-   * under way can create such a topic again, for a client that may be gone.
+   * Resolves when the topics to which a join published have all of its events. While an event of a removed join is
+   * under way, it can create such a topic again, for a client that may be gone.
    */
   async #flushTo(outlets: readonly string[], partition: Partition): Promise<void> {
     const homes = new Set(outlets.map((topic) => this.#partitions.ofTopic(topic)));
@@ -144,6 +144,9 @@ export class Subscriptions {
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await this.#leavingElsewhere(token, () => true);
+    // If one of these partitions is away, the call fails before the join is gone: a repeat would not know its topics.
+    const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
+    await this.#flushTo(into?.match(/\S+/g) ?? [], partition);
     const reply = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),

@@ -9,6 +9,7 @@ import { JoinCalls, joinEvent } from '../../harness/scripts/join_calls.ts';
 import { DEFAULTS } from '../../harness/subscriptions.ts';
 import { sleep } from '../../src/clock.ts';
 import { DeadLetters } from '../../src/delivering/dead_letters.ts';
+import { StorageUnavailable } from '../../src/errors.ts';
 import { joinArguments } from '../../src/flow/join_store.ts';
 import { Joins } from '../../src/flow/joins.ts';
 import { joinToken } from '../../src/ids.ts';
@@ -144,6 +145,18 @@ describe('a join that publishes to topics of two other partitions', () => {
     await home.run('remove_topic', { topic: complete, series: [] });
     await newOutbox().flush(own, home);
     assert.deepEqual(await publishers(), ['shop', null, client]);
+  });
+
+  test('stays when it cannot be removed because the partition of such a topic is away', async () => {
+    await put();
+    await publishByJoin();
+    const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
+    const outbox = newOutbox();
+    const subscriptions = new Subscriptions(partitions, DEFAULTS, deadLetters, outbox);
+    const token = joinToken('order', client);
+    outbox.flush = () => Promise.reject(new StorageUnavailable(new Error('away')));
+    await assert.rejects(subscriptions.remove(token), StorageUnavailable);
+    assert.equal(await subscriptions.has(token), true);
   });
 
   test('makes no outbox numbers run ahead of the clock when its events come late', async () => {
