@@ -105,8 +105,8 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
 
 /**
  * Chunks shorter than SHORT_CHUNK are copied to blocks of BLOCK_BYTES, except for the first chunk of a body, which is
- * often the only one. A chunk takes 400 bytes of memory besides its content, and keeps in memory all that was read with
- * it. Without copying, a body of 5 MiB in chunks of one byte took 2 GB.
+ * often the only one. A chunk takes 400 bytes of memory besides its content. Without copying, a body of 5 MiB in chunks
+ * of one byte took 2 GB.
  */
 const SHORT_CHUNK = 4096;
 const BLOCK_BYTES = 16_384;
