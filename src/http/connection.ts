@@ -82,11 +82,15 @@ export class Connection {
   /**
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait. Node's parser reads the socket by itself only until another `data` listener is added.
+   *
+   * If the connection is paused, Node has stopped reading the socket, and only its parser would start it again. The
+   * empty `push` tells the socket that this read is over, so that the socket starts the next read itself. Without it, a
+   * body that waited in that moment never ended.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
     this.#isSliced = true;
-    this.#socket.off('data', this.#feed).on('data', this.#take);
+    this.#socket.off('data', this.#feed).on('data', this.#take).push('');
   }
 
   /** The response to the last request that was parsed; undefined if there was none. */

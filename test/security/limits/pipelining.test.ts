@@ -130,6 +130,28 @@ test('once one connection has sent many requests at once, no other is read whole
   }
 });
 
+test('a body that nobody reads yet is read to its end later, even if slices began meanwhile', async (t) => {
+  const body = 'x'.repeat(300_000);
+  let read = () => {};
+  const mayRead = new Promise<void>((resolve) => {
+    read = resolve;
+  });
+  const port = await serve(t, async (request, response) => {
+    if (request.method === 'POST') await mayRead;
+    response.end(`<${textOf(await readBytes(request, body.length)).length}>`);
+  });
+  const [first, chunked, other] = [await open(t, port), await open(t, port), await open(t, port)];
+  first.socket.write(post('', body));
+  const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+  chunked.socket.write(`POST / HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`);
+  for (let turns = 0; turns < 100; turns++) await nextTurn();
+  other.socket.write(get('many').repeat(50));
+  await until(() => statuses(other.text()).length === 50);
+  read();
+  await until(() => first.text().includes(`<${body.length}>`), { timeoutMs: 5000 });
+  await until(() => chunked.text().includes(`<${body.length}>`), { timeoutMs: 5000 });
+});
+
 test('what follows requests that wait is served in its turn: an Upgrade header, garbage', async (t) => {
   const port = await serve(t, async (request, response) => {
     await readBytes(request);
