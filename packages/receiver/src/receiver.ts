@@ -267,7 +267,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];
   const values = [options[name]].flat();
-  if (values.every((value) => typeof value === 'string' && value !== '')) return values as string[];
+  const isWhole = values.length > 0 && values.every((value) => typeof value === 'string' && value !== '');
+  if (isWhole) return values as string[];
   throw new TypeError(`${name} has no value; leave it out if deliveries are to be accepted without it`);
 }
 

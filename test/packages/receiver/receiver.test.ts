@@ -309,7 +309,7 @@ describe('a receiver', () => {
 
   test('cannot be made with an option that has no value, as from an environment that lacks it', () => {
     const [uuid, signingSecret] = ['me', SECRET];
-    for (const nothing of [undefined, '', ['me', ''], [SECRET, undefined]] as string[]) {
+    for (const nothing of [undefined, '', [], ['me', ''], [SECRET, undefined]] as string[]) {
       const options = { signingSecret: nothing, uuid, on: {} };
       assert.throws(() => createReceiver(options), /^TypeError: signingSecret has no value.* leave it out/);
       assert.throws(
