@@ -2,6 +2,7 @@ import { clock } from '../clock.ts';
 import { parseOwnJson } from '../json.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
+import { msOf } from '../store/replies.ts';
 
 /** Stands in place of a topic's name if somebody watches the new events of all topics. No topic has this name. */
 const ALL_TOPICS = '*';
@@ -27,7 +28,7 @@ const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
 interface TailEntry {
-  /** When the event was accepted, in ms, by the clock of the web process. */
+  /** When the event was accepted, in ms, by Redis's clock. */
   at: number;
   topic: string;
   /** The client's token. */
@@ -46,9 +47,9 @@ interface Publication {
 
 /**
  * An accepted event that a process holds in memory for people who watch new events. `text` is its JSON, or the text
- * `null` if it is too long to be shown.
+ * `null` if it is too long to be shown. `atMs` is when the event was accepted, by the monotonic clock of the process.
  */
-type Noted = Omit<TailEntry, 'event'> & { text: string };
+type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 
 /** The events of one watched topic that a process holds in memory for one interval, MAX_NOTED at most. */
 class Notes {
@@ -65,7 +66,7 @@ class Notes {
     for (const event of events.slice(0, room)) {
       const bytes = Buffer.byteLength(event);
       const text = bytes > MAX_EVENT_BYTES ? 'null' : event;
-      this.noted.push({ at: clock.wallMs(), topic, client, bytes, skipped: this.skipped, text });
+      this.noted.push({ atMs: clock.monotonicMs(), topic, client, bytes, skipped: this.skipped, text });
       this.skipped = 0;
     }
     this.skipped += events.length - room;
@@ -131,10 +132,11 @@ export class Tail {
     this.#notes = new Map([...before].map(([watch, { skipped }]) => [watch, new Notes(skipped)]));
     try {
       await this.#control.command(async (redis, keys) => {
-        const [seconds] = await redis.time();
-        const watches = await redis.zrangebyscore(keys.tail_watched(), Number(seconds) * 1000, '+inf');
+        const nowMs = msOf(await redis.time());
+        const aheadMs = nowMs - clock.monotonicMs();
+        const watches = await redis.zrangebyscore(keys.tail_watched(), nowMs, '+inf');
         const sends = watches.flatMap((watch) => {
-          const entries = notedFor(watch, before).map(entryOf);
+          const entries = notedFor(watch, before).map((noted) => entryOf(noted, aheadMs));
           if (entries.length === 0) return [];
           const list = keys.tail(watch);
           return [
@@ -162,6 +164,8 @@ function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly No
   return notes.get(watch)?.noted ?? all.filter(({ topic }) => topic === watch);
 }
 
-function entryOf({ text, ...about }: Noted): string {
-  return `${JSON.stringify(about).slice(0, -1)},"event":${text}}`;
+/** `aheadMs` is how far Redis's clock is ahead of the monotonic clock of the process. */
+function entryOf({ text, atMs, ...about }: Noted, aheadMs: number): string {
+  const at = Math.round(atMs + aheadMs);
+  return `${JSON.stringify({ at, ...about }).slice(0, -1)},"event":${text}}`;
 }

@@ -18,7 +18,7 @@ type Query = z.infer<typeof QUERY.schema>;
 
 const TAIL_ENTRY = z
   .object({
-    at: z.int().describe('When it was accepted (ms since 1970), by the clock of the web process.'),
+    at: z.int().describe('When it was accepted (ms since 1970), by Redis’s clock.'),
     topic: z.string(),
     client: z.string().describe('The public name of its publisher.'),
     bytes: z.int().describe('Its length.'),

@@ -58,10 +58,16 @@ for (const offset of ['+40d', '-40d'])
     };
     const get = async (path: string, cookie: string) =>
       (await fetch(`${bus.url}/console${path}`, { headers: { cookie } })).text();
-    for (const path of pages) {
-      const wrong = (await get(path, cookies.root)).match(/[^>]*\b(39|40|41) d\b[^<]*/g);
-      assert.equal(wrong, null, path);
-    }
+    const assertRight = (page: string, path: string) =>
+      assert.equal(page.match(/[^>]*\b(39|40|41) d\b[^<]*/g), null, path);
+    for (const path of pages) assertRight(await get(path, cookies.root), path);
+    // The tail is watched by now.
+    await publisher.publish(topic, { url: 'https://shop.example.com/4' });
+    const tail = await until(async () => {
+      const page = await get('/tail', cookies.root);
+      return page.includes('https://shop.example.com/4') ? page : undefined;
+    });
+    assertRight(tail, '/tail');
     const overview = await get('', cookies.client);
     assert.match(overview, /Your subscriber is paused/);
     assert.doesNotMatch(overview, /oldest event waits/);

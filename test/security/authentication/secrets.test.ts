@@ -117,7 +117,7 @@ describe('a rotated secret', () => {
       const answers = await Promise.all(Array.from({ length: 10 }, () => rotate(token, body)));
       assert.deepEqual(answers.map(({ status }) => status).sort(), [200, ...Array(9).fill(400)]);
       const refused = answers.find(({ status }) => status === 400);
-      assert.match(refused?.text ?? '', /"code":"bad_client".*was replaced since.*"field":"secret_at"/);
+      assert.match(refused?.text ?? '', /"code":"bad_client".*was replaced after.*"field":"secret_at"/);
       if (current !== undefined) assert.equal(await at(token, current), 200);
     }
   });
