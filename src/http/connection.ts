@@ -98,6 +98,15 @@ export class Connection {
     return this.#held.at(-1)?.response ?? this.#due.at(-1);
   }
 
+  /**
+   * The response to the last request that was read to its end; undefined if there was none. Only the body of the last
+   * request can be incomplete.
+   */
+  get lastComplete(): ServerResponse | undefined {
+    const responses = [...this.#due, ...this.#held.map(({ response }) => response)];
+    return responses.findLast(({ req }) => req.complete);
+  }
+
   /** True if no request is under way: the last response is sent, and the request was read to its end. */
   get isIdle(): boolean {
     const { last } = this;

@@ -29,9 +29,8 @@ export function refuseUnreadable(error: ParserError, socket: Line): void {
  * responses ends the connection.
  */
 export function afterAnswers(socket: Line, act: () => void): void {
-  const last = socket[CONNECTION]?.last;
-  const due = last?.req.complete && !last.writableFinished && !last.destroyed;
-  if (!due) act();
+  const last = socket[CONNECTION]?.lastComplete;
+  if (!last || last.writableFinished || last.destroyed) act();
   else
     last.once('finish', () => {
       if (socket.writable) act();

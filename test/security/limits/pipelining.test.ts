@@ -169,6 +169,19 @@ test('what follows requests that wait is served in its turn: an Upgrade header, 
   assert.match(statuses(text()).at(-1) ?? '', /400/);
 });
 
+test('a body that cannot be parsed is refused after the answers to the requests before it', async (t) => {
+  const port = await serve(t, async (request, response) => {
+    await readBytes(request).catch(() => {});
+    setImmediate(() => response.end(`<${request.url}>`));
+  });
+  const { socket, text } = await open(t, port);
+  const head = 'POST /bad HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n';
+  socket.write(`${get(1)}${get(2)}${head}5\r\nhello\r\nno length\r\n`);
+  await once(socket, 'close');
+  assert.deepEqual(text().match(/<.*?>/g), ['</1>', '</2>']);
+  assert.deepEqual(statuses(text()), ['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 400']);
+});
+
 test('requests of a caller that does not read its answers wait until it does', async (t) => {
   let seen = 0;
   const port = await serve(t, (request, response) => {
