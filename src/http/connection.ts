@@ -176,11 +176,12 @@ export class Connection {
 
   /**
    * Parses the rest of what has arrived when the socket is resumed. Pauses the socket again while a request waits for
-   * earlier ones, because Node resumes the socket after each answer.
+   * earlier ones, because Node resumes the socket after each answer. But leaves the socket alone after an Upgrade
+   * request, because the next Connection would not resume it.
    */
   #goOnOrStay(): void {
     this.#parse();
-    if (this.#mustWait) this.#socket.pause();
+    if (this.#mustWait && !this.#isDetached) this.#socket.pause();
   }
 
   /**

@@ -169,6 +169,30 @@ test('what follows requests that wait is served in its turn: an Upgrade header, 
   assert.match(statuses(text()).at(-1) ?? '', /400/);
 });
 
+test('what follows an Upgrade header is served if the requests before it waited for a body to be read', async (t) => {
+  const waiting: (() => void)[] = [];
+  const port = await serve(t, async (request, response) => {
+    if (request.method === 'POST') await new Promise<void>((resolve) => waiting.push(resolve));
+    await readBytes(request);
+    setImmediate(() => response.end(`<${request.url}>`));
+  });
+  const { socket, text } = await open(t, port);
+  socket.write('POST /body HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n');
+  await until(() => waiting.length === 1);
+  const upgrade = 'GET /up HTTP/1.1\r\nHost: bus\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n';
+  const size = 80_000;
+  const body = `${size.toString(16)}\r\n${'x'.repeat(size)}\r\n0\r\n\r\n`;
+  socket.write(`${body}${[1, 2, 3, 4, 5].map(get).join('')}${upgrade}${get(6)}`);
+  for (let turns = 0; turns < 100; turns++) await nextTurn();
+  waiting[0]?.();
+  await until(() => text().includes('</6>'), { timeoutMs: 5000 });
+  const paths = ['/body', '/1', '/2', '/3', '/4', '/5', '/up', '/6'];
+  assert.deepEqual(
+    text().match(/<.*?>/g),
+    paths.map((path) => `<${path}>`),
+  );
+});
+
 test('a body that cannot be parsed is refused after the answers to the requests before it', async (t) => {
   const port = await serve(t, async (request, response) => {
     await readBytes(request).catch(() => {});
