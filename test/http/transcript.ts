@@ -127,20 +127,30 @@ function checkProblem(got: Answer, expected: string): void {
 
 function checkBody(text: string, expected: string | undefined): void {
   if (expected === undefined) assert.equal(text, '');
-  else if (/^[[{]/.test(expected)) assert.ok(matches(JSON.parse(text), JSON.parse(expected)), expected);
-  else assert.match(text, pattern(expected));
+  else if (/^[[{]/.test(expected)) {
+    const differs = difference(JSON.parse(text), JSON.parse(expected));
+    assert.ok(differs === undefined, differs);
+  } else assert.match(text, pattern(expected));
 }
 
-function matches(value: unknown, expected: unknown): boolean {
-  if (typeof expected === 'string' && expected.includes('…')) return pattern(expected).test(String(value));
-  if (typeof expected !== 'object' || expected === null) return value === expected;
+/** Returns where a value first differs from what is expected, and how. Returns undefined if it does not. */
+export function difference(value: unknown, expected: unknown, place = 'the answer'): string | undefined {
+  const differs = `${place} is ${JSON.stringify(value)}, and not ${JSON.stringify(expected)}`;
+  if (typeof expected === 'string' && expected.includes('…'))
+    return pattern(expected).test(String(value)) ? undefined : differs;
+  if (typeof expected !== 'object' || expected === null) return value === expected ? undefined : differs;
   if (typeof value !== 'object' || value === null || Array.isArray(value) !== Array.isArray(expected))
-    return false;
-  const [wanted, found] = [Object.entries(expected), value as Record<string, unknown>];
-  return (
-    wanted.length === Object.keys(value).length &&
-    wanted.every(([name, each]) => name in found && matches(found[name], each))
-  );
+    return differs;
+  const [found, wanted] = [value as Record<string, unknown>, expected as Record<string, unknown>];
+  const surplus = Object.keys(found).find((name) => !(name in wanted));
+  if (surplus !== undefined)
+    return `${place} has ${surplus}, which neither the line nor its <unset> or <plain_topic> (transcript.ts) has`;
+  for (const [name, each] of Object.entries(wanted)) {
+    if (!(name in found)) return `${place} has no ${name}`;
+    const inside = difference(found[name], each, `${name} of ${place}`);
+    if (inside !== undefined) return inside;
+  }
+  return undefined;
 }
 
 function pattern(text: string): RegExp {
