@@ -21,6 +21,12 @@ function* parts(value: unknown): Generator<Record<string, unknown>> {
   for (const each of Object.values(value)) yield* parts(each);
 }
 
+/** The answer of Redocly. `pointer` leads to a place in the document. */
+interface Lint {
+  totals: { errors: number; warnings: number };
+  problems: { message: string; location: { pointer: string }[] }[];
+}
+
 for (const compatibility of ['none', 'routemaster'] as const) {
   describe(`the document of a bus in mode ${compatibility}`, async () => {
     const document = await documentOf(compatibility, { FORCE_SSL: 'yes' });
@@ -36,8 +42,10 @@ for (const compatibility of ['none', 'routemaster'] as const) {
       const { stdout, stderr } = await promisify(execFile)(redocly, ['lint', '--format=json', file], {
         ...{ env, cwd: folder },
       });
-      const { totals } = JSON.parse(stdout);
-      assert.deepEqual([totals.errors, totals.warnings], [0, 0], stdout + stderr);
+      const { totals, problems } = JSON.parse(stdout) as Lint;
+      const said = problems.map(({ message, location }) => `${location[0]?.pointer}: ${message}`);
+      const why = [...said, 'The examples stand in src/openapi/*_texts.ts.', stderr].join('\n');
+      assert.deepEqual([totals.errors, totals.warnings], [0, 0], why);
     });
 
     test('has every route once, with a summary and a chapter that the document has', () => {
@@ -67,7 +75,10 @@ for (const compatibility of ['none', 'routemaster'] as const) {
       const fits = (name: string, { schema, example }: Content) => {
         const text = JSON.stringify(schema).replaceAll('"#/components/', '"bus#/components/');
         assert.notEqual(example, undefined, `${name} has an example`);
-        assert.ok(ajv.validate(JSON.parse(text), example), `${name}: ${ajv.errorsText()}`);
+        assert.ok(
+          ajv.validate(JSON.parse(text), example),
+          `the example of ${name}, in src/openapi/: ${ajv.errorsText()}`,
+        );
       };
       for (const { operationId, requestBody, responses } of operations) {
         for (const content of Object.values(requestBody?.content ?? {})) fits(operationId, content);

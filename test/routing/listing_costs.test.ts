@@ -112,7 +112,8 @@ describe('a listing', () => {
         return [`${method} ${path}`, parameters.filter((each) => !PAGE.includes(each)).sort()];
       });
     const expected = Object.entries(LISTINGS).map(([path, filters]) => [path, Object.keys(filters).sort()]);
-    assert.deepEqual(Object.fromEntries(found), Object.fromEntries(expected));
+    const message = 'LISTINGS has other parameters than the routes';
+    assert.deepEqual(Object.fromEntries(found), Object.fromEntries(expected), message);
   });
 
   for (const [listing, filters] of Object.entries(LISTINGS))

@@ -71,5 +71,7 @@ test('with one partition the layout is what it was before there were several', a
   };
   await until(isComplete, { timeoutMs: 10_000, everyMs: 100 }).catch(() => {});
   const added = [...found].filter((line) => !FORMER.includes(line));
-  assert.deepEqual({ missing: missing(), added }, { missing: [], added: [] });
+  const advice =
+    'What a feature adds to the layout goes into LATER or CHANGED, what it no longer stores into GONE.';
+  assert.deepEqual({ missing: missing(), added }, { missing: [], added: [] }, advice);
 });
