@@ -136,6 +136,9 @@ export class Connection {
    */
   detach(): Buffer {
     this.#isDetached = true;
+    // If Node has paused the socket, it would resume it when earlier answers are read. Nobody listens to the socket then,
+    // so what follows the request would be lost.
+    this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
     const rest = this.#rest;

@@ -193,6 +193,27 @@ test('what follows an Upgrade header is served if the requests before it waited 
   );
 });
 
+test('what follows an Upgrade header is served if earlier answers were too long to go on reading', async (t) => {
+  const held = new Map<string | undefined, () => void>();
+  let seen = 0;
+  const port = await serve(t, async ({ url }, response) => {
+    seen++;
+    if (url === '/first' || url === '/third') await new Promise<void>((resolve) => held.set(url, resolve));
+    response.end(`<${url}>${'.'.repeat(url === '/long' ? 200_000 : 0)}`);
+  });
+  const { socket, text } = await open(t, port);
+  socket.write(get('first') + get('long'));
+  await until(() => seen === 2);
+  const upgrade = 'GET /up HTTP/1.1\r\nHost: bus\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n';
+  socket.write(get('third') + upgrade + get('after'));
+  await until(() => seen === 3);
+  held.get('/first')?.();
+  await until(() => text().endsWith('.'.repeat(200_000)));
+  held.get('/third')?.();
+  await until(() => text().includes('</after>'), { timeoutMs: 5000 });
+  assert.deepEqual(text().match(/<.*?>/g), ['</first>', '</long>', '</third>', '</up>', '</after>']);
+});
+
 test('a body that cannot be parsed is refused after the answers to the requests before it', async (t) => {
   const port = await serve(t, async (request, response) => {
     await readBytes(request).catch(() => {});
