@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Command, root } from '../../harness/processes/command.ts';
+import { Command, PrintingProcess, root } from '../../harness/processes/command.ts';
 
 test('bin/setup is silent and changes nothing when nothing is missing', async () => {
   const lock = readFileSync(join(root, 'package-lock.json'), 'utf8');
@@ -34,6 +38,52 @@ test('Node 24 is locked, with a checksum, for each platform that bin/setup knows
   }
   assert.deepEqual(Object.keys(locked).length, 4);
 });
+
+test('bin/setup gets Node 24 from the registry that the npmrc of the machine names', async () => {
+  const asked: string[] = [];
+  const registry = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    response.writeHead(404).end();
+  });
+  registry.listen(0, '127.0.0.1');
+  await once(registry, 'listening');
+  const folder = withoutNode24();
+  try {
+    const { port } = registry.address() as AddressInfo;
+    writeFileSync(join(folder, 'machine/etc/npmrc'), `registry=http://127.0.0.1:${port}/\n`);
+    const setup = new PrintingProcess(join(folder, 'bin/setup'), ['--no-redis'], {
+      cwd: folder,
+      env: {
+        PATH: `${join(folder, 'old')}:${process.env.PATH}`,
+        HOME: folder,
+        npm_config_prefix: join(folder, 'machine'),
+        npm_config_fetch_retries: '0',
+      },
+    });
+    assert.equal(await setup.exitCode, 1);
+    assert.match(setup.output, /installing Node 24 /);
+    assert.match(setup.output, /Node 24 could not be installed/);
+    assert.match(asked.join(), /^\/node-/);
+  } finally {
+    registry.close();
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** Makes a folder in which bin/setup misses Node 24 alone. Its `old` has a Node that says that it is Node 20. */
+function withoutNode24(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'setup-'));
+  cpSync(join(root, 'bin'), join(folder, 'bin'), { recursive: true });
+  for (const name of ['node_modules/.bin', 'machine/etc', 'old'])
+    mkdirSync(join(folder, name), { recursive: true });
+  for (const name of ['package-lock.json', 'node_modules/.setup-package-lock.json'])
+    writeFileSync(join(folder, name), '{}');
+  const claim = join(folder, 'old/claim.cjs');
+  writeFileSync(claim, "Object.defineProperty(process.versions, 'node', { value: '20.19.0' });");
+  const node = `#!/bin/sh\nexec '${process.execPath}' --require '${claim}' "$@"\n`;
+  writeFileSync(join(folder, 'old/node'), node, { mode: 0o755 });
+  return folder;
+}
 
 for (const name of ['setup', 'start', 'receive', 'move', 'takeover', 'test']) {
   test(`bin/${name} --help says how to use it`, async () => {
