@@ -13,9 +13,9 @@ function forms({ name, args, options = {} }: Command): string[] {
   });
 }
 
-/** Returns the usage of all commands, each with its line of help. */
-export function overview(): string {
-  const blocks = COMMANDS.map((command) => [...forms(command), `    ${command.help}`].join('\n'));
+/** Returns the usage of these commands, all unless given, each with its line of help. */
+export function overview(commands: readonly Command[] = COMMANDS): string {
+  const blocks = commands.map((command) => [...forms(command), `    ${command.help}`].join('\n'));
   return `Usage:\n${blocks.join('\n')}\n${optionLines('Common options:', COMMON_OPTIONS)}`;
 }
 

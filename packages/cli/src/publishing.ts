@@ -18,7 +18,7 @@ type EventType = (typeof TYPES)[keyof typeof TYPES];
  */
 function typeOf(word: string): EventType {
   for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
-  throw new UsageError(`EVENT is ${Object.keys(TYPES).join(', ')}, not ${word}`);
+  throw new UsageError(`The first argument is ${Object.keys(TYPES).join(', ')}, not ${word}`);
 }
 
 export async function publish(call: Call): Promise<void> {

@@ -8,7 +8,7 @@ import { useProxy } from './proxy.ts';
 import { jsonOf } from './tables.ts';
 import { targetOf } from './target.ts';
 import { causeOf } from './unanswered.ts';
-import { unknownCommand } from './unknown_command.ts';
+import { nearest, unknownCommand } from './unknown_command.ts';
 
 const USAGE = 1;
 const FAILED = 2;
@@ -28,6 +28,9 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
   const { stdout, stderr } = surroundings;
   const command = COMMANDS.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (!command) {
+    const group = groupOf(argv);
+    if (group.length > 0) stdout.write(overview(group));
+    if (group.length > 0) return 0;
     const isAsked = /^(-h|--help|help)$/.test(argv[0] ?? '');
     if (isAsked) stdout.write(argv.includes('--json') ? overviewJson() : overview());
     else stderr.write(argv.length === 0 ? overview() : `${unknownCommand(argv)}\n`);
@@ -53,6 +56,12 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
   }
 }
 
+/** Returns the commands of a group, if help for all of them is asked for, as in `rtm token --help`. */
+function groupOf([first, second = '']: readonly string[]): Command[] {
+  if (!/^(-h|--help)$/.test(second)) return [];
+  return COMMANDS.filter(({ name }) => name.startsWith(`${first} `));
+}
+
 function parse(command: Command, args: readonly string[]) {
   const options: Record<string, { type: 'string' | 'boolean'; short?: string }> = {};
   for (const [name, { type, short }] of Object.entries({ ...COMMON_OPTIONS, ...command.options })) {
@@ -61,8 +70,18 @@ function parse(command: Command, args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {
-    throw new UsageError((error as Error).message);
+    throw new UsageError(withNearest((error as Error).message, Object.keys(options)));
   }
+}
+
+/** Replaces what Node says after the name of an unknown option by the option that may be meant, if one is like it. */
+function withNearest(message: string, names: readonly string[]): string {
+  const [beginning, given = ''] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
+  const near = nearest(
+    given,
+    names.map((name) => `--${name}`),
+  );
+  return near === undefined ? message : `${beginning}. Did you mean ${near}?`;
 }
 
 /** Returns true if one of the ways to call the command takes as many arguments as were given. */

@@ -36,7 +36,7 @@ function noSuch(given: string, names: readonly string[]): string {
 }
 
 /** Returns the name that is most like `given`, or undefined if none is like it. */
-function nearest(given: string, names: readonly string[]): string | undefined {
+export function nearest(given: string, names: readonly string[]): string | undefined {
   const last = (text: string) => text.split(' ').at(-1) ?? '';
   const close = names
     .map((name) => ({ name, errors: distance(given, name) }))

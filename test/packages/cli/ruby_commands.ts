@@ -150,8 +150,13 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ],
     ['sub add https://a.example.com/', /^Wrong number of arguments\./],
     ['sub add https://a.example.com/ t --latency soon -b localhost -t x', /^--latency is a whole number/],
-    ['pub made orders https://a.example.com/ -b localhost -t x', /^EVENT is created, updated/],
+    [
+      'pub made orders https://a.example.com/ -b localhost -t x',
+      /^The first argument is created, updated, deleted, noop, not made\n/,
+    ],
     ['token list --colour', /^Unknown option '--colour'/],
+    ['pub noop orders https://a.example.com/ --dta {}', /^Unknown option '--dta'\. Did you mean --data\?\n/],
+    ['top --onec', /^Unknown option '--onec'\. Did you mean --once\?\n/],
     ['token list', /^No bus given/],
     ['token list -b localhost', /^No token given/],
     ['token list -b http://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
@@ -178,6 +183,11 @@ test('help goes to stdout', async () => {
   const { stdout, stderr, status } = await terminal.rtm('pub --help');
   assert.match(stdout, /^Usage:\nrtm pub /);
   assert.deepEqual([stderr, status], ['', 0]);
+  const trigger = await terminal.rtm('trigger --help');
+  assert.match(trigger.stdout, /^Usage:\nrtm trigger list\n/);
+  assert.match(trigger.stdout, /\nrtm trigger fire NAME /);
+  assert.doesNotMatch(trigger.stdout, /rtm (?!trigger)/);
+  assert.deepEqual([trigger.stderr, trigger.status], ['', 0]);
   const verify = (await terminal.rtm('verify --help')).stdout;
   assert.deepEqual(verify.match(/^ +--secret .*$/gm), [
     '    --secret S   the signing secret, whsec_… or whpk_…',
