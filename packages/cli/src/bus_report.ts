@@ -46,6 +46,8 @@ export interface BusReport extends WorkerCounts {
   oldest_seconds: number;
   dead_letters: number;
   paused: number;
+  /** The partitions that the bus cannot reach. The figures lack what these have. */
+  partitions_away: number[];
   memory_bytes: number;
   /** The memory limit of Redis; 0 if it has none. */
   memory_max_bytes: number;
@@ -96,6 +98,17 @@ export function workersText({ workers, spare_workers }: WorkerCounts): string {
   return `${number(workers)}${spare_workers > 0 ? ` (+${number(spare_workers)} spare)` : ''}`;
 }
 
+/** Returns the partitions that the bus cannot reach, in their order. */
+export function partitionsAwayOf(figures: Figures): number[] {
+  const away = (figures.get('partition_up') ?? []).filter(({ value }) => value === 0);
+  return away.map(({ labels }) => Number(labels.partition)).sort((one, other) => one - other);
+}
+
+/** Returns a text that says which partitions the bus cannot reach. */
+export function partitionsAwayText(partitions: readonly number[]): string {
+  return `${partitions.length === 1 ? 'partition' : 'partitions'} ${partitions.join(', ')} cannot be reached`;
+}
+
 function totalsOf(figures: Figures) {
   return {
     published: sumOf(figures, 'events_published_total'),
@@ -103,6 +116,7 @@ function totalsOf(figures: Figures) {
     failed: sumOf(figures, 'delivery_batches_total', { status: 'failure' }),
     paused: sumOf(figures, 'subscribers_paused'),
     ...workersOf(figures),
+    partitions_away: partitionsAwayOf(figures),
     memory_bytes: sumOf(figures, 'redis_memory_used_bytes'),
     memory_max_bytes: sumOf(figures, 'redis_memory_max_bytes'),
   };

@@ -1,9 +1,9 @@
 import { type Routemaster, RoutemasterError, TimeLimitError } from '@routemaster/client';
-import { workersOf, workersText } from './bus_report.ts';
+import { partitionsAwayOf, partitionsAwayText, workersOf, workersText } from './bus_report.ts';
 import { type Call, collect, Failure } from './command.ts';
 import { callbackFindings, type Role } from './doctor_callbacks.ts';
 import { certificateFinding, type Finding } from './doctor_connections.ts';
-import { readFigures, sumOf } from './figures.ts';
+import { type Figures, readFigures, sumOf } from './figures.ts';
 import { type Subscription, withoutPublisher } from './subscriptions.ts';
 import { textOf } from './tables.ts';
 import { causeOf } from './unanswered.ts';
@@ -46,7 +46,9 @@ async function* findingsOf(call: Call): AsyncGenerator<Finding> {
   const [credentials, role] = await credentialsFinding(bus);
   yield credentials;
   if (role === undefined) return;
-  yield await workersFinding(bus);
+  const figures = readFigures(await bus.metrics());
+  yield workersFinding(figures);
+  yield* partitionsFindings(figures);
   const subscriptions = await collect(bus.subscriptions({ limit: 1000 }));
   if (role === 'client') yield* topicsFindings(bus, subscriptions, token);
   yield* callbackFindings(bus, subscriptions, role);
@@ -165,11 +167,20 @@ async function* topicsFindings(
   if (detail !== undefined) yield { check: 'topics', isWell: true, detail };
 }
 
-async function workersFinding(bus: Routemaster): Promise<Finding> {
+function workersFinding(figures: Figures): Finding {
   const check = 'workers';
-  const figures = readFigures(await bus.metrics());
   const [found, due] = [workersOf(figures), sumOf(figures, 'jobs_due', { queue: 'main' })];
   if (found.workers > 0)
     return { check, isWell: true, detail: `${workersText(found)}, ${due} deliveries due` };
   return { check, isWell: false, detail: 'no worker is alive', advice: 'Start a worker process of the bus.' };
+}
+
+/** Yields a finding if the bus cannot reach some partitions. */
+function* partitionsFindings(figures: Figures): Generator<Finding> {
+  const away = partitionsAwayOf(figures);
+  if (away.length === 0) return;
+  const advice =
+    'Look after its Redis; the log of the bus says its address. Until then publishes to topics there are answered 503, ' +
+    'and deliveries there wait.';
+  yield { check: 'partitions', isWell: false, detail: partitionsAwayText(away), advice };
 }

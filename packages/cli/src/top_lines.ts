@@ -1,4 +1,4 @@
-import { type BusReport, type SubscriberLine, workersText } from './bus_report.ts';
+import { type BusReport, partitionsAwayText, type SubscriberLine, workersText } from './bus_report.ts';
 import { number, table } from './tables.ts';
 
 type Subscriber = BusReport['subscribers'][number];
@@ -31,7 +31,8 @@ const GAP = '  ';
  * never cut; only names and addresses are shortened.
  */
 export function topLines(report: BusReport, url: string, width: number): string[] {
-  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes } = report;
+  const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes, partitions_away } =
+    report;
   const limit = memory_max_bytes > 0 ? ` of ${bytes(memory_max_bytes)}` : '';
   const time = new Date().toTimeString().slice(0, 8);
   const heads = [
@@ -45,6 +46,7 @@ export function topLines(report: BusReport, url: string, width: number): string[
       ...[`queued ${number(report.queued)}`, `oldest ${duration(report.oldest_seconds)}`],
       ...[`dead letters ${number(report.dead_letters)}`, `paused ${number(report.paused)}`],
     ],
+    partitions_away.length === 0 ? [] : [partitionsAwayText(partitions_away), 'their figures are missing'],
   ];
   return [...heads.flatMap((items) => wrapped(items, width)), '', ...fittingTable(report.subscribers, width)];
 }

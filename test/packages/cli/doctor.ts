@@ -232,6 +232,18 @@ test('doctor says what to do if the bus cannot use its Redis', async (t) => {
   assert.equal(stderr, 'not_well: 1 of 3 checks found something\n');
 });
 
+test('doctor says which partitions cannot be reached', async (t) => {
+  const port = await serving(t, async ({ url = '', headers: { authorization = '' } }, response) => {
+    const answered = await fetch(bus.url + url, { headers: { authorization } });
+    response.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? '' });
+    const away = url === '/metrics' ? 'routemaster_partition_up{partition="3"} 0\n' : '';
+    response.end((await answered.text()) + away);
+  });
+  const { stdout, status } = await terminal.rtm(`doctor -b 127.0.0.1:${port} -t ${ROOT_KEY}`);
+  assert.match(stdout, /^BAD +partitions +partition 3 cannot be reached\n +Look after its Redis; the log/m);
+  assert.equal(status, 2);
+});
+
 test('doctor finds a certificate that is not trusted, and plain http where https should be', async (t) => {
   const ok: RequestListener = (_, response) => void response.end('{}');
   const secure = await serving(t, ok, selfSigned());

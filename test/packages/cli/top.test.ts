@@ -119,6 +119,26 @@ test('top leaves out the columns that matter least, then shortens names, and cut
   assert.match(narrow, /^published 0\/s +delivered 2,468\/s$\n^failed deliveries 11\/s$/m);
 });
 
+test('top says which partitions the bus cannot reach, as their figures are missing', () => {
+  const up = (value: number) => (partition: number) =>
+    `routemaster_partition_up{partition="${partition}"} ${value}\n`;
+  const shown = (...away: number[]) => {
+    const text = [[0, 1, 3].map(up(1)), away.map(up(0))].flat().join('');
+    return reportOf({ atMs: 0, figures: readFigures(text) });
+  };
+  const report = shown(10, 2);
+  assert.deepEqual(report.partitions_away, [2, 10]);
+  assert.deepEqual(topLines(report, 'https://bus.example.com', 80).slice(3, 5), [
+    'partitions 2, 10 cannot be reached  their figures are missing',
+    '',
+  ]);
+  assert.match(
+    topLines(shown(2), 'https://bus.example.com', 80).join('\n'),
+    /^partition 2 cannot be reached {2}their/m,
+  );
+  assert.doesNotMatch(topLines(shown(), 'https://bus.example.com', 80).join('\n'), /partition/);
+});
+
 test('top waits as ever, and says nothing on stderr, if the bus is slow', async (t) => {
   const answers: number[] = [];
   const server = createServer((_request, response) => {
