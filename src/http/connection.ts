@@ -178,13 +178,22 @@ export class Connection {
   }
 
   /**
-   * Parses the rest of what has arrived when the socket is resumed. Pauses the socket again while a request waits for
-   * earlier ones, because Node resumes the socket after each answer. But leaves the socket alone after an Upgrade
-   * request, because the next Connection would not resume it.
+   * Parses the rest of what has arrived when the socket is resumed. Node resumes the socket after each answer, even if
+   * bytes must wait.
    */
   #goOnOrStay(): void {
     this.#parse();
-    if (this.#mustWait && !this.#isDetached) this.#socket.pause();
+    this.#pauseOrResume();
+  }
+
+  /**
+   * Reads the socket, unless bytes must wait. Leaves the socket alone after an Upgrade request, because the next
+   * Connection would not resume it.
+   */
+  #pauseOrResume(): void {
+    if (this.#isDetached) return;
+    if (this.#mustWait) this.#socket.pause();
+    else this.#socket.resume();
   }
 
   /**
@@ -234,12 +243,12 @@ export class Connection {
   /** Parses the next slice of tiny chunks when it has its turn. */
   async #goOnAfter(turn: Promise<void>): Promise<void> {
     this.#isWaitingForTurn = true;
-    this.#socket.pause();
+    this.#pauseOrResume();
     await turn;
     this.#isWaitingForTurn = false;
     if (!this.#mustWait) this.#parseSlice();
     this.#parse();
-    if (!this.#mustWait && !this.#isDetached) this.#socket.resume();
+    this.#pauseOrResume();
   }
 
   /**
@@ -266,7 +275,7 @@ export class Connection {
    */
   #wait(): void {
     this.#mode.slice();
-    if (!this.#isDetached) this.#socket.pause();
+    this.#pauseOrResume();
     const goOn = () => setImmediate(() => void this.#goOn());
     const half = this.#due[MAX_DUE / 2 - 1];
     if (half && !isOver(half)) half.once('close', goOn);
@@ -282,7 +291,7 @@ export class Connection {
     }
     if (this.#held.length > 0) return this.#wait();
     this.#parse();
-    if (!this.#mustWait && !this.#isDetached) this.#socket.resume();
+    this.#pauseOrResume();
   }
 }
 
