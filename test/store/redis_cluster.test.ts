@@ -220,8 +220,8 @@ describe('a cluster', () => {
         if (isOver) return count;
       }
     })();
-    await cluster.failOver(tagOf(control));
     const node = nodeOf(control);
+    await cluster.failOver(tagOf(control));
     await until(() => nodeOf(control) !== node);
     isOver = true;
     assert.ok((await calls) > 0);
