@@ -65,9 +65,10 @@ export class Attacker {
     const all = {
       host: `127.0.0.1:${this.port}`,
       ...(!stranger && { authorization: this.authorization }),
-      ...(method !== 'GET' && { 'content-type': 'application/json' }),
-      ...(method !== 'GET' &&
-        !headers['transfer-encoding'] && { 'content-length': `${Buffer.byteLength(body)}` }),
+      ...(method !== 'GET' && {
+        'content-type': 'application/json',
+        'content-length': `${Buffer.byteLength(body)}`,
+      }),
       ...headers,
     };
     const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
