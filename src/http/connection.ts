@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clock } from '../clock.ts';
 import type { ReadingMode } from './reading_mode.ts';
+import { Slices } from './slices.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
@@ -9,10 +10,6 @@ import type { WorkBudget } from './work_budget.ts';
  * request before the previous one is answered.
  */
 const MAX_DUE = 4;
-/**
- * Maximum bytes that the HTTP parser gets at a time if the connection is read in slices. Inside a body it may get more.
- */
-const SLICE_BYTES = 4096;
 /**
  * A slice of a chunked body that takes longer than this to parse has tiny chunks. A slice takes 0.01 ms otherwise, and
  * up to 1.2 ms with chunks of one byte.
@@ -22,8 +19,6 @@ const LONG_PARSING_MS = 0.1;
 const MAX_UNSLICED_MS = 2;
 /** The owner, in the work budget, of the parsing of tiny chunks. */
 const TINY_CHUNKS = ':tiny_chunks';
-const NOTHING = Buffer.alloc(0);
-const HEAD_END = Buffer.from('\r\n\r\n');
 
 type Feed = (bytes: Buffer) => void;
 
@@ -54,14 +49,7 @@ export class Connection {
   /** Requests that must wait until earlier responses are finished. */
   readonly #held: Held[] = [];
   /** Bytes that have arrived and are not parsed yet. */
-  #rest: Buffer = NOTHING;
-  /**
-   * Number of bytes of the last request's body that the parser has yet to get. The parser gets bytes in slices, so that
-   * it does not find many requests in one of them. No request begins in these bytes, so they may be one slice. If the
-   * number is too low, slices are smaller than they could be. If it were too high, a slice could also have requests
-   * that follow the body.
-   */
-  #bodyBytes = 0;
+  readonly #slices = new Slices();
   #isDetached = false;
   #isSliced = false;
   /** True if the body that is being parsed has tiny chunks. Its slices then wait for a turn of the work budget. */
@@ -141,9 +129,7 @@ export class Connection {
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
-    const rest = this.#rest;
-    this.#rest = NOTHING;
-    return rest;
+    return this.#slices.take();
   }
 
   /**
@@ -213,13 +199,13 @@ export class Connection {
   }
 
   #arrived(bytes: Buffer): void {
-    this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
+    this.#slices.add(bytes);
     this.#parse();
   }
 
   /** Parses what has arrived, until a request must wait (see `#mustWait`). */
   #parse(): void {
-    while (this.#rest.length > 0 && !this.#mustWait) {
+    while (!this.#slices.isEmpty && !this.#mustWait) {
       const turn = this.#hasTinyChunks ? this.#budget.turn(TINY_CHUNKS) : undefined;
       if (turn) void this.#goOnAfter(turn);
       else this.#parseSlice();
@@ -228,16 +214,11 @@ export class Connection {
 
   #parseSlice(): void {
     const before = this.last;
-    const { slice, endsHead } = this.#nextSlice();
-    this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
+    const slice = this.#slices.next();
     const beganMs = clock.monotonicMs();
     this.#feed(slice);
     if (clock.monotonicMs() - beganMs > LONG_PARSING_MS) this.#hasTinyChunks = isChunked(this.last);
-    this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
-    // The headers of a request ended in this slice. If nothing followed the headers in the slice (`endsHead`), the
-    // whole body is still to come. Otherwise the slice may have brought a part of the body, and the whole slice is
-    // subtracted. So `#bodyBytes` may be too low, which does no harm.
-    if (this.last !== before) this.#bodyBytes = lengthOfBody(this.last) - (endsHead ? 0 : slice.length);
+    if (this.last !== before) this.#slices.beginBody(lengthOfBody(this.last));
   }
 
   /** Parses the next slice of tiny chunks when it has its turn. */
@@ -249,24 +230,6 @@ export class Connection {
     if (!this.#mustWait) this.#parseSlice();
     this.#parse();
     this.#pauseOrResume();
-  }
-
-  /**
-   * Returns the next bytes to parse: all that have arrived, if they are at most SLICE_BYTES. Otherwise:
-   *
-   * - Inside a body: all arrived bytes of this body, because no request begins in them.
-   * - At the headers of a request: only the headers, so that the length of the body is known before the body is parsed.
-   *   `endsHead` is then true. If the headers are longer than SLICE_BYTES: SLICE_BYTES of them.
-   */
-  #nextSlice(): { slice: Buffer; endsHead: boolean } {
-    const rest = this.#rest;
-    if (rest.length <= SLICE_BYTES) return { slice: rest, endsHead: false };
-    if (this.#bodyBytes > 0) return { slice: rest.subarray(0, this.#bodyBytes), endsHead: false };
-    const head = rest.subarray(0, SLICE_BYTES);
-    const end = head.indexOf(HEAD_END);
-    return end < 0
-      ? { slice: head, endsHead: false }
-      : { slice: head.subarray(0, end + HEAD_END.length), endsHead: true };
   }
 
   /**

@@ -1,0 +1,70 @@
+/** Maximum bytes of a slice, unless it is inside a body. */
+const SLICE_BYTES = 4096;
+const NOTHING = Buffer.alloc(0);
+const HEAD_END = Buffer.from('\r\n\r\n');
+
+/**
+ * Cuts the bytes of a connection into slices for the HTTP parser, so that the parser does not find many requests in one
+ * of them.
+ */
+export class Slices {
+  #rest: Buffer = NOTHING;
+  /**
+   * Number of bytes of the last request's body that are still to come. No request begins in these bytes, so they may be
+   * one slice. If the number is too low, slices are smaller than they could be. If it were too high, a slice could also
+   * have requests that follow the body.
+   */
+  #bodyBytes = 0;
+  /** The length of the last slice, or 0 if it ended with the headers of a request. */
+  #sliceBytes = 0;
+
+  get isEmpty(): boolean {
+    return this.#rest.length === 0;
+  }
+
+  add(bytes: Buffer): void {
+    this.#rest = this.isEmpty ? bytes : Buffer.concat([this.#rest, bytes]);
+  }
+
+  /**
+   * Removes and returns the next slice: all bytes, if they are at most SLICE_BYTES. Otherwise:
+   *
+   * - Inside a body: all arrived bytes of this body, because no request begins in them.
+   * - At the headers of a request: only the headers, so that the length of the body is known before the body is parsed.
+   *   If the headers are longer than SLICE_BYTES: SLICE_BYTES of them.
+   */
+  next(): Buffer {
+    const { slice, endsHead } = this.#cut();
+    this.#rest = this.#rest.length === slice.length ? NOTHING : this.#rest.subarray(slice.length);
+    this.#bodyBytes = Math.max(0, this.#bodyBytes - slice.length);
+    this.#sliceBytes = endsHead ? 0 : slice.length;
+    return slice;
+  }
+
+  /**
+   * Call this if the headers of a request ended in the last slice. `length` is that of its body. If something followed
+   * the headers in the slice, this may have been a part of the body. So the whole slice is subtracted, and the number
+   * of bytes to come may be too low, which does no harm.
+   */
+  beginBody(length: number): void {
+    this.#bodyBytes = length - this.#sliceBytes;
+  }
+
+  /** Removes and returns all bytes. */
+  take(): Buffer {
+    const rest = this.#rest;
+    this.#rest = NOTHING;
+    return rest;
+  }
+
+  #cut(): { slice: Buffer; endsHead: boolean } {
+    const rest = this.#rest;
+    if (rest.length <= SLICE_BYTES) return { slice: rest, endsHead: false };
+    if (this.#bodyBytes > 0) return { slice: rest.subarray(0, this.#bodyBytes), endsHead: false };
+    const head = rest.subarray(0, SLICE_BYTES);
+    const end = head.indexOf(HEAD_END);
+    return end < 0
+      ? { slice: head, endsHead: false }
+      : { slice: head.subarray(0, end + HEAD_END.length), endsHead: true };
+  }
+}
