@@ -144,14 +144,14 @@ export class Subscriptions {
   async remove(token: string): Promise<number | undefined> {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await this.#leavingElsewhere(token, () => true);
-    // If one of these partitions is away, the call fails before the join is gone: a repeat would not know its topics.
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
-    await this.#flushTo(into?.match(/\S+/g) ?? [], partition);
-    const reply = await partition.run('remove_subscriber', {
+    const outlets = into?.match(/\S+/g) ?? [];
+    // If one of these partitions is away, the call fails before the join is gone: a repeat would not know its topics.
+    await this.#flushTo(outlets, partition);
+    const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
-    const { found, nowMs: untilMs, outlets } = reply;
     await this.#marks.refresh(partition, topics);
     await this.#flushTo(outlets, partition);
     // The dead letters are purged even if the subscriber is not found. An earlier removal may have been cut off before

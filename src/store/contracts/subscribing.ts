@@ -48,7 +48,7 @@ export const subscribingContracts = {
   },
   remove_subscriber: {
     arguments: { token: 'text', series },
-    reply: { found: 'flag', nowMs: 'number', outlets: ['text'] },
+    reply: { found: 'flag', nowMs: 'number' },
   },
   remove_topic: {
     arguments: { topic: 'text', client: 'text?', series },
