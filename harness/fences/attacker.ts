@@ -67,7 +67,7 @@ export class Attacker {
       ...(!stranger && { authorization: this.authorization }),
       ...(method !== 'GET' && {
         'content-type': 'application/json',
-        'content-length': `${Buffer.byteLength(body)}`,
+        ...(!headers['transfer-encoding'] && { 'content-length': `${Buffer.byteLength(body)}` }),
       }),
       ...headers,
     };

@@ -279,10 +279,11 @@ test('what a closed connection has sent never becomes a request of another one',
   }
 });
 
-test('a body in tiny chunks is parsed a few at a time, on every connection', async (t) => {
-  let [inTurn, max] = [0, 0];
+test('bodies in tiny chunks are parsed a few chunks at a time, on all connections together', async (t) => {
+  let inTurn = 0;
+  const turns: number[] = [];
   const watch = () => {
-    max = Math.max(max, inTurn);
+    turns.push(inTurn);
     inTurn = 0;
     next = setImmediate(watch);
   };
@@ -293,19 +294,20 @@ test('a body in tiny chunks is parsed a few at a time, on every connection', asy
     const chunks = await readBytes(request);
     response.end(`<${textOf(chunks)}:${chunks.length}>`);
   });
-  const bytes = Array.from({ length: 100_000 }, (_, n) => String(n % 10));
+  const bytes = Array.from({ length: 30_000 }, (_, n) => String(n % 10));
   const body = bytes.map((each) => `1\r\n${each}\r\n`).join('');
   const request = `POST / HTTP/1.1\r\nHost: bus\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
-  for (const name of ['first', 'second', 'third']) {
-    const { socket, text } = await open(t, port);
-    max = 0;
-    socket.write(request.repeat(2));
-    await until(() => text().match(/>/g)?.length === 2);
+  const connections = await Promise.all(Array.from({ length: 4 }, () => open(t, port)));
+  for (const { socket } of connections) socket.write(request.repeat(2));
+  for (const { text } of connections) {
+    await until(() => text().match(/>/g)?.length === 2, { timeoutMs: 20_000 });
     const [, read, count] = /<(\d+):(\d+)>/.exec(text()) ?? [];
     assert.equal(read, bytes.join(''));
     assert.ok(Number(count) < 20, `the body is kept in ${count} chunks`);
-    if (name !== 'first') assert.ok(max < 20_000, `${max} chunks were parsed in a turn`);
   }
+  // The first read of the first connection is parsed whole. It has 64 KiB, which are up to 11,000 chunks.
+  const long = turns.filter((chunks) => chunks > 8000);
+  assert.ok(long.length <= 1, `${long} chunks were parsed in a turn`);
 });
 
 test('a body in tiny chunks that nobody reads is not taken, and goes on when somebody does', async (t) => {
