@@ -4,7 +4,7 @@ import type { Clients } from './client.ts';
 import { callerFor } from './credentials.ts';
 
 /**
- * Returns the client in whose name a change is made. A client acts for itself; root acts for the client that `token`
+ * Returns the client in whose name a change is made: a caller that is a client, or for root the client that `token`
  * names. Throws client_not_found if root names no existing client.
  */
 export async function actingClient(

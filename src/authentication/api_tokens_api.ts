@@ -69,11 +69,11 @@ interface HandlerParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
-  /** Minimum length of a new client's token if the client has no secret, because such a token is a credential. */
+  /** Minimum length of a new token that has no secret. Such a token is a credential. */
   minTokenLength: number;
   /** Removes the subscriber with this token, if there is one. */
   removeSubscriber: (token: string) => Promise<unknown>;
-  /** Resolves with the tokens of a client's joins. Each join is a subscriber with a token of its own. */
+  /** Resolves with the tokens of a client's joins. Each join is a subscriber with its own token. */
   joinsOf: (client: string) => Promise<string[]>;
 }
 
@@ -85,10 +85,7 @@ interface ApiTokensParts extends HandlerParts {
 /** Headers of answers with a secret, which must not be cached. */
 const SECRET = { 'Cache-Control': 'no-store' };
 
-/**
- * `/api_tokens`: root lists, makes and removes clients, sets their scopes, and rotates their secrets. Viewers list
- * them.
- */
+/** The calls under `/api_tokens`: root manages clients, their scopes and their secrets, and viewers list clients. */
 export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts): Route[] {
   const { list, create, limit, remove, rotate } = handlers(parts);
   return [
@@ -153,14 +150,13 @@ function handlers(parts: HandlerParts) {
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // The minimum does not apply to a client that exists already, so that clients of a former Ruby Routemaster keep
-      // their shorter tokens.
+      // A client that exists may keep a shorter token, which it may have from a Ruby Routemaster.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
       }
       const scopes = definedScopes({ publish, subscribe });
-      // Scopes hold only for clients that are looked up in Redis. Those of ROUTEMASTER_CLIENTS are not.
+      // Scopes are stored in Redis. Clients of ROUTEMASTER_CLIENTS are not, so they cannot have scopes.
       if (token && (publish || subscribe) && clients.isFixed(token)) {
         const rule = 'ROUTEMASTER_CLIENTS sets this token, so its client cannot be limited; choose another';
         throw new BusError('bad_client', rule, { members: { field: 'token' } });
@@ -196,8 +192,8 @@ function handlers(parts: HandlerParts) {
 
     async remove({ params: { token } }: { params: { token: string } }) {
       checkChangeable(token, clients);
-      // A client can be a subscriber, and can have joins, which are further subscribers. An earlier call may have
-      // removed only the client. So the client's subscribers are removed even if the client is gone already.
+      // The client may be gone while its subscriber or its joins are still there, because an earlier call failed
+      // half-way.
       await clients.remove(token);
       await removeSubscriber(token);
       for (const join of await joinsOf(token)) await removeSubscriber(join);
@@ -210,10 +206,7 @@ function definedScopes({ publish, subscribe }: ClientLimits): Scopes {
   return { ...(publish && { publish }), ...(subscribe && { subscribe }) };
 }
 
-/**
- * Throws bad_client for a token that the API cannot change: a token of ROUTEMASTER_CLIENTS, or a malformed one. A token
- * can be both. Then the error says that ROUTEMASTER_CLIENTS must be changed.
- */
+/** Throws bad_client if the API cannot change the client: its token is in ROUTEMASTER_CLIENTS, or is malformed. */
 function checkChangeable(token: string, clients: Clients): void {
   if (clients.isFixed(token))
     throw new BusError('bad_client', 'ROUTEMASTER_CLIENTS sets this token; change it there and restart');

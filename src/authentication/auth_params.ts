@@ -1,9 +1,6 @@
 import { BusError } from '../errors.ts';
 
-/**
- * Maximum parameters of an Authorization header. RFC 7616 defines 14 for Digest. A header may have others too, because
- * the RFC demands that unknown parameters are ignored.
- */
+/** Maximum parameters of an Authorization header. Digest has 14 (RFC 7616), and a header may have unknown ones too. */
 const MAX_PARAMETERS = 32;
 
 // Matches `name=token` or `name="quoted"`, with the spaces and commas around it. No two neighbouring parts of the
@@ -13,7 +10,7 @@ const PARAMETER =
 
 /**
  * Reads the parameters of an Authorization header (RFC 9110, section 11.2). Returns a map from lower-case names to
- * unquoted, unescaped values. Throws bad_header for malformed text, a repeated name, or more than 32 parameters.
+ * unescaped values. Throws bad_header for malformed text, a repeated name, or more than MAX_PARAMETERS.
  */
 export function readParameters(text: string): Map<string, string> {
   const parameters = new Map<string, string>();

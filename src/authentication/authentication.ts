@@ -31,10 +31,7 @@ const CREDENTIALS: Record<Role, string> = {
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
-/**
- * Reasons for a refusal that the caller must not learn, so that an attacker cannot find out which users exist. In all
- * of these cases the caller gets the same text (WRONG).
- */
+/** Reasons for a refusal that a caller must not learn, because they show which users exist. The caller gets WRONG. */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
@@ -59,9 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, even if its role is wrong. `roles` are the roles that may make the API call,
-   * and appear in the text of the error unauthenticated. Throws unauthenticated (with the challenges),
-   * too_many_failures, too_many_nonces, bad_header, or StorageUnavailable.
+   * Resolves with the caller of a request, whatever its role. Otherwise throws unauthenticated, too_many_failures,
+   * too_many_nonces, bad_header or StorageUnavailable. The text of unauthenticated names `roles`, which may make the
+   * call.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -71,12 +68,10 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /**
-   * Resolves with the error for a caller whose role may not make the API call. `roles` are the roles that may make it.
-   */
+  /** Resolves with the error for a caller whose role is none of `roles`, which may make the API call. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
-    // In compatibility mode, `code` is `unauthenticated`, as in the Ruby Routemaster. A viewer gets `forbidden` even
-    // then, because the Ruby Routemaster had no viewers.
+    // `code` is `unauthenticated` in compatibility mode, as in the Ruby Routemaster. That one had no viewers, so a
+    // viewer gets `forbidden` in both modes.
     if (code === 'forbidden' || role === 'viewer') {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
       return new BusError('forbidden', detail);
@@ -104,8 +99,8 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller who has this user name and password. Throws unauthenticated or too_many_failures, or
-   * StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller who has this user name and password. Throws unauthenticated, too_many_failures or
+   * StorageUnavailable.
    */
   async login(request: IncomingMessage, user: string, password: string): Promise<Caller> {
     const verdict = await this.credentials.checkLogin(user, password);
@@ -115,8 +110,8 @@ export class Authentication {
   }
 
   /**
-   * Checks the credentials of a request. Returns undefined if the request has none. Such a request is neither counted
-   * as a failure nor logged, because every Digest exchange begins with a request without credentials.
+   * Checks the credentials of a request. Returns undefined if it has none: every Digest exchange begins with such a
+   * request, so it is no failure.
    */
   #judge(request: IncomingMessage): Verdict | Promise<Verdict> | undefined {
     const scheme = schemeOf(request);
@@ -136,8 +131,7 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // A caller whose credentials are correct, but whose nonce is too old or was used before, gets a new challenge even
-    // if its address has failed too often.
+    // Correct credentials with a nonce use that was consumed before get a new challenge, whatever the address has done.
     if (refusal && !stale) throw refusal;
   }
 

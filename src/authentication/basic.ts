@@ -9,10 +9,7 @@ import type { Credentials } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
-/**
- * Maximum bytes of credentials that are remembered. A token and a secret that the bus made have about 80 bytes
- * together.
- */
+/** Maximum bytes of credentials that are remembered. A token and a secret of the bus have about 80 bytes together. */
 const MAX_REMEMBERED_BYTES = 256;
 
 /** Correct credentials, as bytes of `user:password`, and the caller whom they identify. */
@@ -31,9 +28,8 @@ export class Basic extends BasicStrategy {
   readonly #credentials: Credentials;
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
-   * The last correct credentials of each client. The same credentials need not be hashed again, which takes a twelfth
-   * of the CPU of a publish. The key is the object that `ClientDirectory` caches for a client, and replaces after a
-   * second.
+   * The last correct credentials of each client. They need not be hashed again, which takes a twelfth of the CPU of a
+   * publish. The key is the object under which `ClientDirectory` caches a client for a second.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 
@@ -67,8 +63,7 @@ export class Basic extends BasicStrategy {
 }
 
 /**
- * Returns a copy with memory of its own. A small Buffer of Node is a section of a larger shared buffer. As long as the
- * small one is used, the whole shared buffer stays in memory.
+ * Returns a copy with its own memory. A small Buffer of Node is part of a larger one, which it would keep in memory.
  */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);

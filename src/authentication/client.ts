@@ -18,22 +18,19 @@ const NAMES_SLICE = 1000;
 export interface Client {
   token: string;
   name: string;
-  /**
-   * The digests of the client's secret. Null for a client without a secret: its token alone is its credential, and
-   * any password is accepted.
-   */
+  /** The digests of the client's secret. Null for a client without a secret, whose token is its credential. */
   ha1: Digests | null;
-  /** The digests of the previous secret, as long as the previous secret is still valid. */
+  /** The digests of the previous secret while it is still valid. */
   former?: Digests;
   scopes?: Scopes;
 }
 
 type TokenAndName = [token: string, name: string];
 
-/** Returns the text by which listings sort a client: first by its name, and then by its token. */
+/** Returns the text by which listings sort clients. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 
-/** A client as a listing shows it. Times are in ms; null if they are not known. */
+/** A client as a listing shows it. Times are in ms, or null if they are not known. */
 type ListedClient = {
   token: string;
   name: string;
@@ -42,7 +39,7 @@ type ListedClient = {
   last_seen_at: number | null;
 } & Scopes;
 
-/** The fields that a listing reads from a client's Redis hash, in the order in which `listedClient` takes them. */
+/** The fields of a client's Redis hash that a listing reads. */
 const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'] as const;
 
 type Rotated = { secret: string } | Exclude<Reply<'rotate_secret'>, 'ok'>;
@@ -50,8 +47,7 @@ type Rotated = { secret: string } | Exclude<Reply<'rotate_secret'>, 'ok'>;
 /**
  * The clients of the bus: those in Redis, and those of `ROUTEMASTER_CLIENTS`, which have no secret. The control
  * partition stores everything about a client, and each other partition a copy without the secret. A change is made in
- * the control partition first. If the change does not reach a copy, the sweep (a maintenance job) corrects the copy
- * later.
+ * the control partition first. The sweep corrects copies that a change did not reach.
  */
 export class Clients {
   readonly #control: Partition;
@@ -59,7 +55,7 @@ export class Clients {
   readonly #fixed: ReadonlyMap<string, Client>;
   readonly #list: KeptList<TokenAndName>;
 
-  /** `others` are all partitions except `control`. Callers that change no client may leave them out. */
+  /** `others` are all partitions except `control`. A caller that changes no client may leave them out. */
   constructor(control: Partition, fixedTokens: readonly string[], others: readonly Partition[] = []) {
     this.#control = control;
     this.#others = others;
@@ -68,8 +64,8 @@ export class Clients {
   }
 
   /**
-   * Creates a client with a secret. The secret cannot be read later, because only its digests are stored. The token is
-   * the name with a suffix, so the name must match CLIENT_NAME and must not be longer than `maxNameLength` says.
+   * Creates a client with a secret. Only the digests of the secret are stored, so nobody can read it later. `name` must
+   * match CLIENT_NAME and have at most as many characters as `maxNameLength` returns.
    */
   async create(name: string, scopes: Scopes = {}): Promise<{ token: string; name: string; secret: string }> {
     const token = madeToken(name);
@@ -81,16 +77,16 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored: the client exists already, and the caller must get the secret, which cannot be read later.
-    // The sweep, a maintenance job, later registers the client in the partitions that failed.
+    // Errors are ignored: the client exists, and this answer is the only one with its secret. The sweep makes missing
+    // copies.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }
 
   /**
-   * Registers a client without a secret, or gives an existing one this name and these scopes. Its subscriptions and
-   * joins that the scopes do not permit end; `ended` has the tokens of these joins. If a client with a secret has this
-   * token, returns `has_secret` and changes nothing.
+   * Registers a client without a secret, or gives an existing one this name and these scopes. Ends its subscriptions
+   * and joins that the scopes do not permit; `ended` has the tokens of these joins. Returns `has_secret` and changes
+   * nothing if a client with a secret has the token.
    */
   async register(name: string, token: string, scopes: Scopes = {}): Promise<Reply<'register_client'>> {
     const client = { token, name, scopes };
@@ -102,8 +98,8 @@ export class Clients {
   }
 
   /**
-   * Replaces the scopes of a client. Ends those of its subscriptions and joins that the new scopes do not permit. The
-   * tokens of the ended joins are in `ended`. Resolves with undefined if there is no such client. A repeat is harmless.
+   * Replaces the scopes of a client. Ends its subscriptions and joins that the scopes do not permit; `ended` has the
+   * tokens of these joins. Resolves with undefined if there is no such client. A repeat is harmless.
    */
   async limit(token: string, scopes: Scopes): Promise<{ name: string; ended: string[] } | undefined> {
     const { name, ended } = await this.#control.run('limit_client', { token, scopes: scopeList(scopes) });
@@ -113,8 +109,8 @@ export class Clients {
   }
 
   /**
-   * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`. Older secrets become
-   * invalid at once. If `secretAt` is given, the present secret is replaced only if it was made at this time (ms).
+   * Makes a new secret for a client and returns it. The present secret stays valid for `graceMs`, and older ones end at
+   * once. With `secretAt`, the present secret is replaced only if it was made at that time (ms).
    */
   async rotate(token: string, graceMs: number, secretAt?: number): Promise<Rotated> {
     const secret = newSecret();
@@ -129,8 +125,8 @@ export class Clients {
   }
 
   /**
-   * Returns the token and the name of each client in Redis, in any order. They are pairs, not objects: for 10,000
-   * clients, making objects takes twice as long.
+   * Returns the token and the name of each client in Redis, unsorted. Making objects instead of pairs takes twice as
+   * long.
    */
   async names(): Promise<TokenAndName[]> {
     const names = new Map<string, string>();
@@ -142,7 +138,7 @@ export class Clients {
   }
 
   /**
-   * Returns the tokens and names of the clients in Redis, sorted as in listings. They can be ten seconds old (see
+   * Returns the tokens and names of the clients in Redis, sorted as in listings, and up to ten seconds old (see
    * KeptList).
    */
   sorted(): Promise<readonly TokenAndName[]> {
@@ -153,7 +149,7 @@ export class Clients {
     return this.#control.command((redis, keys) => redis.hlen(keys.api_tokens()));
   }
 
-  /** Returns the clients with these tokens, in the order of `tokens`. A token that no client has is skipped. */
+  /** Returns the clients with these tokens, in the same order. A token that no client has is skipped. */
   async read(tokens: readonly string[]): Promise<ListedClient[]> {
     const clients: ListedClient[] = [];
     for (const slice of slicesOf(tokens, LIST_SLICE)) clients.push(...(await this.#readSome(slice)));
@@ -176,10 +172,7 @@ export class Clients {
     });
   }
 
-  /**
-   * Returns the tokens of the clients without a secret for which `matches` is true, including those of
-   * `ROUTEMASTER_CLIENTS`.
-   */
+  /** Returns the tokens without a secret for which `matches` is true. They include those of `ROUTEMASTER_CLIENTS`. */
   async withoutSecret(matches: (token: string) => boolean): Promise<string[]> {
     const names = await this.#control.command((redis, keys) => redis.hgetall(keys.api_tokens()));
     const all = [...new Set([...this.#fixed.keys(), ...Object.keys(names)])].filter(matches);
@@ -195,7 +188,6 @@ export class Clients {
     return removed;
   }
 
-  /** True if `ROUTEMASTER_CLIENTS` contains the token. */
   isFixed(token: string): boolean {
     return this.#fixed.has(token);
   }
@@ -205,10 +197,10 @@ export class Clients {
   }
 
   async #read(token: string): Promise<Client | undefined> {
-    // MULTI is not used, because a full Redis refuses even reads in it. So the order of these reads matters:
+    // The order of these reads matters. (A full Redis refuses even reads in a MULTI.)
     // - The former secret is read after the present one, so a secret that is replaced in between is still found.
-    // - The name is read last, so a client that is removed meanwhile counts as missing. With a name but no digests, it
-    //   would look like a client without a secret, whose token alone authenticates.
+    // - The name is read last, so a client that is removed in between has no name. With a name but no digests, it would
+    //   look like a client without a secret.
     const [fields, former, name] = await this.#control.command((redis, keys) =>
       replies(
         redis
@@ -230,7 +222,7 @@ export class Clients {
 
 type Field = string | null;
 
-/** Makes the entry of a client from the values of LISTED_FIELDS in its hash. */
+/** Makes the entry of a client in a listing. `values` are those of LISTED_FIELDS. */
 function listedClient(token: string, name: string, values: readonly Field[]): ListedClient {
   const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);

@@ -4,16 +4,10 @@ import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 import { readScopes, scopeList } from './scope.ts';
 
-/**
- * `repairCopies` compares about this many clients at a time with their copies in another partition. Reading 300 takes
- * Redis about 1 ms.
- */
+/** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/**
- * The copy of a client in a partition other than the control partition, without the secret. Scripts in such a partition
- * check the client's triggers against this copy, because they cannot read the control partition.
- */
+/** What partitions other than `control` know of a client. Their scripts check its triggers against this copy. */
 interface KnownClient {
   token: string;
   name: string;
@@ -34,9 +28,8 @@ export function registerIn(
 }
 
 /**
- * Makes the copies of clients in the partition `other` equal to the clients in the control partition. A copy can differ
- * if a change of its client ended half-way. Resolves with the tokens of the joins that ended because the scopes of
- * their client do not permit them.
+ * Makes the copies of clients in the partition `other` equal to the clients in the control partition. Resolves with the
+ * tokens of the joins that ended, because the scopes of their client do not permit them.
  */
 export async function repairCopies(
   control: Partition,
@@ -52,8 +45,8 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   }
-  // A client is registered in the control partition first, and then in the others. So if the control partition lacks
-  // the client of a copy, the client was removed.
+  // A client is registered in the control partition first. So a copy whose client is missing there is of a removed
+  // client.
   for await (const tokens of tokensOf(other, signal)) {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });
@@ -62,14 +55,13 @@ export async function repairCopies(
 }
 
 /**
- * Copies a client to the partition `other`, which could not be reached when the client was made.
- * Resolves with false if there is no such client.
+ * Copies a client to the partition `other`, where its copy is missing. Resolves with false if there is no such client.
  */
 export async function addCopy(control: Partition, other: Partition, token: string): Promise<boolean> {
   const client = (await readKnown(control, [token])).get(token);
   if (!client) return false;
   await registerIn(other, client);
-  // If the client was removed meanwhile, the removal may have been here before the copy.
+  // The client may have been removed before it was copied. Then the removal in `other` came too early.
   if ((await readKnown(control, [token])).has(token)) return true;
   await other.run('remove_client', { token });
   return false;

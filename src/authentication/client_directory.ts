@@ -2,10 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Client, Clients } from './client.ts';
 
-/**
- * Time for which a cached client is used without asking Redis. So processes accept a removed client for at most this
- * time.
- */
+/** Time for which a cached client is used. So a process accepts a removed client for this time at most. */
 const FRESH_MS = 1000;
 const MAX_CLIENTS = 10_000;
 
@@ -14,17 +11,15 @@ interface Entry {
   client?: Client;
 }
 
-/**
- * Caches clients, so that `find` asks Redis for the same client at most once a second. Unknown tokens are not cached.
- */
+/** Caches clients, so that `find` asks Redis for a client at most once a second. Unknown tokens are not cached. */
 export class ClientDirectory {
   readonly #clients: Pick<Clients, 'find'>;
   readonly #entries: LRUCache<string, Entry>;
 
   constructor(clients: Pick<Clients, 'find'>, nowMs: () => number = clock.monotonicMs) {
     this.#clients = clients;
-    // With `ttlResolution: 0` the cache calls `nowMs` at each use. By default it would keep the result for a
-    // millisecond, and start a timer that discards the result.
+    // With `ttlResolution: 0` the cache reads the clock at each use. By default it sets a timer of a millisecond
+    // instead.
     const age = { ttl: FRESH_MS, ttlResolution: 0, perf: { now: nowMs } };
     this.#entries = new LRUCache({ max: MAX_CLIENTS, ...age });
   }
@@ -35,29 +30,28 @@ export class ClientDirectory {
   }
 
   /**
-   * Resolves with the client as it was at some moment within the last second. Throws the errors of `Clients.find`, such
-   * as StorageUnavailable; after an error, the next call asks Redis again.
+   * Resolves with the client as it was within the last second. Throws the errors of `Clients.find`; after an error, the
+   * next call asks Redis again.
    */
   find(token: string): Promise<Client | undefined> {
     return (this.#entries.get(token) ?? this.#look(token)).lookup;
   }
 
   /**
-   * Resolves with the client as it is now. Call this if credentials do not match the cached client, since the client
-   * may have a new secret. Several callers share one lookup. Throws the errors of `find`.
+   * Resolves with the client as it is now, for callers whose credentials do not match the cached client. Throws the
+   * errors of `Clients.find`.
    */
   ask(token: string): Promise<Client | undefined> {
     return this.known(token) ? this.#look(token).lookup : this.find(token);
   }
 
-  /** Makes the next `find` of a client ask Redis again, even if another lookup of this client is in progress. */
+  /** Makes the next `find` of a client ask Redis, even while another lookup of this client is under way. */
   forget(token: string): void {
     this.#entries.delete(token);
   }
 
   #look(token: string): Entry {
-    // The age of an entry counts from the request to Redis, because the client may be removed before the reply
-    // arrives.
+    // The age of an entry counts from the request to Redis, since the client may be removed before the reply arrives.
     const entry: Entry = { lookup: this.#clients.find(token) };
     this.#entries.set(token, entry);
     const forget = () => {

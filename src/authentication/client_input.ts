@@ -34,7 +34,7 @@ export const LIMITS_INPUT: Input<ClientLimits> = {
   },
 };
 
-/** Returns the schema of a new client. Unknown fields are ignored, as clients of the Ruby Routemaster expect. */
+/** Returns the schema of a new client. It ignores unknown fields, as the Ruby Routemaster did. */
 const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean) =>
   z
     .object({
@@ -47,7 +47,6 @@ const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean)
         .describe('A token of your own choosing, which is the credential.'),
       publish: patterns.describe('Topics that it may publish to: names, or beginnings followed by `*`.'),
       subscribe: patterns.describe('Topics that it may subscribe to.'),
-      /** True if the bus should make a secret for the client. */
       secret: z
         .boolean('must be true or false')
         .nullish()

@@ -8,8 +8,8 @@ import type { Refusal, Verdict } from './verdict.ts';
 export type Proof = (digests: Digests) => boolean;
 
 /**
- * The holder of the root key or of the viewer key. With Basic, the user name is the key, and `keyDigest` is its
- * SHA-256. With Digest, the user name is `user`, and the key is the secret that `digests` are made from.
+ * The holder of the root key or of the viewer key. With Basic, the user name is the key, whose SHA-256 is `keyDigest`.
+ * With Digest, the user name is `user`, and `digests` are made from the key.
  */
 interface KeyHolder {
   user: 'root' | 'viewer';
@@ -22,7 +22,7 @@ function keyHolder(user: KeyHolder['user'], key: string): KeyHolder {
   return { user, keyDigest: hash('sha256', key), digests };
 }
 
-/** Returns the user name that a caller gives with Digest. It stands for the caller in Redis too. */
+/** Returns the user name of a caller in Digest. Redis keeps what belongs to the caller under this name. */
 export function userOf(caller: Caller): string {
   return caller.role === 'client' ? caller.token : caller.role;
 }
@@ -32,21 +32,17 @@ const NO_SECRET: Refusal = {
   advice: 'a client without a secret cannot use Digest: use Basic with its token as the user',
 };
 
-/**
- * Random digests that no secret has. Unknown users are checked against these, so that refusing them takes as long as
- * refusing a wrong secret.
- */
+/** Random digests that no secret has. Unknown users are checked against them, to take as long as a wrong secret. */
 const NOBODY: Digests = { sha256: randomBytes(32).toString('hex'), md5: randomBytes(16).toString('hex') };
 
-/** Returns true if two digests in hex are equal. Takes the same time wherever they differ. */
+/** True if two digests in hex are equal. Takes the same time wherever they differ. */
 export function sameDigest(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 
 /**
- * Checks credentials against the root key, the viewer key and the clients. Before a refusal, the client is read from
- * Redis again, because its secret may be new. Unknown users are looked up too, because a faster refusal would show that
- * they do not exist.
+ * Checks credentials against the root key, the viewer key and the clients. Before it refuses a client's credentials, it
+ * reads the client from Redis again, because the secret may be new.
  */
 export class Credentials {
   readonly #clients: ClientDirectory;
@@ -62,14 +58,14 @@ export class Credentials {
     return this.#keyHolders.length > 1;
   }
 
-  /** True for the user names and keys of root and the viewer, which no token may equal. */
+  /** True for the user names and the keys of root and viewer. No token may equal one. */
   isReserved(text: string): boolean {
     return this.#keyHolders.some(({ user }) => user === text) || this.#holderOf(text) !== undefined;
   }
 
   /**
-   * Checks a user name and password of Basic. The user name may also be the root key or the viewer key, for which Redis
-   * is not asked. Throws StorageUnavailable if the client cannot be looked up.
+   * Checks a user name and password of Basic. The user name may also be the root key or the viewer key. Throws
+   * StorageUnavailable if the client cannot be looked up.
    */
   checkPassword(user: string, password: string): Verdict | Promise<Verdict> {
     const proof: Proof = ({ sha256 }) => sameDigest(ha1('SHA-256', user, password), sha256);
@@ -82,8 +78,7 @@ export class Credentials {
   }
 
   /**
-   * Checks what a person has entered in the login form: `root` or `viewer` with its key, or a client's token with its
-   * secret.
+   * Checks what a person entered in the login form: `root` or `viewer` with its key, or a client's token and secret.
    */
   checkLogin(user: string, password: string): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
@@ -93,8 +88,7 @@ export class Credentials {
   }
 
   /**
-   * Checks the answer to a Digest challenge against the secret of its user. Throws StorageUnavailable if the client
-   * cannot be looked up.
+   * Checks a Digest answer against the secret of its user. Throws StorageUnavailable if the client cannot be looked up.
    */
   checkProof(user: string, proof: Proof): Verdict | Promise<Verdict> {
     const holder = this.#keyHolders.find((each) => each.user === user);
@@ -106,8 +100,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now, or with undefined if the client was removed, or if the credential has
-   * changed since `proofOf` made `proof` from it. Throws StorageUnavailable if the client cannot be looked up.
+   * Resolves with the caller as it is now. Resolves with undefined if the client was removed, or if the caller's
+   * credential is no longer the one that `proofOf` made `proof` from. Throws StorageUnavailable.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -118,19 +112,13 @@ export class Credentials {
     return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
   }
 
-  /**
-   * Resolves with a digest of the caller's present credential. A session keeps this digest, and ends when the digest
-   * has changed.
-   */
+  /** Resolves with a digest of the caller's present credential. A session ends when this digest changes. */
   async proofOf(caller: Caller): Promise<string> {
     if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
     return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
   }
 
-  /**
-   * Returns the holder of the key `text`, if there is one. The text is compared with every key, so that the time of the
-   * comparison does not show which key it resembles.
-   */
+  /** Returns the holder of the key `text`, if there is one. Compares with every key, so that the time shows nothing. */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];
@@ -138,9 +126,8 @@ export class Credentials {
 }
 
 /**
- * Returns the proof of a credential: a digest by which a session notices that the credential has changed. The proof of
- * a client without a secret never changes. Its sessions end at the logout, after 12 hours, or when the client is
- * removed.
+ * Returns a digest by which a session notices that its credential has changed. That of a client without a secret never
+ * changes.
  */
 function proofIn(digests: Digests | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);

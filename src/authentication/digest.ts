@@ -22,7 +22,7 @@ const WRONG_TERMS: Refusal = {
 export class Digest extends DigestStrategy {
   readonly #credentials: Credentials;
   readonly #nonces: Nonces;
-  /** The hash algorithms, in the order in which challenges offer them. Clients use the first one that they know. */
+  /** The hash algorithms in the order of the challenges. Clients use the first one that they know. */
   readonly #algorithms: readonly DigestAlgorithm[];
 
   constructor(credentials: Credentials, nonces: Nonces, { md5 }: { md5: boolean }) {
@@ -35,10 +35,9 @@ export class Digest extends DigestStrategy {
   override authenticate = notByPassport;
 
   /**
-   * Checks the Authorization header of a request. Correct credentials consume their nonce use (one count `nc` of the
-   * nonce), even if the request is refused later. Otherwise somebody who recorded the request could send it again, even
-   * with another body. Throws too_many_nonces, StorageUnavailable, or bad_header if the header is malformed or its
-   * `uri` is not the target of the request.
+   * Checks the Authorization header of a request. Correct credentials consume their nonce use, so that nobody can send
+   * a recorded request again. Throws too_many_nonces or StorageUnavailable. Throws bad_header if the header is
+   * malformed, or its `uri` is not the target of the request.
    */
   async judge(request: IncomingMessage): Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -54,7 +53,7 @@ export class Digest extends DigestStrategy {
     if (age === 'unknown' || !algorithm || answer.realm !== REALM) return WRONG_TERMS;
     const proof = proofOf(answer, algorithm, request.method ?? '');
     const verdict = await this.#credentials.checkProof(answer.username, proof);
-    // Only a caller with the right secret may learn that its nonce is too old or was used before.
+    // Only a caller with the right secret may learn what is wrong with its nonce.
     if (!('role' in verdict)) return verdict;
     if (age === 'old') return STALE;
     const client = userOf(verdict);
@@ -64,8 +63,8 @@ export class Digest extends DigestStrategy {
   }
 
   /**
-   * Checks the credentials of a request a second time, because the client may have been removed since `judge` accepted
-   * the request. Does not check the nonce use, because `judge` has consumed it.
+   * Checks the credentials of a request that `judge` accepted once more, because the client may have been removed
+   * since. The nonce use is consumed already.
    */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));
@@ -74,7 +73,7 @@ export class Digest extends DigestStrategy {
     return this.#credentials.checkProof(answer.username, proofOf(answer, algorithm, request.method ?? ''));
   }
 
-  /** Returns a challenge for each algorithm, all with the same new nonce. Only allowed while `Nonces.ready` is true. */
+  /** Returns a challenge for each algorithm, all with the same new nonce. Requires `Nonces.ready`. */
   challenges(stale: boolean): string[] {
     const terms = `realm="${REALM}", qop="auth", nonce="${this.#nonces.issue()}", charset=UTF-8`;
     return this.#algorithms.map((name) => `Digest ${terms}, algorithm=${name}${stale ? ', stale=true' : ''}`);
@@ -84,8 +83,7 @@ export class Digest extends DigestStrategy {
 function proofOf(answer: DigestAnswer, algorithm: DigestAlgorithm, method: string): Proof {
   return (digests) => {
     const digest = digests[HASHES[algorithm]];
-    // The client may have no digest for this algorithm. Without this check, the response would be computed from an
-    // empty digest, which anybody can do.
+    // The client has no digest for this algorithm. Anybody can compute a response from an empty digest.
     if (digest === '') return false;
     return sameDigest(expectedResponse(algorithm, digest, method, answer), answer.response);
   };

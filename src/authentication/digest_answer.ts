@@ -10,7 +10,7 @@ export interface DigestAnswer {
   realm: string;
   nonce: string;
   uri: string;
-  /** The hash algorithm, in upper case. It is MD5 if the client sent none (RFC 7616, section 3.4). */
+  /** The hash algorithm in upper case: MD5 if the client named none (RFC 7616, section 3.4). */
   algorithm: string;
   nc: string;
   cnonce: string;
@@ -18,7 +18,7 @@ export interface DigestAnswer {
   response: string;
 }
 
-/** Reads a client's answer to a Digest challenge. Throws bad_header, which names the parameter that is wrong. */
+/** Reads a client's answer to a Digest challenge. Throws bad_header, which names the wrong parameter. */
 export function readAnswer(text: string): DigestAnswer {
   const parameters = readParameters(text);
   const take = (name: string, form: RegExp, expected: string): string => {
@@ -36,14 +36,14 @@ export function readAnswer(text: string): DigestAnswer {
     nonce: take('nonce', /./, 'the nonce of the challenge'),
     uri: take('uri', /./, "the request's target"),
     algorithm: (parameters.get('algorithm') ?? 'MD5').toUpperCase(),
-    // The first request with a nonce may have any `nc`: RFC 7616 says 1, but Ruby's net-http-digest_auth sends 0.
+    // `nc` may begin at any number: RFC 7616 says 1, but Ruby's net-http-digest_auth begins at 0.
     nc: take('nc', /^[0-9a-f]{8}$/i, 'eight hexadecimal digits'),
     cnonce: take('cnonce', /./, 'there'),
     response: take('response', /^[0-9a-f]{32,64}$/i, 'a digest in hexadecimal digits').toLowerCase(),
   };
 }
 
-/** Returns the parameter `username`, or the decoded `username*`: UTF-8, percent-encoded (RFC 5987). */
+/** Returns the parameter `username`, or `username*` decoded (UTF-8, percent-encoded, RFC 5987). */
 function username(parameters: Map<string, string>): string {
   const plain = parameters.get('username');
   const extended = parameters.get('username*');
@@ -55,7 +55,7 @@ function username(parameters: Map<string, string>): string {
     const encoded = /^UTF-8'[\w-]*'(.*)$/i.exec(extended ?? '')?.[1];
     if (encoded !== undefined) return decodeURIComponent(encoded);
   } catch {
-    // The text is not UTF-8, or contains a stray percent sign. The error below says so.
+    // The text is no percent-encoded UTF-8. The error below says so.
   }
   throw new BusError(
     'bad_header',
@@ -77,8 +77,8 @@ export function expectedResponse(
 }
 
 /**
- * True if the `uri` in a Digest answer is the target of the request. An absolute URL on the host of the request counts
- * as its path and query, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
+ * True if the `uri` in a Digest answer is the target of the request. Either may be an absolute URL on the host of the
+ * request, because a proxy may have changed the request line (RFC 7616, section 3.4.6).
  */
 export function namesTarget(uri: string, req: IncomingMessage): boolean {
   const target = req.url ?? '';
@@ -87,7 +87,7 @@ export function namesTarget(uri: string, req: IncomingMessage): boolean {
   return named !== undefined && named === originForm(target, req.headers.host);
 }
 
-/** Returns the path and query of a target. Returns undefined if the target is on another host. */
+/** Returns the path and query of a target, or undefined if the target is on another host. */
 function originForm(target: string, host: string | undefined): string | undefined {
   const [, scheme, authority, rest = ''] = /^(https?):\/\/([^/?]+)(.*)$/i.exec(target) ?? [];
   if (scheme === undefined || authority === undefined) return target;

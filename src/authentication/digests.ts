@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto';
 
 /**
- * The realm of Basic and Digest. Each stored HA1 (the digest of a secret) contains it, so a change would make all
- * secrets useless.
+ * The realm of Basic and Digest. Every stored digest of a secret contains it, so changing it would void all secrets.
  */
 export const REALM = 'Routemaster';
 
@@ -11,8 +10,8 @@ export type DigestAlgorithm = 'SHA-256' | 'MD5';
 export const HASHES = { 'SHA-256': 'sha256', MD5: 'md5' } as const;
 
 /**
- * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this hash of a secret. Whoever
- * knows the hash can log in by Digest authentication, so it must be kept as secret as the secret itself.
+ * Returns H(username ":" realm ":" password) of RFC 7616 in hex. The bus stores only this digest of a secret. It must
+ * be kept secret too, because it is enough to log in by Digest.
  */
 export function ha1(algorithm: DigestAlgorithm, user: string, secret: string): string {
   return hash(HASHES[algorithm], `${user}:${REALM}:${secret}`);
@@ -24,8 +23,8 @@ export interface Digests {
 }
 
 /**
- * Returns the stored digests of a secret, or null if both are missing. A client with only one of them still counts as
- * a client with a secret, so that its token alone never authenticates.
+ * Returns the stored digests of a secret, or null for a client without a secret. One digest is enough to have a secret;
+ * otherwise the token alone would authenticate.
  */
 export function digestsIn(sha256: string | null, md5: string | null): Digests | null {
   return sha256 === null && md5 === null ? null : { sha256: sha256 ?? '', md5: md5 ?? '' };

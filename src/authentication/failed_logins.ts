@@ -7,17 +7,16 @@ import { replies } from '../store/replies.ts';
 
 const WINDOW_MS = 60_000;
 /**
- * Number of failure counters for each minute. The SHA-256 of an address selects its counter. The counters have 16 bits
- * each, and take up to 320 KB of Redis, because Redis keeps spare room behind a string that has grown.
+ * Number of failure counters for each minute. The SHA-256 of an address selects its counter. With 16 bits each, they
+ * take up to 320 KB of Redis, which keeps spare room behind a string that has grown.
  */
 const BUCKETS = 65_536;
 const COUNT_TYPE = 'u16';
 const MAX_COUNTED = 65_535;
 
 /**
- * Counts failed authentications by address and minute, for all processes together. IPv6 addresses with the same first
- * half count as one address. Two addresses share a counter with a chance of 1 in 65,536. So a high count must never
- * keep out a caller with correct credentials.
+ * Counts failed authentications by address and minute, for all processes together. Two addresses share a counter with a
+ * chance of 1 in 65,536, so a high count must not keep out correct credentials.
  */
 export class FailedLogins {
   readonly #control: Partition;
@@ -25,17 +24,16 @@ export class FailedLogins {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /**
-   * The failures of the current minute. The hash of an address selects its counter. Redis has the same counters for all
-   * processes together, and a higher count in a reply from Redis replaces the count here. While Redis is away, failures
-   * are counted only here.
+   * The failures of the current minute, by counter. They include those of other processes as of the last reply from
+   * Redis.
    */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;
 
   /**
-   * `max` is the limit of failures per address and minute. Once this process knows that an address is over the limit,
-   * it counts further failures only in its own memory. `log` gets one warning if Redis refuses the commands that count.
+   * `max` is the limit of failures per address and minute. Failures over the limit are counted only in this process.
+   * `log` gets one warning if Redis refuses the commands that count.
    */
   constructor(control: Partition, max: number, log: Log, nowMs: () => number = clock.wallMs) {
     this.#control = control;
@@ -44,7 +42,7 @@ export class FailedLogins {
     this.#nowMs = nowMs;
   }
 
-  /** Counts a failure of the address `source`. Resolves with the number of its failures this minute. Never throws. */
+  /** Counts a failure of the address `source`. Resolves with its failures of this minute. Never throws. */
   async count(source: string): Promise<number> {
     const minute = Math.floor(this.#nowMs() / WINDOW_MS);
     if (minute !== this.#minute) this.#counts.fill(0);
@@ -67,10 +65,7 @@ export class FailedLogins {
     return known;
   }
 
-  /**
-   * Counts a failure in Redis, for all processes. Resolves with the new count, or with 0 if Redis is away, is full, or
-   * refuses the commands.
-   */
+  /** Counts a failure in Redis, for all processes. Resolves with the new count, or with 0 if Redis cannot count it. */
   async #countEverywhere(minute: string, bucket: number): Promise<number> {
     try {
       return await this.#control.command(async (redis, keys) => {

@@ -3,22 +3,19 @@ import { clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** For each client, a process stores at most once in this time that the client has called. */
+/** A process stores the last call of a client at most once in this interval. */
 const STORED_EVERY_MS = 60_000;
-/** Time for which the tokens of calling clients are collected, so that one script call stores many of them. */
+/** Time for which calling clients are collected, so that one script call stores many. */
 const GATHERED_MS = 5000;
 /** Maximum clients in one call of the script `note_seen`. A call with this many takes Redis a quarter of a ms. */
 const MAX_CLIENTS_PER_CALL = 250;
 const MAX_KNOWN = 10_000;
 
-/**
- * Stores when each client called last, for listings. The calls of the last seconds are lost if the process ends before
- * they are stored.
- */
+/** Stores when each client called last, for listings. The calls of the last seconds are lost when the process ends. */
 export class LastSeen {
   readonly #control: Partition;
   readonly #log: Log;
-  /** For each client, when `note` last queued it for storing. In ms, by the monotonic clock. */
+  /** When `note` last queued each client for storing, in ms of the monotonic clock. */
   readonly #notedMs = new Map<string, number>();
   #waiting: string[] = [];
 
@@ -28,8 +25,8 @@ export class LastSeen {
   }
 
   /**
-   * Queues a client that is calling now. The time of the call is stored within seconds. Does nothing if this process
-   * has queued the client less than a minute ago.
+   * Queues a client that is calling now; its time is stored within seconds. Does nothing if this process has queued it
+   * less than a minute ago.
    */
   note(token: string): void {
     const nowMs = clock.monotonicMs();
@@ -46,7 +43,7 @@ export class LastSeen {
       for (const slice of slicesOf(tokens, MAX_CLIENTS_PER_CALL))
         await this.#control.run('note_seen', { tokens: slice });
     } catch (error) {
-      // The error does no lasting harm: if the client goes on calling, it is queued again a minute later.
+      // The error does no lasting harm: a client that goes on calling is queued again a minute later.
       this.#log.debug({ err: error }, 'could not store which clients have called');
     }
   }

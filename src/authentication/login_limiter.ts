@@ -5,10 +5,7 @@ import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import type { FailedLogins } from './failed_logins.ts';
 import type { FailureReason } from './verdict.ts';
 
-/**
- * Maximum failures per address and minute. Further failures are answered 429. The limit is high, because one service
- * that repeats its calls with a wrong secret already causes many failures.
- */
+/** Maximum failures per address and minute. It is high because one service with a wrong secret causes many failures. */
 export const MAX_FAILURES = 100;
 
 interface FailureFigures {
@@ -20,15 +17,12 @@ interface CountedFailure {
   address: string;
   refusal: BusError | undefined;
   /**
-   * True if the caller of `failed` should log the refusal. It is true at most once a minute in this process, for all
-   * addresses together, so that attackers cannot fill the log.
+   * True if the refusal should be logged: at most once a minute in this process, so that attackers cannot fill the log.
    */
   isReported: boolean;
 }
 
-/**
- * Limits failed logins by address. Only wrong credentials are counted, so correct ones are accepted from any address.
- */
+/** Limits failed authentications by address. Correct credentials are accepted from any address. */
 export class LoginLimiter {
   readonly #failures: FailedLogins;
   readonly #proxies: Proxies;

@@ -3,15 +3,10 @@ import { clock } from '../clock.ts';
 import type { Partition } from '../store/partition.ts';
 
 const KEY_BYTES = 32;
-/**
- * Interval at which a process asks Redis again for the HMAC key of public names (the names that stand for clients in
- * figures and logs). The interval may be long, because the key changes only if Redis loses it.
- */
+/** Interval at which a process asks Redis for the key again. It may be long: the key changes only if Redis loses it. */
 const ASK_EVERY_MS = 60_000;
 
-/**
- * The random key of the HMACs in public names (see PublicNames). All processes of the bus share the key through Redis.
- */
+/** The random key of the HMACs in public names (see PublicNames). All processes share it through Redis. */
 export class NameKey {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
@@ -25,8 +20,8 @@ export class NameKey {
   }
 
   /**
-   * Resolves with the key. If Redis has none, a new one is stored. Throws StorageUnavailable, unless this process knows
-   * the key already.
+   * Resolves with the key. If Redis has none, a new one is stored. Throws StorageUnavailable unless the key is known
+   * here.
    */
   async load(): Promise<Buffer> {
     if (this.#key && this.#monotonicMs() < this.#askAgainAtMs) return this.#key;
@@ -38,8 +33,8 @@ export class NameKey {
 
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
-    // The script stores the given key only if Redis has none. So if Redis has lost the key, it gets back the key that
-    // this process knows. Clients then keep the names under which they appear in figures and logs.
+    // The script stores the given key only if Redis has none. So a Redis that lost the key gets the same key back, and
+    // the public names stay.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

@@ -6,45 +6,36 @@ const HOUR_MS = 3_600_000;
 const KEPT_HOURS = 24;
 const KEY_BYTES = 32;
 /**
- * Interval at which a process asks Redis for the keys again. The interval may be long, because each reply has the key
- * of the next hour too. So a process has the key of an hour when that hour begins.
+ * Interval at which a process asks Redis for the keys again. Each reply has the key of the next hour too, so the
+ * process has it when that hour begins.
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/**
- * Minimum time between two fetches of the keys because of unknown nonces. Without it, strangers could cause any number
- * of fetches by sending nonces that they made up.
- */
+/** Minimum time between two fetches because of unknown nonces. It limits what strangers cause with made-up nonces. */
 const MOMENT_MS = 100;
 
 export interface NonceKey {
   readonly hour: number;
   readonly key: Buffer;
-  /**
-   * True once this process knows that another key has replaced this one, because Redis may have forgotten which nonces
-   * were used. A nonce signed with a replaced key is reported as old, not as unknown.
-   */
+  /** True once this process knows that another key has replaced this one. Its nonces are then reported as old. */
   replaced: boolean;
 }
 
 /**
  * The random keys that sign Digest nonces, one for each hour. All processes share them through Redis. After a restart
- * or failover, Redis may have forgotten which nonces were used. Scripts then replace the keys, so that no older nonce
- * can be used again.
+ * or failover, Redis may have forgotten which nonces were used. Scripts then replace the keys, which voids older
+ * nonces.
  */
 export class NonceKeys {
   readonly #control: Partition;
   readonly #monotonicMs: () => number;
   #keys: readonly NonceKey[] = [];
   /**
-   * The value of `Partition.connections` when the keys were fetched. If that count of connections has grown since, the
-   * process has reconnected, and Redis may have other keys.
+   * The value of `Partition.connections` when the keys were fetched. It has grown if the process has reconnected since,
+   * and then Redis may have other keys.
    */
   #connection: number | undefined;
-  /**
-   * The clock of Redis minus the monotonic clock of this process. It is needed because nonces have times by Redis's
-   * clock.
-   */
+  /** The clock of Redis minus the monotonic clock of this process. */
   #offsetMs = 0;
   #askAgainAtMs = 0;
   #triedAtMs = Number.NEGATIVE_INFINITY;
@@ -61,27 +52,27 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key for new nonces. Returns undefined before the first `load`, after an hour without a successful
-   * `load`, and after a reconnection to Redis, which may then have another key.
+   * Returns the key for new nonces. Returns undefined before the first `load`, after one to two hours without a `load`,
+   * and after a reconnection to Redis, which may then have another key.
    */
   current(): Buffer | undefined {
     if (this.#connection !== this.#control.connections) return undefined;
-    // Errors are ignored: the known keys are good for an hour, and a later call tries again.
+    // Errors are ignored: the known keys last for another hour, and a later call tries again.
     if (this.#monotonicMs() >= this.#askAgainAtMs) this.load().catch(() => {});
     const hour = Math.floor(this.nowMs() / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && !each.replaced)?.key;
   }
 
   /**
-   * Returns the key that signed a nonce issued at `issuedMs`: the key for which `signed` returns true. Returns
-   * undefined if no known key has signed the nonce, or if the nonce is more than a day old.
+   * Returns the key that signed a nonce issued at `issuedMs`, as `signed` tells. Returns undefined if no known key has,
+   * or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);
     return this.#keys.find((each) => each.hour === hour && signed(each.key));
   }
 
-  /** Fetches the keys. If they are missing, Redis stores new ones. Throws StorageUnavailable. */
+  /** Fetches the keys. If Redis lacks them, it stores new ones. Throws StorageUnavailable. */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = undefined;
@@ -90,8 +81,8 @@ export class NonceKeys {
   }
 
   /**
-   * Fetches the keys, but at most once in MOMENT_MS. Call this for an unknown nonce, which another process may have
-   * signed with a new key.
+   * Fetches the keys, at most once in MOMENT_MS. An unknown nonce may be signed with a new key, which another process
+   * made.
    */
   async refresh(): Promise<void> {
     if (this.#monotonicMs() >= this.#triedAtMs + MOMENT_MS) await this.load();
@@ -107,8 +98,7 @@ export class NonceKeys {
     });
     const oldestHour = Math.floor(nowMs / HOUR_MS) - KEPT_HOURS;
     const known = this.#keys.filter(({ hour }) => hour >= oldestHour);
-    // If Redis has lost a key, it has also forgotten which nonces of the key were used. So the key is treated as
-    // replaced, and its nonces are refused as too old.
+    // A Redis that has lost a key has also forgotten the uses of its nonces. So such a key counts as replaced.
     for (const each of known) each.replaced = keys.find(({ key }) => key.equals(each.key))?.replaced ?? true;
     this.#keys = [...known, ...keys.filter(({ key }) => !known.some((each) => each.key.equals(key)))];
     this.#connection = connection;

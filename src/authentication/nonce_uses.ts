@@ -7,34 +7,32 @@ import type { Partition } from '../store/partition.ts';
 /** Time for which a nonce is valid. */
 export const NONCE_LIFE_MS = 5 * 60_000;
 /**
- * Maximum time by which a nonce may seem to come from the future. A nonce contains the time by Redis's clock. A process
- * can only estimate this clock, and may be behind. So a nonce that another process has just issued may seem to be from
- * the future.
+ * Maximum time by which a nonce may seem to come from the future. A nonce has its time by Redis's clock, which a
+ * process can only estimate. So a nonce that another process has just issued may seem to be from the future.
  */
 export const NONCE_AHEAD_MS = 60_000;
 /**
- * Time for which Redis remembers the uses of a nonce, from the first one. A use is a request that was sent with the
- * nonce. Redis remembers uses so that nobody can repeat the request. After this time the nonce is no longer valid.
+ * Time for which Redis remembers the uses of a nonce, from the first one. After this time the nonce is invalid anyway.
  */
 const NONCE_USES_KEPT_MS = NONCE_LIFE_MS + 2 * NONCE_AHEAD_MS;
 
-/** Maximum nonce uses that one script call consumes. 1000 take Redis about 2 ms. */
+/** Maximum nonce uses in one script call. 1000 take Redis about 2 ms. */
 const MAX_USES_PER_CALL = 1000;
 
 /**
- * A client has a quota of units for its nonces. Each unit stands for this many bytes of Redis. A nonce takes one unit
- * at its first use, and another unit after about every 512 uses.
+ * Bytes of Redis for each unit of a client's quota for nonces. A nonce takes one unit at its first use, and another one
+ * after every 512 uses.
  */
 const NONCE_BYTES = 300;
 /**
- * Maximum units in a client's quota for nonces. If Redis has little memory, the quota is smaller (`#maxClientNonces`).
- * Used units come back gradually, all of them within NONCE_USES_KEPT_MS.
+ * Maximum units in a client's quota for nonces; fewer if Redis has little memory (`#maxClientNonces`). Used units come
+ * back gradually, all of them within NONCE_USES_KEPT_MS.
  */
 const MAX_CLIENT_NONCES = 100_000;
 
 /**
- * One use (a value of `nc`) of a Digest nonce, which authenticates a single request. `key` is the key that signed the
- * nonce. `client` is the user who sent the request: a client's token, `root` or `viewer`.
+ * One use (a value of `nc`) of a Digest nonce, for a single request. `key` has signed the nonce. `client` is the user
+ * who sent the request: a client's token, `root` or `viewer`.
  */
 type NonceUse = Arguments<'nonce_uses'>['uses'][number];
 
@@ -42,17 +40,14 @@ type NonceUse = Arguments<'nonce_uses'>['uses'][number];
  * The result of consuming a nonce use.
  * - `consumed`: the use is valid.
  * - `repeated`: the use was consumed before, or its `nc` is too high to be stored.
- * - `replaced`: the key that signed the nonce is no longer valid, because Redis may have lost uses.
- * - `expired`: the nonce is too old, or from the future, by Redis's clock. This process was wrong about that clock.
- * - `old`: the use needs more of the client's quota (NONCE_BYTES), but after the nonce was issued, the client was
- *   refused with `too_many_nonces`. Somebody may have recorded the refused request and sent it again.
+ * - `replaced`: the key that signed the nonce was replaced, because Redis may have lost uses.
+ * - `expired`: by Redis's clock, the nonce is too old or from the future.
+ * - `old`: the nonce needs another unit of the client's quota (NONCE_BYTES). Since the nonce was issued, the client was
+ *   refused with `too_many_nonces`, and that request may have been recorded.
  */
 export type UseOutcome = Exclude<Reply<'nonce_uses'>[number], 'too_many_nonces'>;
 
-/**
- * Consumes the uses of Digest nonces (one use is one value of `nc`). Each use can be consumed only once, whichever
- * process receives it.
- */
+/** Consumes uses of Digest nonces. Each use can be consumed once, whichever process receives it. */
 export class NonceUses {
   readonly #redisMaxBytes: () => number;
   readonly #batcher: Batcher<NonceUse, Reply<'nonce_uses'>[number]>;
@@ -71,8 +66,8 @@ export class NonceUses {
   }
 
   /**
-   * Consumes a nonce use if it is new. Throws too_many_nonces or StorageUnavailable. After StorageUnavailable, the use
-   * may have been consumed all the same.
+   * Consumes a nonce use if it is new. Throws too_many_nonces. Throws StorageUnavailable, although the use may have
+   * been consumed.
    */
   async consume(use: NonceUse): Promise<UseOutcome> {
     const outcome = await this.#batcher.add(use);

@@ -8,10 +8,7 @@ const TIME_BYTES = 6;
 const RANDOM_BYTES = 8;
 const TAG_BYTES = 16;
 const PAYLOAD_BYTES = TIME_BYTES + RANDOM_BYTES;
-/**
- * Number of characters at the start of a nonce that contain its time and its random bytes. These identify the nonce in
- * Redis. The rest of the nonce is its signature.
- */
+/** Number of characters of a nonce before its signature. They identify the nonce in Redis. */
 const ID_CHARACTERS = 19;
 
 type Keys = Pick<NonceKeys, 'nowMs' | 'current' | 'find' | 'load' | 'refresh'>;
@@ -22,13 +19,13 @@ interface Issued {
 }
 
 /**
- * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts nonces that
- * another one has issued, although no nonce is stored.
+ * Issues and checks Digest nonces. A nonce contains its time and a signature, so each web process accepts the nonces of
+ * the others without storing them.
  */
 export class Nonces {
   readonly #keys: Keys;
   readonly #uses: Pick<NonceUses, 'consume'>;
-  /** Nonces whose signature was verified. Verifying a nonce at each use would double the CPU time of Digest. */
+  /** Nonces with a verified signature. Verifying a nonce at each use would double the CPU time of Digest. */
   readonly #issued = new LRUCache<string, Issued>({ max: MAX_REMEMBERED });
 
   constructor(keys: Keys, uses: Pick<NonceUses, 'consume'>) {
@@ -36,7 +33,7 @@ export class Nonces {
     this.#uses = uses;
   }
 
-  /** True if nonces can be issued and checked now. Otherwise `prepare` must be called first. */
+  /** True if nonces can be issued and checked now. Otherwise call `prepare` first. */
   get ready(): boolean {
     return this.#keys.current() !== undefined;
   }
@@ -46,7 +43,7 @@ export class Nonces {
     if (!this.ready) await this.#keys.load();
   }
 
-  /** Returns a new nonce. Only allowed while `ready` is true. */
+  /** Returns a new nonce. Requires `ready`. */
   issue(): string {
     const key = this.#keys.current();
     if (!key) throw new Error('a nonce was wanted before there was a key');
@@ -56,13 +53,13 @@ export class Nonces {
     return Buffer.concat([payload, tag(key, payload)]).toString('base64url');
   }
 
-  /** Fetches the keys again. Call this for an unknown nonce, which another process may have issued with a new key. */
+  /** Fetches the keys again. An unknown nonce may be from another process, which has a newer key. */
   refresh(): Promise<void> {
     return this.#keys.refresh();
   }
 
   /**
-   * Checks the time and the signature of a nonce. Only allowed while `ready` is true. Returns
+   * Checks the time and the signature of a nonce. Requires `ready`. Returns
    * - `unknown` if this bus did not issue the nonce, or issued it over a day ago;
    * - `old` if it is over five minutes old or far in the future, or its key was replaced;
    * - `fresh` otherwise.
@@ -76,12 +73,9 @@ export class Nonces {
   }
 
   /**
-   * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. Each use can be consumed once,
-   * whichever process gets it. `client` is the user who sent the request: a client's token, `root` or `viewer`.
-   *
-   * Resolves with `replaced` if the key that signed the nonce was replaced. Resolves with `expired` if the nonce is not
-   * valid at the time of Redis's clock, about which this process was wrong. New nonces then have the new key and the
-   * right time. Throws too_many_nonces and StorageUnavailable.
+   * Consumes one use of a fresh nonce: the nonce with one value of the counter `nc`. `client` is a client's token,
+   * `root` or `viewer`. After `replaced` and `expired` (see UseOutcome) the keys and the time are fetched again, so
+   * that new nonces are right. Throws too_many_nonces and StorageUnavailable.
    */
   async use(nonce: string, nc: string, client: string): Promise<UseOutcome> {
     const issued = this.#verify(nonce);
@@ -97,7 +91,7 @@ export class Nonces {
     return outcome;
   }
 
-  /** Returns when a nonce was issued and with which key. Returns undefined if its signature is wrong. */
+  /** Returns when a nonce was issued and with which key, or undefined if its signature is wrong. */
   #verify(nonce: string): Issued | undefined {
     const known = this.#issued.get(nonce);
     if (known) return known;

@@ -6,14 +6,14 @@ import type { Client } from './client.ts';
 import type { NameKey } from './name_key.ts';
 
 const HMAC_DIGITS = 16;
-/** Number of clients that are looked up in one turn of the event loop. 200 take about 2 ms. */
+/** Number of clients to look up in one turn of the event loop. 200 take about 2 ms. */
 const CLIENTS_PER_TURN = 200;
 
 /**
  * Gives clients and joins the names that appear in figures and logs.
  * - A client with a secret: its token, which is public. Tokens that the bus makes have no dot.
- * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token. Its token is a credential.
- *   Without the key of the HMAC, nobody can test guesses at the token.
+ * - A client without a secret: its name, a dot and 16 digits of an HMAC of its token, which is a credential. Guesses at
+ *   the token cannot be tested without the key of the HMAC.
  * - A join: `join:`, the name of the join, a colon and the public name of its client.
  */
 export class PublicNames {
@@ -27,8 +27,7 @@ export class PublicNames {
 
   /**
    * Resolves with a function that returns the public name of each of these tokens. A token that no client has may be
-   * the credential of a removed client. So its public name is `unknown.` and 16 digits of an HMAC of the token. Throws
-   * StorageUnavailable.
+   * the credential of a removed client, so its name is `unknown.` and 16 digits of its HMAC. Throws StorageUnavailable.
    */
   async of(tokens: Iterable<string>): Promise<(token: string) => string> {
     const distinct = [...new Set(Iterator.from(tokens).map(ownerOf))];
@@ -43,17 +42,14 @@ export class PublicNames {
     };
   }
 
-  /**
-   * Does the same as `of`, for lines of the log, but never rejects. If the names cannot be read, each token gets the
-   * same text, which says so.
-   */
+  /** Does the same as `of`, for the log. If the names cannot be read, it gives each token a text that says so. */
   forLog(tokens: Iterable<string>): Promise<(token: string) => string> {
     return this.of(tokens).catch(() => () => 'unknown, as Redis is away');
   }
 
   /**
-   * Resolves with a function that returns what the caller may see of each of these tokens. Root sees all tokens, and
-   * a client its own. Everything else is shown as public names.
+   * Resolves with a function that returns what the caller may see of each token. Root sees all tokens, and a client its
+   * own. All else is shown as public names.
    */
   async seenBy(caller: Caller, tokens: Iterable<string>): Promise<(token: string) => string> {
     if (caller.role === 'root') return (token) => token;
@@ -63,8 +59,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with copies of these entries. The token in their field `field` is replaced by what the caller may see of
-   * it (see `seenBy`); null stays null.
+   * Resolves with copies of the entries. The token in their field `field` is replaced by what the caller may see of it
+   * (see `seenBy`); null stays null.
    */
   async shownTo<Field extends string, T extends Record<Field, string | null>>(
     caller: Caller,
@@ -79,11 +75,11 @@ export class PublicNames {
   }
 
   /**
-   * Finds the client that a caller names. A viewer gives its public name, which is searched among all `tokens`. Root
-   * and clients give its token, which is returned unchecked. So a route for clients must refuse the tokens of other
-   * clients, or clients could test guesses at tokens. Resolves with
+   * Finds the client that a caller names. A viewer gives a public name, which is searched among all `tokens`. Root and
+   * clients give a token, which is returned unchecked, so a route must refuse a client that names another. Resolves
+   * with
    * - `token`: the token of the client, or undefined if none has this public name;
-   * - `looked`: the number of tokens that were searched. Each one is charged to the caller's rate limit.
+   * - `looked`: the number of tokens that were searched, for the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,
@@ -101,9 +97,8 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The token of a
-   * client without a secret is not accepted as its name: otherwise viewers could test guesses at the token. For a join,
-   * only its client is searched, so the join need not exist.
+   * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The name of a join
+   * need not be of an existing join. A token without a secret is no name: otherwise viewers could test guesses at it.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);
@@ -120,10 +115,7 @@ export class PublicNames {
   }
 }
 
-/**
- * Returns the public name of a subscriber, which is a client or a join of a client. `clientName` is the public name of
- * that client.
- */
+/** Returns the public name of a subscriber: a client or a join. `clientName` is the public name of the client. */
 function subscriberName(token: string, clientName: string): string {
   const join = readJoinToken(token);
   return join ? joinToken(join.name, clientName) : clientName;

@@ -5,10 +5,7 @@ import { TOPIC_NAME } from '../routing/topic_name.ts';
 export const MAX_PATTERNS = 100;
 export const TOPIC_PATTERN_RULE = 'must be a topic name, or how it begins followed by *';
 
-/**
- * True for the name of a topic, and for the beginning of a name with `*` after it. A star elsewhere is not allowed,
- * because it could make matching slow.
- */
+/** True for a topic name, or the beginning of one with `*` behind it. A star elsewhere could make matching slow. */
 export function isTopicPattern(text: string): boolean {
   return text === '*' || TOPIC_NAME.test(text.endsWith('*') ? text.slice(0, -1) : text);
 }
@@ -24,7 +21,7 @@ export function mayNotPublish(topic: string, field?: string): BusError {
   return new BusError('forbidden', `this client may not publish to ${topic}`, { members });
 }
 
-/** Returns the fields of a client's Redis hash that store its scopes, as patterns separated by spaces. */
+/** Returns the fields of a client's Redis hash for its scopes. Spaces separate the patterns. */
 export function scopeFields({ publish, subscribe }: Scopes): Record<string, string> {
   return {
     ...(publish && { publish: publish.join(' ') }),
@@ -32,16 +29,13 @@ export function scopeFields({ publish, subscribe }: Scopes): Record<string, stri
   };
 }
 
-/**
- * Returns the scopes of a client in the form that scripts take: the patterns for `publish` and for `subscribe`. A scope
- * without a limit has no entry.
- */
+/** Returns the scopes of a client as scripts take them. A scope without a limit has no entry. */
 export function scopeList(scopes: Scopes): { of: 'publish' | 'subscribe'; patterns: string }[] {
   const fields = Object.entries(scopeFields(scopes)) as ['publish' | 'subscribe', string][];
   return fields.map(([of, patterns]) => ({ of, patterns }));
 }
 
-/** Returns the scopes stored in these fields; null means unlimited. */
+/** Returns the scopes in these fields. Null means unlimited. */
 export function readScopes(publish: string | null, subscribe: string | null): Scopes {
   return {
     ...(publish !== null && { publish: patternsIn(publish) }),

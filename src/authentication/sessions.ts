@@ -9,7 +9,7 @@ const COOKIE = 'routemaster_session';
 const COOKIE_PATH = '/console';
 /** Maximum duration of a session, however much it is used. */
 const LIFETIME_MS = 12 * 3_600_000;
-/** Maximum sessions of one client, of root, or of all viewers. A login beyond this number ends the oldest session. */
+/** Maximum sessions of one client, of root, or of all viewers. A login beyond that ends the oldest session. */
 const MAX_SESSIONS = 20;
 const ID_LENGTH = 32;
 
@@ -17,23 +17,18 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Digest of the credential with which the person has logged in. The session ends when the credential changes. */
+  /** Digest of the credential with which the person logged in. The session ends when the credential changes. */
   proof: string;
 }
 
 /** A person who is logged in to the console. */
 export interface Session {
   caller: Caller;
-  /**
-   * A text that forms of the console must contain. It is an HMAC of the session's id, so other sites cannot know it.
-   */
+  /** A text that forms of the console must contain: an HMAC of the session's id, which other sites cannot know. */
   formToken: string;
 }
 
-/**
- * The sessions of the console. The cookie of a session contains an id of 192 random bits. Redis stores only the SHA-256
- * of this id.
- */
+/** The sessions of the console. A session's cookie contains an id of 192 random bits. Redis stores only its SHA-256. */
 export class Sessions {
   readonly #control: Partition;
   readonly #credentials: Credentials;
@@ -58,10 +53,7 @@ export class Sessions {
     return cookie(id, LIFETIME_MS / 1000, isHttps);
   }
 
-  /**
-   * Resolves with the session that the cookie of a request names. Resolves with undefined if there is none, or if it
-   * has ended.
-   */
+  /** Resolves with the session that the cookie of a request names, or with undefined if it has ended or never was. */
   async of(headers: IncomingHttpHeaders): Promise<Session | undefined> {
     const id = idIn(headers);
     if (id === undefined) return undefined;
@@ -73,7 +65,7 @@ export class Sessions {
   }
 
   /**
-   * Ends the session that the cookie of a request names. Resolves with a header `Set-Cookie` that deletes the cookie.
+   * Ends the session that the cookie of a request names. Resolves with a `Set-Cookie` header that deletes the cookie.
    */
   async end(headers: IncomingHttpHeaders, isHttps: boolean): Promise<string> {
     const id = idIn(headers);

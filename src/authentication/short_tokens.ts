@@ -8,7 +8,7 @@ import { PublicNames } from './public_names.ts';
 
 type ShortTokenConfig = Pick<Config, 'clients' | 'minTokenLength'>;
 
-/** Throws BootError if a token of ROUTEMASTER_CLIENTS is shorter than production demands. */
+/** Throws BootError if a token of ROUTEMASTER_CLIENTS is shorter than `minTokenLength`. */
 export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig): void {
   const short = clients.filter((token) => token.length < minTokenLength);
   if (short.length === 0) return;
@@ -20,8 +20,8 @@ export function refuseShortTokens({ clients, minTokenLength }: ShortTokenConfig)
 }
 
 /**
- * Warns of clients without a secret whose token is shorter than production demands. A bus that was taken over from a
- * Ruby Routemaster can have such clients, and they still work. Throws StorageUnavailable.
+ * Warns of clients without a secret whose token is shorter than `minTokenLength`. Clients of a former Ruby Routemaster
+ * keep such tokens. Throws StorageUnavailable.
  */
 export async function warnOfShortTokens(
   { clients: fixed, minTokenLength }: ShortTokenConfig,

@@ -11,18 +11,15 @@ export type FailureReason =
   | 'repeated_count';
 
 export type Refusal = {
-  /**
-   * Why the credentials were refused. `stale` means that they are correct, but their nonce is too old. A stale nonce is
-   * not counted as a failure.
-   */
+  /** Why the credentials were refused. `stale`: only the nonce is too old, which does not count as a failure. */
   reason: FailureReason | 'stale';
-  /** Text for the caller on what to change. It must not reveal which clients exist. */
+  /** Text that tells the caller what to change. It must not reveal which clients exist. */
   advice?: string;
-  /** The client's token, for the log. Absent for a client without a secret, because its token is a credential. */
+  /** The user, for the log. Absent for a client without a secret, because its token is a credential. */
   client?: string;
   /**
-   * True if only the nonce is wrong: it is too old, or was used before with the same `nc`. The client may then try
-   * again with a new nonce (RFC 7616).
+   * True if only the nonce is wrong: too old, or used before with the same `nc`. The client may try again with a new
+   * nonce (RFC 7616).
    */
   stale?: boolean;
 };
