@@ -4,29 +4,22 @@ import { MAX_PUBLISH_BYTES } from '../routing/route.ts';
 import { Buckets } from './buckets.ts';
 import { overloaded, Reservation } from './reservation.ts';
 
-/** Maximum number of requests with a body that a process handles at the same time. */
+/** Maximum requests with a body that a process handles at the same time. */
 const MAX_REQUESTS = 1000;
-/**
- * Maximum bytes of bodies that a process holds in memory. In addition, parsing a body takes memory of several times its
- * size.
- */
+/** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size on top. */
 const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
  * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). One connection can bring
- * 115 MB a second: then Node would spend half of its time on collecting garbage. No valid publish is slowed down,
- * because parsing is slower still: 16 MiB a second.
+ * 115 MB a second, and Node would then collect garbage for half of its time. This pace slows down no valid publish,
+ * because parsing one is slower: 16 MiB a second.
  */
 const PACE = 32 * 1024 * 1024;
 const PACE_BURST_MS = 250;
-/**
- * Minimum time between two searches for bodies that arrive slowly. A search takes up to 50 µs, and gives back memory
- * that is reserved for those bodies but not used yet.
- */
+/** Minimum time between two searches for slow bodies, whose unused memory is given back. A search takes up to 50 µs. */
 const SEARCH_EVERY_MS = 50;
 
 /**
- * The requests with a body that are under way: how many they are, and how many bytes are reserved for their bodies.
- * Each client with such requests has a Holding, and there is one for all clients together.
+ * Number of requests with a body that are under way, and the bytes reserved for their bodies: of one client, or of all.
  */
 interface Holding {
   requests: number;
@@ -36,7 +29,7 @@ interface Holding {
 /**
  * Limits the requests with a body that a process handles at the same time, and the bytes of their bodies. Refuses
  * further requests at once. A client's first request may take all that is free. A further request must leave as much
- * free for others as the client already holds. So one client with many small requests gets at most about half.
+ * free for others as the client already holds.
  */
 export class Admission {
   readonly #maxRequests: number;
@@ -44,10 +37,7 @@ export class Admission {
   readonly #pace = new Buckets(PACE, PACE_BURST_MS);
   readonly #all: Holding = { requests: 0, bytes: 0 };
   readonly #holdings = new Map<string, Holding>();
-  /**
-   * Reservations of requests whose bodies are still arriving. The reservation whose body has gone longest without
-   * progress comes first.
-   */
+  /** Reservations whose bodies are still arriving. The one that has gone longest without progress is first. */
   readonly #reading = new Set<Reservation>();
   #lookedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -57,8 +47,8 @@ export class Admission {
   }
 
   /**
-   * True if the process may handle one more request, and has memory for the announced body. A body of any size fits if
-   * no other request with a body is under way.
+   * True if the process has room for one more request and its announced body. A body of any size fits if it is the only
+   * one.
    */
   hasRoom(request: IncomingMessage): boolean {
     const bytes = announcedBytes(request);
@@ -87,8 +77,7 @@ export class Admission {
     const fits = () => this.#all.requests === 1 || this.#all.bytes + holding.bytes + bytes <= this.#maxBytes;
     if (!fits()) {
       this.#makeRoom();
-      // `#makeRoom` ends the reservations of bodies that stall. This reservation may be one of them, so `isFreed` is
-      // checked.
+      // `#makeRoom` ends reservations whose bodies stall, and this may be one of them.
       if (reservation.isFreed || !fits()) throw overloaded();
     }
     this.#change(holding, 0, bytes);
@@ -141,8 +130,7 @@ export class Admission {
   }
 
   /**
-   * Makes room for other requests. Ends requests whose bodies stall, and gives back the bytes that are reserved for
-   * slow bodies but have not arrived. Returns true if there is more room now.
+   * Ends requests whose bodies stall, and gives back the unused memory of slow bodies. Returns true if this made room.
    */
   #makeRoom(): boolean {
     const before = { ...this.#all };
@@ -160,8 +148,8 @@ export class Admission {
 }
 
 /**
- * Returns the length of the body that Content-Length announces, or 0 without that header. A body above the largest
- * limit counts as that limit, because no more of it is kept in memory.
+ * Returns the length of the body that Content-Length announces, or 0 without that header. The result is at most the
+ * largest limit of a body, because no more is kept in memory.
  */
 function announcedBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), MAX_PUBLISH_BYTES);

@@ -5,10 +5,7 @@ import type { Answer } from '../routing/route.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/**
- * Sends an answer. Resolves with the approximate length of its body. Rejects if the body cannot be made. If the method
- * is HEAD, Node leaves out the body.
- */
+/** Sends an answer. Resolves with the approximate length of its body. Rejects if the body cannot be made. */
 export async function send(response: ServerResponse, { status, headers, body }: Answer): Promise<number> {
   if (isPieces(body)) return sendPieces(response.writeHead(status, headers), body);
   if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
@@ -26,8 +23,8 @@ export function isPieces(body: unknown): body is AsyncIterable<string> {
 }
 
 /**
- * Yields the pieces of a body. `turn` gets the function that makes the next piece. It may let other requests be served
- * before it calls this function.
+ * Yields the pieces of a body. `turn` gets the function that makes the next piece, and may serve other requests before
+ * it calls this function.
  */
 export async function* eachIn(
   turn: <T>(make: () => Promise<T>) => Promise<T>,
@@ -54,16 +51,13 @@ async function sendPieces(response: ServerResponse, pieces: AsyncIterable<string
     }
   };
   await pipeline(Readable.from(counted()), response).catch((error: NodeJS.ErrnoException) => {
-    // A premature close is ignored, because it only means that the caller has closed the connection.
+    // A premature close is no failure: the caller has closed the connection.
     if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   });
   return bytes;
 }
 
-/**
- * Headers that make a browser treat an answer as data. The browser runs nothing in it, shows it in no frame, and keeps
- * no copy. Further headers that the library Helmet sets for web pages are left out.
- */
+/** Headers that make a browser treat an answer as data: run nothing in it, show it in no frame, and keep no copy. */
 export const BROWSER_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',
@@ -73,15 +67,14 @@ export const BROWSER_HEADERS = {
   'Cache-Control': 'no-store',
 };
 
-/** Value of the header that makes browsers use only https for this bus. The number is a year, in seconds. */
+/** Makes browsers use only https for this bus. The number is a year in seconds. */
 const HTTPS_ONLY = 'max-age=31536000';
 
 const HEADERS = new Map(Object.entries(BROWSER_HEADERS));
 const HTTPS_HEADERS = new Map(HEADERS).set('Strict-Transport-Security', HTTPS_ONLY);
 
 /**
- * Sets the headers for browsers on answers to GET and HEAD. Answers to other requests, most of which are publishes, get
- * no such headers, to save CPU.
+ * Sets the headers for browsers on answers to GET and HEAD. Other answers, mostly to publishes, lack them to save CPU.
  */
 export function setBrowserHeaders(
   { method }: IncomingMessage,

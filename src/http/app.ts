@@ -13,8 +13,8 @@ const CONSOLE = '/console';
 const PUBLISH = { method: 'POST', path: `${TOPICS}:name` };
 
 /**
- * The HTTP API. Express finds the route of a request, and the pipeline handles the request. A publish whose path needs
- * no decoding does not pass through Express, which would add a fifth to its CPU time.
+ * The HTTP API. Express finds the route of a request, and the pipeline handles it. A publish with a plain path does not
+ * pass through Express, which would add a fifth to its CPU time.
  */
 export function createApp(routes: readonly Route[], parts: PipelineParts): RequestListener {
   const pipeline = new Pipeline(parts);
@@ -28,10 +28,7 @@ export function createApp(routes: readonly Route[], parts: PipelineParts): Reque
   };
 }
 
-/**
- * Returns the topic of a publish whose path is `/topics/` and a valid topic name. Returns undefined for any other
- * request, which Express then routes.
- */
+/** Returns the topic of a publish whose path needs no decoding. Returns undefined for any other request. */
 function plainTopic({ method, url }: IncomingMessage): string | undefined {
   if (method !== PUBLISH.method || !url?.startsWith(TOPICS)) return undefined;
   const topic = url.slice(TOPICS.length);
@@ -39,8 +36,8 @@ function plainTopic({ method, url }: IncomingMessage): string | undefined {
 }
 
 /**
- * Mounts the routes in Express, grouped by path. The last handler of each path refuses other methods. A browser that
- * asks for an unknown address of the console gets the console's error page.
+ * Mounts the routes in Express, grouped by path. The last handler of a path refuses other methods. Browsers that ask
+ * for an unknown page of the console get its error page.
  */
 function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherMethod): Express {
   const app = express();
@@ -58,7 +55,7 @@ function mount(routes: readonly Route[], pipeline: Pipeline, otherMethod: OtherM
     (request, response) =>
       pipeline.answer(asPageForBrowser(request, row, errorPage), { request, response, ...at(request) });
   for (const [path, rows] of Map.groupBy(routes, (row) => row.path)) {
-    // People type addresses of the console, so a slash at the end is accepted.
+    // Pages also take a slash at the end, because people type their addresses.
     const here = app.route(rows.some(({ page }) => page) ? `${path}{/}` : path);
     for (const row of rows) here[METHODS[row.method]](handler(row));
     here.all(refuser(otherMethods(rows, routes, otherMethod)));
@@ -77,8 +74,8 @@ function at({ path, params, query }: Parameters<RequestHandler>[0]) {
 }
 
 /**
- * Returns the route that refuses a request. Usually this is `row`, which answers with a problem document. If a browser
- * asked for a page of the console, it is a copy of `row` that answers with the page made by `errorPage`.
+ * Returns the route that refuses a request: `row`, which answers with a problem document. For a browser that asked for
+ * a page of the console, it answers with the page of `errorPage` instead.
  */
 function asPageForBrowser(
   request: Parameters<RequestHandler>[0],
@@ -93,7 +90,7 @@ function wantsPage({ path, headers }: Pick<Call, 'path' | 'headers'>): boolean {
   return (path === CONSOLE || path.startsWith(`${CONSOLE}/`)) && acceptsHtml(headers.accept);
 }
 
-/** Returns a route without a path of its own that refuses every request, with the error that `reason` returns. */
+/** Returns a route that refuses every request with the error that `reason` returns. It has no path. */
 function refusing(reason: (call: Call) => unknown): Route {
   const handle = (call: Call) => Promise.reject(reason(call));
   return { ...route('GET /', [], { answers: {}, handle }), isUnknown: true };
@@ -108,8 +105,8 @@ function notFound(routes: readonly Route[]): Route {
 }
 
 /**
- * Returns the route that refuses the methods which the path of `rows` does not have. Express treats HEAD as GET, so a
- * path that has GET takes HEAD too.
+ * Returns the route that refuses the methods that a path lacks. `rows` are the routes of the path. Express treats HEAD
+ * as GET, so a path with GET takes HEAD too.
  */
 function otherMethods(rows: readonly Route[], routes: readonly Route[], code: OtherMethod): Route {
   const allow = rows.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
@@ -121,8 +118,8 @@ function otherMethods(rows: readonly Route[], routes: readonly Route[], code: Ot
 }
 
 /**
- * Returns a question such as `did you mean GET /topics?`, for a page of the console without the method. Returns
- * undefined if no route resembles the call.
+ * Returns a question such as `did you mean GET /topics?`, or undefined if no route resembles the call. For pages of the
+ * console it names no method.
  */
 function hint(routes: readonly Route[], call: Call): string | undefined {
   const { method = '' } = call.request;

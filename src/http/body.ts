@@ -4,27 +4,20 @@ import { BusError } from '../errors.ts';
 import { MAX_BODY_BYTES, MAX_PUBLISH_BYTES } from '../routing/route.ts';
 
 interface Watch {
-  /**
-   * Called with the length of every chunk, even of one that is discarded because the body is refused. Returns the ms
-   * for which reading should pause.
-   */
+  /** Called with the length of every chunk, even of a refused body. Returns the ms for which reading should pause. */
   pauseAfter(bytes: number): number;
-  /** Called with the length of each chunk that is kept. If it throws, the body is refused with this error. */
+  /** Called with the length of each chunk that is kept. Refuses the body by throwing. */
   arrived(bytes: number): void;
-  /**
-   * Sets the function that is called if the memory reserved for the body is needed for other requests. The function
-   * must refuse the body.
-   */
+  /** Sets the function that refuses the body, to be called if other requests need its memory. */
   whenTakenBack(refuse: (error: BusError) => void): void;
 }
 
-/** For each request with `Expect: 100-continue`, the function that tells the sender to send the body. */
+/** The functions that ask the senders of requests with `Expect: 100-continue` for the body. */
 const askers = new WeakMap<IncomingMessage, () => void>();
 
 /**
- * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. If the
- * request is answered before that, the connection must end, because the next bytes could be the body or another
- * request.
+ * Prepares a request with `Expect: 100-continue`, whose sender waits until `readBytes` asks for the body. An answer
+ * before that ends the connection, because the next bytes could be the body or another request.
  */
 export function askWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const keepAlive = response.shouldKeepAlive;
@@ -35,17 +28,14 @@ export function askWhenRead(request: IncomingMessage, response: ServerResponse):
   });
 }
 
-/**
- * Throws bad_body if the connection is already closed. Without this check, `readBytes` would wait for ever for an event
- * of the closed connection.
- */
+/** Throws bad_body if the connection is closed already. `readBytes` would wait for ever for its events. */
 export function checkIsOpen(request: IncomingMessage): void {
   if (request.destroyed) throw endedEarly();
 }
 
 /**
- * Reads the whole body of an open request, and calls `watch` for each chunk. Throws bad_body, body_too_large, or the
- * error with which `watch` refuses the body.
+ * Reads the whole body of an open request, and calls `watch` for each chunk. Throws bad_body, body_too_large, or an
+ * error of `watch`.
  */
 export function readBytes(
   request: IncomingMessage,
@@ -56,7 +46,7 @@ export function readBytes(
   return new Promise((resolve, reject) => read(request, { maxBytes, watch, resolve, reject }));
 }
 
-/** Returns the text of a body that was read. Throws bad_body. */
+/** Returns the text of a body. Throws bad_body. */
 export function textOf(chunks: readonly Buffer[]): string {
   const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   if (!isUtf8(bytes)) throw new BusError('bad_body', 'the body is not UTF-8');
@@ -64,8 +54,8 @@ export function textOf(chunks: readonly Buffer[]): string {
 }
 
 /**
- * Returns the text of a body that was read, like `textOf`, but yields after each chunk, so that other requests can be
- * handled. Decoding 5 MiB at once takes up to 10 ms.
+ * Returns the text of a body, like `textOf`, and yields after each chunk, so that other requests can be handled.
+ * Decoding 5 MiB at once takes up to 10 ms.
  */
 export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string> {
   let text = '';
@@ -80,7 +70,7 @@ export function* textInSteps(chunks: readonly Buffer[]): Generator<void, string>
   return text + textOf([rest]);
 }
 
-/** Returns the number of bytes at the end of a chunk that are an incomplete character of UTF-8. */
+/** Returns the number of bytes at the end of a chunk that belong to an incomplete character of UTF-8. */
 function unfinishedBytes(bytes: Buffer): number {
   for (let count = 1; count <= Math.min(3, bytes.length); count++) {
     const byte = bytes[bytes.length - count] as number;
@@ -92,7 +82,7 @@ function unfinishedBytes(bytes: Buffer): number {
   return 0;
 }
 
-/** Returns an error if the headers already show that the body cannot be read. Otherwise returns undefined. */
+/** Returns an error if the headers already show that the body cannot be read. */
 export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): BusError | undefined {
   const encoding = headers['content-encoding'] ?? '';
   if (encoding !== '' && encoding.toLowerCase() !== 'identity')
@@ -104,9 +94,8 @@ export function bodyRefusal({ headers }: IncomingMessage, maxBytes: number): Bus
 }
 
 /**
- * Chunks shorter than SHORT_CHUNK are copied to blocks of BLOCK_BYTES, except for the first chunk of a body, which is
- * often the only one. A chunk takes 400 bytes of memory besides its content. Without copying, a body of 5 MiB in chunks
- * of one byte took 2 GB.
+ * Chunks shorter than SHORT_CHUNK are copied into blocks of BLOCK_BYTES, because each chunk takes 400 bytes besides its
+ * content. A body of 5 MiB in chunks of one byte took 2 GB. The first chunk, often the only one, is not copied.
  */
 const SHORT_CHUNK = 4096;
 const BLOCK_BYTES = 16_384;
@@ -153,8 +142,8 @@ interface ReadingParts {
 }
 
 /**
- * Reads a body. A body above the limit is refused at once, but the rest of it is still read and discarded. Otherwise
- * the sender, which is still sending, would not see the answer.
+ * Reads a body. The rest of a body above the limit is read and discarded. Otherwise its sender, which is still sending,
+ * would not see the answer.
  */
 function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: ReadingParts): void {
   let chunks = new Chunks();
@@ -179,12 +168,12 @@ function read(request: IncomingMessage, { maxBytes, watch, resolve, reject }: Re
   });
   request.on('end', () => resolve(chunks.take()));
   request.on('close', () => {
-    // The error is created only when it is needed, because collecting its stack trace is slow.
+    // The error is made only when it is needed, because collecting its stack trace is slow.
     if (!request.readableEnded) reject(endedEarly(request.errored ?? undefined));
   });
 }
 
-/** Stops reading the body for `ms`. Meanwhile the sender can only fill the buffers of the connection. */
+/** Stops reading the body for `ms`. Meanwhile the sender can only fill the connection's buffers. */
 function pause(request: IncomingMessage, ms: number): void {
   request.pause();
   setTimeout(() => request.resume(), ms);

@@ -4,31 +4,28 @@ import { clock } from '../clock.ts';
 const MAX_REMEMBERED = 10_000;
 
 /**
- * Limits the rate of each caller in this process. Each caller has a bucket (known as a token bucket), which fills up at
- * the rate of the limit and from which its calls take. A rate of 0 means no limit.
+ * Limits the rate of each caller in this process. Each caller has a token bucket: it fills up at the rate of the limit,
+ * and calls take from it. A rate of 0 means no limit.
  */
 export class Buckets {
   readonly perSecond: number;
   readonly #burstMs: number;
-  /** For each caller, the time at which its bucket will be full again, by the monotonic clock. */
+  /** When each caller's bucket will be full again, in ms of the monotonic clock. */
   readonly #fullAtMs = new LRUCache<string, number>({ max: MAX_REMEMBERED });
 
-  /** Makes the buckets. A full bucket holds as much as the rate allows in `burstMs`. */
+  /** A full bucket holds as much as the rate allows in `burstMs`. */
   constructor(perSecond: number, burstMs: number) {
     this.perSecond = perSecond;
     this.#burstMs = burstMs;
   }
 
-  /**
-   * Returns the ms for which the bucket of a caller stays empty. The result is 0 or less if the bucket holds something
-   * now.
-   */
+  /** Returns the ms for which the bucket of a caller stays empty: 0 or less if it holds something now. */
   emptyForMs(caller: string): number {
     if (this.perSecond === 0) return 0;
     return (this.#fullAtMs.get(caller) ?? 0) - clock.monotonicMs() - this.#burstMs;
   }
 
-  /** Takes an amount out of a bucket, even if the bucket holds less. */
+  /** Takes an amount out of a bucket, even if it holds less. */
   take(caller: string, amount: number): void {
     if (this.perSecond === 0) return;
     const fromMs = Math.max(clock.monotonicMs(), this.#fullAtMs.get(caller) ?? 0);

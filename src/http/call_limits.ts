@@ -6,16 +6,16 @@ import { OwnerLimit } from '../routing/owner_limit.ts';
 import { type Proxies, sourceOf } from '../routing/proxies.ts';
 import { Buckets } from './buckets.ts';
 
-/** A caller may make a burst of as many calls as its rate allows in this time. */
+/** A burst may have as many calls as the rate allows in this time. */
 const BURST_MS = 10_000;
-/** An answer of this many bytes uses up as much of its caller's rate as one call. */
+/** Bytes of an answer that count as one more call against its caller's rate. */
 const BYTES_PER_CALL = 16_384;
-/** Maximum calls of a client that are under way: begun, but not answered yet. Further calls are refused. */
+/** Maximum calls of a client that are not answered yet. Further calls are refused. */
 const MAX_UNDER_WAY = 16;
 /**
- * Limits the calls of each client other than publishes: their rate, and how many are under way. A rate of 0 turns both
- * limits off. Also limits the rate of requests without credentials from each IP address. Each web process has limits of
- * its own, because a call slows down only the process that handles it.
+ * Limits the rate of each client's calls, and how many of them are under way. Publishes do not count, and a rate of 0
+ * means no limits. Also limits the rate of requests without credentials from each IP address. Each web process has its
+ * own limits, because a call slows down only the process that handles it.
  */
 export class CallLimits {
   readonly #proxies: Proxies;
@@ -23,9 +23,9 @@ export class CallLimits {
   readonly #strangers: Buckets;
   readonly #underWay = new Map<string, number>();
   /**
-   * For each client, at most one call that reads and one call that changes something are handled at a time, so that
-   * reads do not wait for a long change. With sixteen listings of 1,000 dead letters at a time, a publish of another
-   * client took half a second (p99). With one listing at a time, a publish took up to 28 ms.
+   * One reading call and one changing call of each client are handled at a time, so that reads do not wait for a long
+   * change. Sixteen listings of 1,000 dead letters at a time delayed another client's publish by half a second (p99),
+   * one at a time by up to 28 ms.
    */
   readonly #reading = new OwnerLimit(1);
   readonly #changing = new OwnerLimit(1);
@@ -38,8 +38,7 @@ export class CallLimits {
 
   /**
    * Counts a request without credentials against the rate of its address. With `isStranger`, counts it even with
-   * credentials: the route is unknown, public, or a page of the console, so nobody checks them. Throws rate_limited if
-   * the address has sent too many such requests.
+   * credentials, because its route does not check them. Throws rate_limited if the address has sent too many.
    */
   admit(request: IncomingMessage, isStranger = false): void {
     if (schemeOf(request) !== '' && !isStranger) return;
@@ -61,11 +60,10 @@ export class CallLimits {
     if (underWay >= MAX_UNDER_WAY) throw tooMany(`a client may have ${MAX_UNDER_WAY} calls under way`, 0);
     this.#clients.take(client, 1);
     const { socket } = response.req;
-    // A destroyed socket emits no further `close`. So this call is not counted: otherwise it would count as under way
-    // for ever.
+    // A destroyed socket emits no further `close`, so this call would count as under way for ever.
     if (socket.destroyed) return;
-    // The call ends when its response or its socket emits `close`. The socket is needed too: when a connection closes,
-    // Node emits no `close` on a response that still waits for an earlier response to be sent.
+    // The call ends when its response or its socket emits `close`. When a connection closes, Node emits no `close` on a
+    // response that waits for an earlier one to be sent.
     this.#underWay.set(client, underWay + 1);
     const end = () => {
       response.off('close', end);
@@ -80,31 +78,25 @@ export class CallLimits {
 
   /**
    * Runs `work`, which handles a call of a client or makes one piece of a long answer. `reads` is true for a call that
-   * changes nothing. For each client, one call that reads and one call that changes something run at a time. Others
-   * wait.
+   * changes nothing. One reading and one changing call of a client run at a time.
    */
   inTurn<T>(client: string, reads: boolean, work: () => Promise<T>): Promise<T> {
     if (this.#clients.perSecond === 0) return work();
     return (reads ? this.#reading : this.#changing).run(client, work);
   }
 
-  /**
-   * Counts the length of an answer against the rate of the address that sent the request. `admit` must have counted the
-   * request before.
-   */
+  /** Counts the length of an answer against the rate of its address. `admit` has counted the request. */
   answeredStranger(request: IncomingMessage, bytes: number): void {
     this.#strangers.take(sourceOf(this.#proxies.addressOf(request)), bytes / BYTES_PER_CALL);
   }
 
-  /**
-   * Counts an answer against the rate of a client: its length, and `calls` more calls if making the answer was costly.
-   */
+  /** Counts an answer against the rate of a client: its length, and `calls` more calls if it was costly to make. */
   answered(client: string, bytes: number, calls = 0): void {
     this.#clients.take(client, bytes / BYTES_PER_CALL + calls);
   }
 }
 
-/** Throws rate_limited with the text `detail` if the bucket of a caller is empty. */
+/** Throws rate_limited, with the text `detail`, if the bucket of a caller is empty. */
 function check(buckets: Buckets, caller: string, detail: string): void {
   const waitMs = buckets.emptyForMs(caller);
   if (waitMs > 0) throw tooMany(detail, waitMs);

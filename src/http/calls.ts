@@ -16,14 +16,11 @@ import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { checked } from './validation.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/**
- * A body with more bytes than this is decoded in several turns of the event loop, so that other requests do not wait
- * for it.
- */
+/** Bodies with more bytes are decoded in several turns of the event loop, so that other requests do not wait. */
 const LONG_BODY = 4096;
 /**
- * If the body of a publish takes longer than this to arrive, its caller is checked again, because its client may have
- * been removed meanwhile.
+ * The caller of a publish is checked again if the body takes longer to arrive. The client may have been removed
+ * meanwhile.
  */
 const MOMENT_MS = 50;
 
@@ -47,7 +44,7 @@ interface CallsParts {
 
 /**
  * Makes the calls of known callers: checks the inputs, reads the body, checks the credentials again, and runs the
- * handler of the route.
+ * handler.
  */
 export class Calls {
   readonly #parts: CallsParts;
@@ -57,8 +54,8 @@ export class Calls {
   }
 
   /**
-   * Makes a call and resolves with its answer. `record`, the audit entry of an audited call, gets the call's inputs.
-   * Throws a BusError if the caller's role or an input is wrong, or if the handler refuses.
+   * Makes a call and resolves with its answer. `record`, the entry of an audited call, gets the inputs. Throws a
+   * BusError if the caller's role or an input is wrong, or if the handler refuses.
    */
   async make(
     route: Route,
@@ -94,10 +91,9 @@ export class Calls {
     const maxBytes = route.maxBodyBytes ?? MAX_BODY_BYTES;
     const refusal = bodyRefusal(request, maxBytes);
     if (refusal) throw refusal;
-    // If the sender has closed the connection meanwhile, its request must not count against the limits of Admission.
+    // A request whose sender has closed the connection must not count against the limits of Admission.
     checkIsOpen(request);
-    // The reservation is made after the credentials were checked. Otherwise callers without credentials could hold all
-    // the memory for bodies.
+    // The credentials are known to be right here. Otherwise strangers could hold all the memory for bodies.
     const reservation = admission.reserve(request, holderOf(call));
     const judgedAtMs = reservation.progressMs;
     try {
@@ -105,7 +101,7 @@ export class Calls {
       reservation.startWork();
       const isLong = lengthOf(chunks) > LONG_BODY;
       call.text = isLong ? await this.#textInTurns(chunks, holderOf(call)) : textOf(chunks);
-      // Parsing takes long too. It begins as soon as `turn` resolves, so the budget sees how long it takes.
+      // Parsing begins as soon as `turn` resolves, so the budget sees how long it takes.
       if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       if (route.refuseLate) await route.refuseLate(call);
@@ -129,8 +125,8 @@ export class Calls {
   }
 
   /**
-   * Calls the handler of a route. If the call changes something, first checks its credentials again, because the client
-   * may have been removed since the headers arrived. Publishes (`isFrequent`) are too many for this check.
+   * Calls the handler of a route. The credentials of a call that changes something are checked again first, because the
+   * client may have been removed. Publishes (`isFrequent`) are too many for this check.
    */
   async #handle(route: Route, call: Call): Promise<Answer> {
     if (route.method !== 'GET' && !route.isFrequent) call.caller = await this.#confirm(route, call, true);
@@ -138,8 +134,8 @@ export class Calls {
   }
 
   /**
-   * Checks the credentials of a call again, because the client may have been removed, or its secret replaced, during
-   * the request. With `isNow` they are checked in Redis, otherwise in the cache of clients.
+   * Checks the credentials of a call again: in Redis with `isNow`, otherwise in the cache of clients. The client may
+   * have been removed, or its secret replaced, during the request.
    */
   async #confirm(route: Route, { request, caller }: Call, isNow: boolean): Promise<Call['caller']> {
     if (route.page)
@@ -148,8 +144,8 @@ export class Calls {
   }
 
   /**
-   * Returns the answer of a handler. If the handler makes the body in pieces, each piece is made through `#inTurn`, so
-   * that other calls of the same caller can run between two pieces of a long answer.
+   * Returns the answer of a handler. If its body is made in pieces, each piece is made through `#inTurn`, so that other
+   * calls of the caller can run between two pieces.
    */
   inTurns(route: Route, caller: Caller | undefined, answer: Answer): Answer {
     const { body } = answer;
@@ -158,9 +154,8 @@ export class Calls {
   }
 
   /**
-   * Runs `work`, which handles a call. At most one reading call and one changing call of a caller run at a time, so
-   * that one caller does not hold up others (see CallLimits). Publishes, and calls of callers without a limited rate,
-   * do not wait.
+   * Runs `work`, which handles a call, when the caller has its turn (see CallLimits). Publishes, and callers without a
+   * limited rate, do not wait.
    */
   #inTurn<T>(route: Route, caller: Caller | undefined, work: () => Promise<T>): Promise<T> {
     const { callLimits } = this.#parts;
@@ -176,20 +171,17 @@ export class Calls {
   }
 }
 
-/**
- * Returns the name of a caller for Admission, which limits the requests and bytes of each caller, and for the work
- * budget, which lets callers take turns. Root and viewers share the empty name.
- */
+/** Returns the name of a caller for Admission and the work budget. Root and viewers share the empty name. */
 function holderOf({ caller }: { caller: Caller | undefined }): string {
-  // The sender of a login form is unknown until the form is read. So all senders of login forms count as one caller.
+  // The sender of a login form is unknown until the form is read, so all these senders count as one.
   if (caller === undefined) return ':login';
   return clientOf(caller) ?? '';
 }
 
-/** Returns the name under which the rate of a caller is counted. Returns undefined if its rate is not limited. */
+/** Returns the name under which the rate of a caller is counted, or undefined if its rate is not limited. */
 export function countedAs({ isFrequent }: Route, caller: Caller | undefined): string | undefined {
   if (isFrequent) return undefined;
-  // All viewers are counted under this one name. No client has this name, because no token begins with a colon.
+  // All viewers count as one caller. No token begins with a colon, so no client has this name.
   if (caller?.role === 'viewer') return ':viewer';
   return clientOf(caller);
 }
@@ -202,13 +194,11 @@ function lengthOf(chunks: readonly Buffer[]): number {
   return chunks.reduce((sum, { length }) => sum + length, 0);
 }
 
-/**
- * Reads the body as JSON. The content type is ignored, because clients of the Ruby Routemaster send any content type.
- */
+/** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Marks are brackets, commas and quotes outside of strings. No acceptable body has more marks than a trigger with the
-  // most data: a sixth of `maxBytes`.
+  // Marks are brackets, commas and quotes outside of strings. The data of a trigger may have the most: one for each of
+  // its bytes, of which `maxBytes` is six times as many.
   if (text.length > SHORT_TEXT && hasMoreMarks(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -6,38 +6,38 @@ import { Slices } from './slices.ts';
 import type { WorkBudget } from './work_budget.ts';
 
 /**
- * Maximum requests of one connection that are handled at the same time. Four are enough, because few senders send a
- * request before the previous one is answered.
+ * Maximum requests of one connection that are handled at the same time. Few senders send a request before the previous
+ * one is answered.
  */
 const MAX_DUE = 4;
 /**
- * A slice of a chunked body that takes longer than this to parse has tiny chunks. A slice takes 0.01 ms otherwise, and
- * up to 1.2 ms with chunks of one byte.
+ * A slice of a chunked body that takes longer to parse has tiny chunks. Other slices take 0.01 ms, and chunks of one
+ * byte up to 1.2 ms.
  */
 const LONG_PARSING_MS = 0.1;
 /**
- * If more chunks than this come along with the headers of a body, they are tiny. Parsing as many takes 3 ms. Chunks of 30
- * bytes or more are never as many, since Node reads 64 KiB at a time.
+ * A body has tiny chunks if more of them than this arrive together with its headers. Parsing as many takes 3 ms. Node
+ * reads 64 KiB at a time, so chunks of 30 bytes or more are never as many.
  */
 const MAX_UNSLICED_CHUNKS = 2000;
-/** The owner, in the work budget, of the parsing of tiny chunks. */
+/** Name in the work budget for the parsing of tiny chunks. */
 const TINY_CHUNKS = ':tiny_chunks';
 
 type Feed = (bytes: Buffer) => void;
 
-/** The socket of a connection. Node's server sets `_paused` while answers that the caller does not read pile up. */
+/** The socket of a connection. Node sets `_paused` while the caller does not read its answers. */
 type ServedSocket = Socket & { _paused?: boolean };
 
-/** A request that the parser has emitted, but that must wait for earlier requests. `start` begins to handle it. */
+/** A parsed request that waits for earlier requests. `start` begins to handle it. */
 interface Held {
   response: ServerResponse;
   start: () => void;
 }
 
 /**
- * Handles at most four requests of one connection at a time, however many the connection sends at once (pipelining).
- * Otherwise a few kilobytes of requests would keep all other connections waiting. When a fifth arrives, reading stops
- * until two of the four are answered. If the connection is read in slices (see ReadingMode), parsing stops too.
+ * Handles at most four requests of one connection at a time. Otherwise a few kilobytes of pipelined requests would keep
+ * all other connections waiting. When a fifth request arrives, reading stops until two of the four are answered. If the
+ * connection is read in slices (see ReadingMode), parsing stops too.
  */
 export class Connection {
   readonly #socket: ServedSocket;
@@ -47,15 +47,15 @@ export class Connection {
   readonly #take = (bytes: Buffer) => this.#arrived(bytes);
   readonly #resumed = () => this.#goOnOrStay();
   readonly #forget = () => this.#mode.remove(this);
-  /** Responses that are not finished yet, in the order of their requests. They finish in this order. */
+  /** Unfinished responses, in the order of their requests. They finish in this order. */
   readonly #due: ServerResponse[] = [];
-  /** Requests that must wait until earlier responses are finished. */
+  /** Requests that wait for earlier responses. */
   readonly #held: Held[] = [];
-  /** Bytes that have arrived and are not parsed yet. */
+  /** Bytes that have arrived but are not parsed. */
   readonly #slices = new Slices();
   #isDetached = false;
   #isSliced = false;
-  /** True if the body that is being parsed has tiny chunks. Its slices then wait for a turn of the work budget. */
+  /** True if the body that is being parsed has tiny chunks. Its slices wait for a turn of the work budget. */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
 
@@ -64,7 +64,7 @@ export class Connection {
     this.#socket = socket;
     this.#budget = budget;
     this.#mode = mode;
-    // The last `data` listener of the socket is that of Node's server, which passes bytes to the HTTP parser.
+    // The last `data` listener is that of Node's server, which passes bytes to the HTTP parser.
     this.#feed = socket.listeners('data').at(-1) as Feed;
     socket.on('resume', this.#resumed).on('close', this.#forget);
     mode.add(this);
@@ -72,11 +72,10 @@ export class Connection {
 
   /**
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
-   * request that must wait. Node's parser reads the socket by itself only until another `data` listener is added.
+   * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
    *
-   * If the connection is paused, Node has stopped reading the socket, and only its parser would start it again. The
-   * empty `push` tells the socket that this read is over, so that the socket starts the next read itself. Without it, a
-   * body that waited in that moment never ended.
+   * A paused connection is not being read, and only Node's parser would start that again. The empty `push` makes the
+   * socket start the next read itself. Without it, a body that waited in that moment never ended.
    */
   readInSlices(): void {
     if (this.#isSliced) return;
@@ -84,21 +83,18 @@ export class Connection {
     this.#socket.off('data', this.#feed).on('data', this.#take).push('');
   }
 
-  /** The response to the last request that was parsed; undefined if there was none. */
+  /** The response to the last request that was parsed, if any. */
   get last(): ServerResponse | undefined {
     return this.#held.at(-1)?.response ?? this.#due.at(-1);
   }
 
-  /**
-   * The response to the last request that was read to its end; undefined if there was none. Only the body of the last
-   * request can be incomplete.
-   */
+  /** The response to the last request that was read to its end, if any. Only the last request can be incomplete. */
   get lastComplete(): ServerResponse | undefined {
     const responses = [...this.#due, ...this.#held.map(({ response }) => response)];
     return responses.findLast(({ req }) => req.complete);
   }
 
-  /** True if no request is under way: the last response is sent, and the request was read to its end. */
+  /** True if the last request was read to its end and answered. */
   get isIdle(): boolean {
     const { last } = this;
     return !last || (isOver(last) && last.req.complete);
@@ -110,10 +106,7 @@ export class Connection {
     if (last && !last.headersSent) last.shouldKeepAlive = false;
   }
 
-  /**
-   * Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way. This may be
-   * at once.
-   */
+  /** Calls `start`, which handles a request, as soon as fewer than MAX_DUE earlier requests are under way. */
   begin(response: ServerResponse, start: () => void): void {
     this.#hasTinyChunks = false;
     if (isChunked(response)) this.#watchChunks(response);
@@ -122,13 +115,13 @@ export class Connection {
   }
 
   /**
-   * Gives up the socket after a CONNECT or Upgrade request, because Node's HTTP parser no longer reads it. Returns the
-   * bytes that were not parsed.
+   * Gives up the socket after a CONNECT or Upgrade request, which ends Node's parsing. Returns the bytes that were not
+   * parsed.
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // If Node has paused the socket, it would resume it when earlier answers are read. Nobody listens to the socket then,
-    // so what follows the request would be lost.
+    // A paused socket would be resumed when earlier answers are read. Nobody listens to it then, so bytes would be
+    // lost.
     this.#socket._paused = false;
     this.#forget();
     this.#socket.off('data', this.#take).off('resume', this.#resumed).off('close', this.#forget);
@@ -136,9 +129,8 @@ export class Connection {
   }
 
   /**
-   * Reads the rest of a chunked body in slices, so that the time that a slice takes shows whether its chunks are tiny.
-   * What has arrived together with the headers is parsed whole. If these are many chunks, all connections are read in
-   * slices for a minute.
+   * Reads the rest of a chunked body in slices, whose parsing time shows whether the chunks are tiny. What arrived with
+   * the headers is parsed whole. If these are many chunks, all connections are read in slices for a minute.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (this.#isSliced) return;
@@ -157,7 +149,7 @@ export class Connection {
 
   #hold(request: Held): void {
     this.#held.push(request);
-    // The parser has yet to parse the rest of the bytes that it got. So reading stops after that, in the next tick.
+    // The parser still parses the rest of the bytes that it got. Reading stops after that, in the next tick.
     if (this.#held.length === 1) process.nextTick(() => this.#wait());
   }
 
@@ -171,18 +163,15 @@ export class Connection {
     return this.#due.length < MAX_DUE;
   }
 
-  /**
-   * Parses the rest of what has arrived when the socket is resumed. Node resumes the socket after each answer, even if
-   * bytes must wait.
-   */
+  /** Parses the rest of what has arrived. Node resumes the socket after each answer, even if bytes must wait. */
   #goOnOrStay(): void {
     this.#parse();
     this.#pauseOrResume();
   }
 
   /**
-   * Reads the socket, unless bytes must wait. Leaves the socket alone after an Upgrade request, because the next
-   * Connection would not resume it.
+   * Reads the socket, unless bytes must wait. A detached socket is left alone, because its next Connection would not
+   * resume it.
    */
   #pauseOrResume(): void {
     if (this.#isDetached) return;
@@ -195,10 +184,10 @@ export class Connection {
    *
    * - while a request waits for earlier ones, or tiny chunks wait for a turn;
    * - while nobody reads the body that has arrived;
-   * - while the caller does not read its answers. Node's server has paused the socket then, and throws if it gets bytes
-   *   before it resumes the socket;
+   * - while the caller does not read its answers. Node's server has paused the socket then, and throws if it gets
+   *   bytes;
    * - when the connection is closed. Node has given its parser to another connection then, so the bytes would become a
-   *   request of another caller, with the credentials of that caller.
+   *   request with the credentials of another caller.
    */
   get #mustWait(): boolean {
     const { destroyed, _paused } = this.#socket;
@@ -229,7 +218,7 @@ export class Connection {
     if (this.last !== before) this.#slices.beginBody(lengthOfBody(this.last));
   }
 
-  /** Parses the next slice of tiny chunks when it has its turn. */
+  /** Parses the next slice of tiny chunks after its turn has come. */
   async #goOnAfter(turn: Promise<void>): Promise<void> {
     this.#isWaitingForTurn = true;
     this.#pauseOrResume();
@@ -241,8 +230,8 @@ export class Connection {
   }
 
   /**
-   * Stops reading, because one request more than MAX_DUE (4) has come. When two of the four are answered, reading goes
-   * on in a later turn of the event loop, so that other connections are served first.
+   * Stops reading, because a fifth request has come. When two of the four are answered, reading goes on in a later turn
+   * of the event loop, after other connections.
    */
   #wait(): void {
     this.#mode.slice();
@@ -275,7 +264,9 @@ function isChunked(response: ServerResponse | undefined): boolean {
   return response?.req.headers['transfer-encoding'] !== undefined;
 }
 
-/** True if as much of the body waits for a reader as Node keeps. Node resumes the socket when the body is read. */
+/**
+ * True if Node keeps as much of the body as it can, and nobody reads it. Node resumes the socket when somebody does.
+ */
 function isFull(request: IncomingMessage | undefined): boolean {
   return request?.complete === false && request.readableLength >= request.readableHighWaterMark;
 }

@@ -9,12 +9,12 @@ import { isFromOwnPage } from './well_formed.ts';
 
 const TOKEN_FIELD = 'form_token';
 /**
- * Maximum fields of a form. Forms of the console have 1,000 selected dead letters, and a few more fields. Further ones
- * are ignored: 128 KiB have room for 32,000, which would take 30 ms.
+ * Maximum fields of a form; further ones are ignored. The largest form has 1,000 selected dead letters. A form of 128
+ * KiB has room for 32,000 fields, which would take 30 ms.
  */
 const MAX_FIELDS = 2000;
 
-/** Returns the caller of a page. Throws unauthenticated if the page needs a login and nobody is logged in. */
+/** Returns the caller of a page. Throws unauthenticated if the page needs a login and there was none. */
 export function visitorOf({ roles }: Route, session: Session | undefined): Caller | undefined {
   if (roles.length > 0 && !session) throw new BusError('unauthenticated', 'log in first');
   return session?.caller;
@@ -27,14 +27,13 @@ export function wrongVisitor(caller: Caller): BusError {
 
 /**
  * Returns the checked fields of a form. A field that occurs several times becomes a list. Throws forbidden if the form
- * is not from a page of this bus, or older than the last login. Throws another BusError if a field does not match the
- * schema.
+ * is not from a page of this bus, or older than the last login. Throws another BusError if a field is wrong.
  */
 export function readForm(route: Route, { text, headers, formToken }: Call): unknown {
   if (!isFromOwnPage(headers))
     throw new BusError('forbidden', 'this form did not come from a page of the console');
   const { [TOKEN_FIELD]: token, ...fields } = parse(text, '&', '=', { maxKeys: MAX_FIELDS });
-  // The login form has no form token, because its sender has no session yet.
+  // The login form has no form token, because it has no session yet.
   if (route.roles.length > 0 && !areEqual(String(token), formToken))
     throw new BusError(
       'forbidden',

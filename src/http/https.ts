@@ -4,8 +4,8 @@ import type { Dialect } from '../routing/dialect.ts';
 import type { Answer } from '../routing/route.ts';
 
 /**
- * Returns a redirect to the same host and path by https, without the port, which is for http. The status is `reads` for
- * GET and HEAD, and `others` for other methods. Throws bad_header if the request has no Host header.
+ * Returns a redirect to the same host and path by https, without the port. The status is `reads` for GET and HEAD, and
+ * `others` for other methods. Throws bad_header if the request has no Host header.
  */
 export function redirectToHttps(
   { headers, method, url }: IncomingMessage,
@@ -17,10 +17,7 @@ export function redirectToHttps(
   return { status, headers: { Location: `https://${host}${pathOf(url ?? '')}`, 'Content-Length': '0' } };
 }
 
-/**
- * Returns the path and query of a request's target. The scheme and host of an absolute target, such as
- * `http://host/path`, are left out.
- */
+/** Returns the path and query of a request's target, which may be absolute (`http://host/path`). */
 function pathOf(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?]*/i, '');
   return path.startsWith('/') ? path : `/${path}`;

@@ -6,27 +6,24 @@ import { type ParserError, refuseMalformed } from './problems.ts';
 export const CONNECTION = Symbol('connection');
 const REFUSED = Symbol('refused');
 
-/**
- * The socket of an HTTP connection, with its Connection. The member REFUSED is set when bytes on the socket are refused
- * as unreadable.
- */
+/** The socket of an HTTP connection, with its Connection. REFUSED is set once unreadable bytes on it were refused. */
 export type Line = Socket & { [CONNECTION]?: Connection; [REFUSED]?: true };
 
 /**
- * Refuses bytes that the HTTP parser cannot read. The answer is sent after the answers to the complete requests before
- * these bytes, because Node reports the error while those requests are still being handled.
+ * Refuses bytes that the HTTP parser cannot read. Node reports them while earlier requests are still being handled, so
+ * the answer is sent after the answers to these.
  */
 export function refuseUnreadable(error: ParserError, socket: Line): void {
   if (error.code === 'ECONNRESET') return void socket.destroy();
-  // The bytes are refused only once, although the parser reports an error for each chunk that follows.
+  // The parser reports an error for each further chunk too. Only the first one is answered.
   if (socket[REFUSED]) return;
   socket[REFUSED] = true;
   afterAnswers(socket, () => refuseMalformed(error, socket));
 }
 
 /**
- * Calls `act` when the responses to all complete requests on a connection are sent. Does not call it if one of these
- * responses ends the connection.
+ * Calls `act` when the responses to all complete requests on a connection are sent, unless one of them ends the
+ * connection.
  */
 export function afterAnswers(socket: Line, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;
@@ -37,7 +34,7 @@ export function afterAnswers(socket: Line, act: () => void): void {
     });
 }
 
-/** Returns the head of a request without its Upgrade header, because the bus serves no other protocol. */
+/** Returns the head of a request without its Upgrade header. The bus serves no other protocol. */
 export function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): Buffer {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let i = 0; i < rawHeaders.length; i += 2)

@@ -2,8 +2,8 @@ import { mistakesIn } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
 
 /**
- * For a `path` that does not accept `method`, returns the most similar path that does. Returns undefined if no path is
- * similar. Slashes at the end do not count, and capitals count as small letters.
+ * Returns the path with `method` that is most similar to `path`, or undefined if none is similar. Slashes at the end
+ * and capital letters do not count.
  */
 export function nearPath(routes: readonly Route[], method: string, path: string): string | undefined {
   const given = path.split('/').filter(Boolean);
@@ -16,7 +16,7 @@ export function nearPath(routes: readonly Route[], method: string, path: string)
 
 /**
  * Compares the path of a route with a given path, part by part. Returns the number of misspelled letters, and the given
- * path with the words spelled as in the route.
+ * path in the spelling of the route.
  */
 function compared(parts: readonly string[], given: readonly string[]): { mistakes: number; path: string } {
   if (parts.length === 0 || parts.length !== given.length)
@@ -31,8 +31,8 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
 function mistakesInPart(given: string, part: string): number {
   if (part.startsWith(':')) return 0;
   const mistakes = mistakesIn(given, part);
-  // Some calls take both words, `subscription` and `subscriber`. The others take only `subscriber`. If the given path
-  // has `subscription` there, this counts as one mistake.
+  // Some calls take both words, `subscription` and `subscriber`, and others only `subscriber`. Such a wrong word counts
+  // as one mistake.
   const renamed = given.replace(/^subscription/i, 'subscriber');
   return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);
 }

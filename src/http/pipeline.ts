@@ -20,12 +20,12 @@ import { overloaded } from './reservation.ts';
 import { checkHeaders } from './well_formed.ts';
 import { WorkBudget } from './work_budget.ts';
 
-/** The answer `overloaded` is built once, so that refusing a request costs little. */
+/** Built once, so that refusing a request costs little. */
 const answerOverloaded = preparedProblem(overloaded());
 
 export interface PipelineParts {
   authentication: Pick<Authentication, 'callerOf' | 'wrongRole' | 'confirm'>;
-  /** The sessions of the console. If absent, there is no console. */
+  /** The sessions of the console, if there is a console. */
   sessions?: Pick<Sessions, 'of'>;
   forceSsl: boolean;
   proxies: Proxies;
@@ -33,19 +33,19 @@ export interface PipelineParts {
   ready: () => boolean;
   log: Log;
   admission?: Admission;
-  /** Spreads long work, such as decoding bodies, over turns of the event loop. A web process has one such budget. */
+  /** Spreads long work, such as decoding bodies, over turns of the event loop. One for each web process. */
   budget?: WorkBudget;
-  /** Limits the rates of callers. If absent, there is no limit. */
+  /** Limits the rates of callers. Without it, there is no limit. */
   callLimits?: CallLimits;
-  /** Records the calls that change something. If absent, nothing is recorded. */
+  /** Records the calls that change something. Without it, nothing is recorded. */
   audit?: Audit;
-  /** Stores when each client called last. If absent, that is not stored. */
+  /** Stores when each client called last. Without it, that is not stored. */
   lastSeen?: Pick<LastSeen, 'note'>;
 }
 
 /**
- * Handles every request of the API from its arrival to its answer. First decides from the headers whether the request
- * is accepted and who sends it. Then `Calls` makes the call.
+ * Handles every request of the API from its arrival to its answer. Decides from the headers whether the request is
+ * accepted and who sends it; `Calls` does the rest.
  */
 export class Pipeline {
   readonly #parts: PipelineParts;
@@ -67,8 +67,8 @@ export class Pipeline {
     let counted: string | undefined;
     try {
       setBrowserHeaders(request, response, this.#parts.forceSsl);
-      // A body that nobody reads is discarded as it comes. Otherwise Node keeps 64 KiB of it until the answer, and in
-      // chunks of one byte these take 26 MB.
+      // A body that nobody reads is discarded. Otherwise Node keeps 64 KiB of it until the answer; in chunks of one
+      // byte, these take 26 MB.
       if (!takesBody(route)) request.resume();
       checkHeaders(request, route.page !== undefined || route.isPublic);
       if (!route.isHealthCheck) {
@@ -77,8 +77,8 @@ export class Pipeline {
       }
       const isStrange = route.isUnknown || route.isPublic || route.page !== undefined;
       if (isStrange || !route.isHealthCheck) this.#parts.callLimits?.admit(request, isStrange);
-      // If the process handles too many requests or bytes already (see Admission), a request with a body is refused
-      // before its credentials are checked, because checking them takes half of the work of a publish.
+      // A process that is full (see Admission) refuses requests with a body before it checks their credentials. The
+      // check takes half of the work of a publish.
       if (takesBody(route) && !this.#admission.hasRoom(request)) return answerOverloaded(response);
       const { sessions, callLimits } = this.#parts;
       if (route.page) session = await sessions?.of(request.headers);
@@ -86,8 +86,7 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // The work budget spreads calls over several turns of the event loop. It comes before `begin`, so that it also
-        // spreads the calls that `begin` refuses. This matters because a refusal takes about 0.5 ms.
+        // The turn comes before `begin`, so that calls that `begin` refuses wait too. Each refusal takes about 0.5 ms.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);
@@ -142,10 +141,7 @@ export class Pipeline {
     return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
   }
 
-  /**
-   * Begins the audit entry of a call that changes something. Calls above the rate limit were refused before, so a flood
-   * of calls does not fill the audit.
-   */
+  /** Begins the audit entry of a call that changes something. The rate limit has refused floods of calls before. */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;
     return action === undefined ? undefined : audit?.begin(action, caller, proxies.addressOf(request));

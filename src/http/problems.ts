@@ -17,10 +17,7 @@ function problem(error: BusError): string {
   });
 }
 
-/**
- * Returns the error to send to the caller. An error that is neither a BusError nor a 4xx error of Express is a fault of
- * the bus, and its text goes only to the log.
- */
+/** Returns the error to send to the caller. The text of an unexpected error goes only to the log. */
 export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessage): BusError {
   const error = thrown instanceof BusError ? thrown : translate(thrown);
   if (error.code === 'internal')
@@ -40,7 +37,7 @@ export function answerProblem(
   preparedProblem(error)(response);
 }
 
-/** Builds the answer to an error once. Returns a function that sends this answer, any number of times. */
+/** Builds the answer to an error once. Returns a function that sends it any number of times. */
 export function preparedProblem(error: BusError): (response: ServerResponse) => void {
   const body = problem(error);
   const headers = headersOf(error, body);
@@ -50,7 +47,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/** Converts an error that is no BusError to a BusError. Express gives its own errors a `status`. */
+/** Converts another error to a BusError. Express gives its own errors a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {
@@ -63,14 +60,14 @@ function translate(thrown: unknown): BusError {
 
 const LINGER_MS = 1000;
 
-/** Code and detail of the answer to each error of Node's HTTP parser. */
+/** Code and detail of the answers to errors of Node's HTTP parser. Other such errors are bad_header. */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],
   HPE_INVALID_EOF_STATE: ['bad_body', 'the connection was closed before the whole request had come'],
 };
 
-/** An error of Node's HTTP parser. `bytesParsed` is the position in `rawPacket` of the byte that the parser refuses. */
+/** An error of Node's HTTP parser. `bytesParsed` is the position in `rawPacket` of the refused byte. */
 export interface ParserError extends NodeJS.ErrnoException {
   rawPacket?: Buffer;
   bytesParsed?: number;
@@ -93,19 +90,18 @@ export function refuseMalformed(error: ParserError, socket: Duplex): void {
   lastWords(socket, new BusError(code, detail));
 }
 
-/** Refuses a request with the method `CONNECT`, for which Node creates no response object. */
+/** Refuses a request with the method `CONNECT`, for which Node makes no response. */
 export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
   lastWords(socket, new BusError('method_not_allowed', 'this is no proxy', { headers: ALLOW_ALL }));
 }
 
 /**
- * True if a request line is well-formed except for its method. The line is checked because the parser reports a wrong
- * method even for bytes that are no HTTP. False if the line came in several chunks, because `rawPacket` has only the
- * last one.
+ * True if only the method of a request line is wrong. The whole line is checked because the parser reports a wrong
+ * method even for bytes that are no HTTP. `rawPacket` has only the last chunk, so the result is false for a line in
+ * several.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
-  // The parser has two error codes for an unknown method. HPE_INVALID_CONSTANT is for methods of RTSP such as DESCRIBE,
-  // and `bytesParsed` is then the end of the request line, not a position in it.
+  // HPE_INVALID_CONSTANT is for methods of RTSP, such as DESCRIBE. `bytesParsed` is then the end of the request line.
   if (!rawPacket || (code !== 'HPE_INVALID_METHOD' && code !== 'HPE_INVALID_CONSTANT')) return false;
   const text = rawPacket.toString('latin1');
   const begin = bytesParsed > 0 ? text.lastIndexOf('\n', bytesParsed - 1) + 1 : 0;
@@ -122,7 +118,7 @@ function headersOf(error: BusError, body: string) {
   };
 }
 
-/** Sends the answer to an error on a connection that cannot serve further requests, and closes the connection. */
+/** Sends the answer to an error, and closes the connection. */
 function lastWords(socket: Duplex, error: BusError): void {
   const body = problem(error);
   const headers = { ...headersOf(error, body), Connection: 'close' };
@@ -130,7 +126,6 @@ function lastWords(socket: Duplex, error: BusError): void {
   const status = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`;
   socket.on('error', () => {}); // ignored: the other end of the connection has gone
   socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`);
-  // The sender has a limited time for reading the answer. Otherwise a sender that never closes its side of the
-  // connection would keep this side open too.
+  // The sender has a limited time to read the answer and to close its side of the connection.
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

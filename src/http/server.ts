@@ -12,35 +12,31 @@ import { WorkBudget } from './work_budget.ts';
 
 /** Time limits of connections and requests. */
 export const SERVER_LIMITS = {
-  /** Maximum time from the start of a connection or request to the end of its headers. */
+  /** Maximum time from the start of a request, or of its connection, to the end of its headers. */
   headersTimeoutMs: 10_000,
   /** Maximum time between two requests on a connection. */
   keepAliveTimeoutMs: 75_000,
-  /** Maximum time without a byte in either direction. It ends connections whose other end does not read its answers. */
+  /** Maximum time without a byte in either direction. It ends connections whose callers do not read their answers. */
   silenceTimeoutMs: 120_000,
-  /** Interval at which Node looks for connections whose headers or request took too long. */
+  /** Interval at which Node looks for headers and requests that took too long. */
   checkEveryMs: 1000,
 };
 
-/**
- * The settings of the operator. `requestTimeoutMs` is the maximum time from the first byte of a request to the end of
- * its body.
- */
+/** Settings of the operator. `requestTimeoutMs` is the maximum time from the first byte of a request to the last. */
 type ServerSettings = Pick<Config, 'requestTimeoutMs' | 'maxConnections'>;
 export type ServerLimits = typeof SERVER_LIMITS & ServerSettings;
 
-/** Error codes for an address that this machine does not have, and for a host name without an address. */
+/** Error codes for an address of another machine, and for a host name without an address. */
 const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Above this number of listeners on a socket, Node warns of a leak. CallLimits adds one for each call until the
- * response is closed. A connection has at most four calls under way, and some that were just answered. So more
- * listeners mean a leak.
+ * Node warns of a leak if a socket has more listeners. CallLimits adds one for each call that is under way or was just
+ * answered, and a connection has at most four under way.
  */
 const MAX_LISTENERS = 32;
-/** While the server closes, it looks for idle connections this often. */
+/** Interval at which a closing server looks for idle connections. */
 export const SWEEP_MS = 50;
 
 /** An HTTP server that finishes the requests under way before it closes. */
@@ -48,11 +44,11 @@ export class HttpServer {
   readonly #server: Server;
   /** All open connections. `close` closes those that are idle. */
   readonly #open = new Set<Line>();
-  /** While the server closes: the number of bytes that each idle connection had brought at the last sweep. */
+  /** Number of bytes that each idle connection had brought at the last look of a closing server. */
   readonly #quiet = new WeakMap<Line, number>();
   /**
-   * Connections that Node has detached from its HTTP parser after a CONNECT or Upgrade request, until earlier responses
-   * are sent. Node no longer knows these connections, so `close` ends them itself.
+   * Connections after a CONNECT or Upgrade request whose earlier responses are not sent yet. Node no longer knows them,
+   * so `close` ends them itself.
    */
   readonly #waiting = new Set<Line>();
   readonly #budget: WorkBudget;
@@ -63,7 +59,7 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({
-      // The pipeline, not Node, answers a request without a Host header, so that the answer is a problem document.
+      // The pipeline answers a request without a Host header with a problem document, which Node would not.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -71,8 +67,8 @@ export class HttpServer {
       connectionsCheckingInterval: all.checkEveryMs,
       maxHeaderSize: 16 * 1024,
     });
-    // 0 means no limit. With a limit, Node would silently drop the headers above it. The pipeline refuses a request
-    // with too many headers instead.
+    // 0 means no limit. With a limit, Node would silently drop further headers; the pipeline refuses the request
+    // instead.
     this.#server.maxHeadersCount = 0;
     this.#server.maxConnections = all.maxConnections;
     this.#server.timeout = all.silenceTimeoutMs;
@@ -100,9 +96,8 @@ export class HttpServer {
       socket[CONNECTION]?.detach();
       this.#wait(socket, () => refuseConnect(request, socket));
     });
-    // The bus serves no other protocol, so the request is parsed again without its Upgrade header. Node's option to
-    // ignore this header is no alternative: with it Node skips a malformed body, and all bytes after it, without an
-    // answer.
+    // The request is parsed again without its Upgrade header, because the bus serves no other protocol. Node's option
+    // to ignore this header skips a malformed body, and all bytes after it, without an answer.
     this.#server.on('upgrade', (request: IncomingMessage, socket: Line, rest: Buffer) => {
       socket.unshift(socket[CONNECTION]?.detach() ?? Buffer.alloc(0));
       socket.unshift(rest);
@@ -120,8 +115,8 @@ export class HttpServer {
   }
 
   /**
-   * Listens on a port, and resolves with the number of the port. If `port` is 0, the system chooses one. Listens on all
-   * addresses unless `host` is given. Throws BootError if it cannot listen.
+   * Listens on a port, and resolves with its number. For port 0 the system chooses one. Listens on all addresses unless
+   * `host` is given. Throws BootError if it cannot listen.
    */
   async listen(port: number, host?: string): Promise<number> {
     this.#server.listen({ port, ...(host !== undefined && { host }) });
@@ -142,16 +137,15 @@ export class HttpServer {
   /**
    * Stops accepting connections, and closes the open ones:
    *
-   * - idle connections, and those that have sent no request yet: when no byte has come for SWEEP_MS, so that a request
-   *   which is on its way is answered;
+   * - idle connections: when no byte has come for SWEEP_MS, because a request may be on its way;
    * - the others: after the response to their last request, which says so (`Connection: close`), or after `graceMs` at
    *   the latest.
    */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's own function, which `close` calls, cuts off responses that are written but not sent yet. It also keeps
-    // connections that have sent no request yet, which routers open in advance.
+    // Node's own function cuts off responses that are written but not sent, and keeps connections that have sent no
+    // request yet, which routers open in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();
@@ -168,14 +162,14 @@ export class HttpServer {
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as Line)[CONNECTION];
     if (this.#isClosing) {
-      // The connection ends after an earlier response. This request would get no answer, so it is not handled.
+      // The connection ends after an earlier response, so this request would get no answer.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }
     connection?.begin(response, start);
   }
 
-  /** Closes the connections that are as idle as at the last sweep. New bytes may be a part of the next request. */
+  /** Closes the connections that have been idle since the last look. New bytes may be a part of the next request. */
   #closeIdle(): void {
     for (const socket of this.#open) {
       if (!socket.writable || !socket[CONNECTION]?.isIdle) this.#quiet.delete(socket);
@@ -185,8 +179,8 @@ export class HttpServer {
   }
 
   /**
-   * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests on the connection are
-   * sent. Until then, closes the connection at an error or a timeout, because Node no longer does that.
+   * After a CONNECT or Upgrade request: calls `act` when the responses to all earlier requests are sent. Until then,
+   * closes the connection at an error or a timeout, which Node no longer does.
    */
   #wait(socket: Line, act: () => void): void {
     const cut = () => socket.destroy();

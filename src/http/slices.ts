@@ -3,16 +3,12 @@ const SLICE_BYTES = 4096;
 const NOTHING = Buffer.alloc(0);
 const HEAD_END = Buffer.from('\r\n\r\n');
 
-/**
- * Cuts the bytes of a connection into slices for the HTTP parser, so that the parser does not find many requests in one
- * of them.
- */
+/** Cuts the bytes of a connection into slices, so that the HTTP parser does not find many requests in one of them. */
 export class Slices {
   #rest: Buffer = NOTHING;
   /**
-   * Number of bytes of the last request's body that are still to come. No request begins in these bytes, so they may be
-   * one slice. If the number is too low, slices are smaller than they could be. If it were too high, a slice could also
-   * have requests that follow the body.
+   * Number of bytes of the last request's body that are still to come, or fewer. No request begins in them, so they may
+   * be one slice.
    */
   #bodyBytes = 0;
   /** The length of the last slice, or 0 if it ended with the headers of a request. */
@@ -30,8 +26,8 @@ export class Slices {
    * Removes and returns the next slice: all bytes, if they are at most SLICE_BYTES. Otherwise:
    *
    * - Inside a body: all arrived bytes of this body, because no request begins in them.
-   * - At the headers of a request: only the headers, so that the length of the body is known before the body is parsed.
-   *   If the headers are longer than SLICE_BYTES: SLICE_BYTES of them.
+   * - At the headers of a request: only the headers, because they announce the length of the body. Of headers longer
+   *   than SLICE_BYTES, SLICE_BYTES.
    */
   next(): Buffer {
     const { slice, endsHead } = this.#cut();
@@ -42,9 +38,8 @@ export class Slices {
   }
 
   /**
-   * Call this if the headers of a request ended in the last slice. `length` is that of its body. If something followed
-   * the headers in the slice, this may have been a part of the body. So the whole slice is subtracted, and the number
-   * of bytes to come may be too low, which does no harm.
+   * Call this if the headers of a request ended in the last slice. `length` is that of its body. What followed the
+   * headers in the slice may be a part of the body, so the whole slice is subtracted.
    */
   beginBody(length: number): void {
     this.#bodyBytes = length - this.#sliceBytes;

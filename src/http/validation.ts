@@ -3,8 +3,8 @@ import { BusError } from '../errors.ts';
 import type { Input, Wording } from '../routing/route.ts';
 
 /**
- * Checks a value by the schema of an input. Returns the value as the schema converts it, or undefined if there is no
- * input. Throws a BusError if the value is wrong.
+ * Checks a value by the schema of an input. Returns the converted value, or undefined if there is no input. Throws a
+ * BusError if the value is wrong.
  */
 export function checked(input: Input<unknown> | undefined, value: unknown): unknown {
   if (!input) return undefined;

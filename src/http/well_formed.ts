@@ -2,10 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BusError } from '../errors.ts';
 import { parseUrl } from '../urls.ts';
 
-/**
- * Headers that may occur only once in a request. If one occurred twice, a proxy could use the first value and the bus
- * the second.
- */
+/** Headers that may occur only once in a request. Of two, a proxy could use the first and the bus the second. */
 const SINGLE = new Set([
   'authorization',
   'content-length',
@@ -15,10 +12,7 @@ const SINGLE = new Set([
   'idempotency-key',
 ]);
 
-/**
- * Accepted values of the header `Sec-Fetch-Site`. Browsers send them for an address that a person has typed, and for
- * requests from pages of the bus itself.
- */
+/** Accepted values of `Sec-Fetch-Site`: of an address that a person typed, and of a request from a page of the bus. */
 const OWN_SITE: ReadonlySet<string> = new Set(['none', 'same-origin']);
 
 /** Maximum number of headers in a request. Browsers and proxies send far fewer. */
@@ -29,7 +23,7 @@ const MAX_HEADERS = 100;
  * BusError:
  * - if `Host` is missing, a header of SINGLE is doubled, or there are too many headers;
  * - for any transfer coding but chunked;
- * - if a page of another site made a browser send the request. With `isPage`, following a link is allowed.
+ * - if a page of another site made a browser send the request. With `isPage`, such a page may link to the bus.
  */
 export function checkHeaders(request: IncomingMessage, isPage = false): void {
   const { headers, rawHeaders, httpVersion } = request;
@@ -44,23 +38,22 @@ export function checkHeaders(request: IncomingMessage, isPage = false): void {
   if (coding !== undefined) checkTransferCoding(coding, httpVersion);
   if (isPage && isFollowedLink(request)) return;
   const site = headers['sec-fetch-site'];
-  // If a page of another site makes a browser send a request, the browser adds the credentials of its user. So without
-  // this check, such a page could use these credentials.
+  // The browser adds the credentials of its user to such a request, so the other site could use them.
   if (site === undefined ? isOtherOrigin(headers) : !OWN_SITE.has(site as string))
     throw new BusError('forbidden', 'a page of another site made the browser send this; call from a service');
 }
 
 /**
- * True if the person at a browser has followed a link. Even a link on another site is harmless: the browser does not
- * send the session cookie (`SameSite=Strict`) from there, so a page of the console only shows the login.
+ * True if a person has followed a link. A link on another site is harmless: the browser does not send the session
+ * cookie from there (`SameSite=Strict`), so the console only shows its login.
  */
 function isFollowedLink({ method, headers }: IncomingMessage): boolean {
   return (method === 'GET' || method === 'HEAD') && headers['sec-fetch-mode'] === 'navigate';
 }
 
 /**
- * True if a page of another site has made the request. Even browsers that do not send `Sec-Fetch-Site` send the
- * origin of the page with every request that changes something.
+ * True if a page of another site made the request. Browsers without `Sec-Fetch-Site` send the origin of the page with
+ * every request that changes something.
  */
 function isOtherOrigin(headers: IncomingHttpHeaders): boolean {
   return headers.origin !== undefined && !isOwnOrigin(headers);
@@ -73,8 +66,8 @@ function isOwnOrigin({ origin = '', host }: IncomingHttpHeaders): boolean {
 }
 
 /**
- * True if the headers prove that a page of the bus has made the request. Browsers send `Sec-Fetch-Site` only over https
- * and to the machine on which they run. To other addresses over http, `Origin` is the proof.
+ * True if the headers prove that a page of the bus made the request. Browsers send `Sec-Fetch-Site` only over https and
+ * to their own machine. Elsewhere `Origin` is the proof.
  */
 export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'];
@@ -82,8 +75,8 @@ export function isFromOwnPage(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Refuses transfer codings other than chunked. Node's parser ignores such codings, so it could not tell where the body
- * ends (RFC 9112, 6.1).
+ * Refuses transfer codings other than chunked. Node's parser ignores them, so it could not tell where the body ends
+ * (RFC 9112, 6.1).
  */
 function checkTransferCoding(coding: string, httpVersion: string): void {
   const headers = { Connection: 'close' };

@@ -1,17 +1,16 @@
 import { clock } from '../clock.ts';
 
-/** Maximum time for long work in one turn of the event loop. After it, other connections are served. */
+/** Maximum time for long work in one turn of the event loop. */
 const BUDGET_MS = 2;
 
 /**
- * Spreads long work, such as parsing long bodies, over several turns of the event loop. Node delivers the data of all
- * connections in one turn. Without a limit the last request would wait for the work of all others, even if it is only
- * to be refused.
+ * Spreads long work, such as parsing long bodies, over several turns of the event loop. Otherwise Node would handle the
+ * data of all connections in one turn, and the last request would wait for all others.
  */
 export class WorkBudget {
   /**
-   * For each owner (the client that the work is for), the steps of its work that wait for their turn. The first owner
-   * in the map has the next turn.
+   * For each owner (the client that the work is for), the steps of its work that wait. The first owner has the next
+   * turn.
    */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #budgetMs: number;
@@ -23,8 +22,8 @@ export class WorkBudget {
 
   /**
    * Call this before each step of long work. Returns undefined if the step may start at once, otherwise a promise to
-   * await first. `owner`, such as a client's token, says for whom the work is. Owners take turns. Steps of one owner
-   * start in the order of the calls.
+   * await first. `owner`, such as a client's token, says for whom the work is. Owners take turns, and the steps of one
+   * owner start in order.
    */
   turn(owner = ''): Promise<void> | undefined {
     const nowMs = clock.monotonicMs();
@@ -44,15 +43,15 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // `#next()?.()` only resolves the promise that a waiting step of work awaits. The step itself runs during this
-      // `await`. Without the `await`, the loop would start all steps before it sees how long the first one takes.
+      // `#next()?.()` only resolves a promise, and the step of work that awaits it runs during this `await`. Otherwise
+      // all steps would start before the time of the first one is known.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());
     else this.#endsAtMs = undefined;
   }
 
-  /** Removes and returns the first waiting step of the first owner. This owner then comes after all other owners. */
+  /** Removes and returns the first waiting step of the first owner, which then comes after all others. */
   #next(): (() => void) | undefined {
     for (const [owner, line] of this.#waiting) {
       const work = line.shift();
