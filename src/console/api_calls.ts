@@ -6,10 +6,7 @@ import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Call, Route } from '../routing/route.ts';
 import type { Refusal } from './fields.ts';
 
-/**
- * What `ApiCalls` needs of a visit (a request for a page or form of the console) to call the API in the name of the
- * visitor.
- */
+/** A request for a page or form of the console, as far as `ApiCalls` needs it to call the API for the visitor. */
 export type PageCall = Pick<Call, 'headers' | 'request' | 'formToken'> & {
   caller: Caller | undefined;
   /** Present if the page is shown again because a form on it was refused. */
@@ -20,29 +17,27 @@ interface ApiInput {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
   body?: unknown;
-  /** The body of the call, if the call takes text. */
+  /** The body of a call that takes text. */
   text?: string;
-  /** Returns what the page needs of a listing's entry. The rest of the entry, which may be long, is not kept. */
+  /** Returns what the page needs of each entry of a listing. The rest, which may be long, is dropped. */
   keep?: (entry: never) => unknown;
   /**
-   * If this option is given, an answer is cut off after MAX_READ characters, and this text is added to make it valid
-   * JSON again. It is for answers that end with a long text of events, which can have hundreds of megabytes.
+   * Cuts off an answer that ends with a long text of events, which can have hundreds of megabytes. After MAX_READ
+   * characters, this text is added to make the answer valid JSON again.
    */
   ending?: string;
 }
 
-/**
- * Number of characters after which an answer of the API is cut off, but only if the call has the option `ending`.
- */
+/** Characters after which an answer is cut off if the call has an `ending`. */
 const MAX_READ = 1_048_576;
 
-/** When a page reads this many characters from the API, they count as one call in the visitor's rate limit. */
+/** Characters of answers that count as one call in the visitor's rate limit. */
 const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns how many calls a visit (a request for a page or form) costs in the visitor's rate limit, in addition to the
- * visit itself. The cost grows with the length of what the API has answered to the visit.
+ * Returns how many calls a visit costs in the visitor's rate limit, besides the visit itself. Long answers of the API
+ * cost more.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;
@@ -60,8 +55,8 @@ interface ApiAnswer<T> {
 }
 
 /**
- * Calls the API for the pages of the console, inside this process. Each call passes the checks of the API's own route.
- * So a visitor can do and see on a page only what the API permits.
+ * Calls the API for the pages of the console, inside this process. Each call passes the checks of the API's route, so a
+ * page can do and show only what the API permits.
  */
 export class ApiCalls {
   readonly #routes: ReadonlyMap<string, Route>;
@@ -73,15 +68,12 @@ export class ApiCalls {
     this.#routes = new Map(routes.map((route) => [`${route.method} ${route.path}`, route]));
   }
 
-  /**
-   * Resolves with the time by the clock of Redis. The times that the API answers are from this clock, so ages must be
-   * computed by it: the clock of this host may differ.
-   */
+  /** Resolves with the time by the clock of Redis. The API's times are by this clock, so ages must be too. */
   nowMs(): Promise<number> {
     return this.#redisMs();
   }
 
-  /** True if the visitor's role may make the call `name`, such as `GET /topics`. */
+  /** True if the visitor's role permits the call `name`, such as `GET /topics`. */
   allows(name: string, { caller }: PageCall): boolean {
     return caller !== undefined && (this.#routes.get(name)?.roles.includes(caller.role) ?? false);
   }
@@ -99,7 +91,7 @@ export class ApiCalls {
       throw new BusError('forbidden', `only ${route.roles.join(' or ')} may do this`);
     const path = route.path.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(params[part] ?? ''));
     // Links of the console name the client or subscriber to which they lead. The API refuses this parameter from
-    // clients, even if it names the caller. So it is left out if it names the caller.
+    // clients, so it is left out if it names the caller.
     const own = clientOf(caller);
     const asked = Object.fromEntries(
       Object.entries(query).filter(
@@ -137,8 +129,8 @@ async function read(
   const entries: unknown[] = [];
   let text = '';
   for await (const piece of pieces) {
-    // The API sends a long list in pieces. Each piece is a bracket or a comma, followed by some entries, so its first
-    // character is skipped. The last piece is only a closing bracket.
+    // The API sends a long list in pieces. Each begins with a bracket or a comma, which is skipped, and the last piece
+    // is only a closing bracket.
     if (keep) entries.push(...(parseOwnJson(`[${piece.slice(1)}]`) as never[]).map(keep));
     else if (ending !== undefined && text.length > MAX_READ && !piece.startsWith(']')) {
       text += ending;

@@ -28,7 +28,7 @@ interface Asset {
   url: string;
   type: string;
   plain: Buffer;
-  /** The content, compressed by Brotli and by gzip. Each is made when a request first asks for it. */
+  /** The content compressed by Brotli and by gzip, each made when a request first asks for it. */
   coded: Partial<Record<'br' | 'gzip', Buffer>>;
 }
 
@@ -36,7 +36,7 @@ const ASSETS = Object.fromEntries(
   Object.entries(FILES).map(([name, file]) => [name, load(name, file)]),
 ) as Record<AssetName, Asset>;
 
-/** The URL of each script and style. It contains a hash of the content, so browsers may keep it for ever. */
+/** The URL of each script and style. It has a hash of the content, so browsers may keep it for ever. */
 export const ASSET_URLS = Object.fromEntries(
   Object.entries(ASSETS).map(([name, { url }]) => [name, url]),
 ) as Record<AssetName, string>;
@@ -49,7 +49,7 @@ function load(name: string, { path, type }: { path: string; type: string }): Ass
 
 const COMPRESS = { br: brotliCompressSync, gzip: gzipSync } as const;
 
-/** Returns the route `GET /console/assets/…`, by which everybody may read the scripts and styles of the console. */
+/** Returns the route `GET /console/assets/…`, which gives everybody the scripts and styles of the console. */
 export function assetRoutes(): Route[] {
   const byUrl = new Map(Object.values(ASSETS).map((asset) => [asset.url, asset]));
   return [

@@ -3,29 +3,26 @@ import type { Delivery } from '../records/delivery.ts';
 import { ago, duration } from './format.ts';
 import { copyable, table } from './parts.ts';
 
-/** Maximum events of a batch that a page shows. With more, the page would be slow. */
+/** Maximum events of a batch on a page. More would make it slow. */
 const MAX_EVENTS_SHOWN = 100;
 
 type Attempt = Delivery['attempts'][number];
 
 /**
- * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the join to which the batch
- * belongs, if any. A join is a subscriber whose events the bus counts itself, without HTTP.
+ * Returns the outcome of an attempt: its HTTP status, or a word. `join` is the name of the batch's join, if it has one.
+ * The bus counts the events of a join itself, without HTTP.
  */
 export function outcomeOf({ status, reason }: Pick<Attempt, 'status' | 'reason'>, join?: string): string {
   if (join !== undefined) return reason === null ? 'counted' : 'not counted';
   return status === null ? 'no answer' : String(status);
 }
 
-/** Returns the outcome of an attempt for a table: its HTTP status or, if it has none, a dimmed word. */
+/** Returns the outcome of an attempt for a table: its HTTP status, or a dimmed word. */
 export function outcomeShown(attempt: Pick<Attempt, 'status' | 'reason'>, join?: string): Content {
   return attempt.status ?? html`<span class="none">${outcomeOf(attempt, join)}</span>`;
 }
 
-/**
- * Returns a table of the attempts at a batch, newest first. `join` is the name of the batch's join, if the batch
- * belongs to one: the bus counts the events of such a batch itself, and sends it nowhere.
- */
+/** Returns a table of the attempts at a batch, newest first. `join` is the name of the batch's join, if it has one. */
 export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?: string): Html {
   return table<Attempt>(
     [
@@ -44,15 +41,12 @@ export function attemptsTable(attempts: readonly Attempt[], nowMs: number, join?
   );
 }
 
-/**
- * The end of the JSON of a batch whose events were cut off. `ApiCalls` gets this text as the option `ending`. It stops
- * reading a long answer between two events, and appends this text, so that the JSON can be parsed.
- */
+/** Ends the JSON of a batch whose events were cut off (see `ending` of `ApiCalls`). */
 export const BATCH_ENDING = '],"bytes":null,"topics":null}';
 
 /**
- * Returns the first events of a batch, as parts of a page. Each event is folded up until it is clicked. `call` is the
- * API call that returns all `count` events.
+ * Returns the first events of a batch, each folded up until it is clicked. `call` is the API call that returns all
+ * `count` events.
  */
 export function eventsShown(
   events: readonly Record<string, unknown>[],

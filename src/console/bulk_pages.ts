@@ -17,13 +17,13 @@ export const BULK_PATH = `${LETTERS}/bulk`;
 
 export interface BulkParts {
   bulks: Pick<Bulks, 'begin' | 'find' | 'confirm' | 'cancel'>;
-  /** Resolves with the tokens of the joins of a client. */
+  /** Resolves with the tokens of a client's joins. */
   joinsOf: (client: string) => Promise<string[]>;
 }
 
 /**
- * The owner of all bulks (retries or purges of many dead letters) that root begins. All who have the root key share
- * these bulks, and viewers see them. No token begins with a colon, so this text is no client's token.
+ * The owner of all bulks that root begins. All holders of the root key share these bulks, and viewers see them. No
+ * token begins with a colon.
  */
 const ROOT_OWNER = ':root';
 
@@ -32,8 +32,8 @@ export function bulkOwner(caller: Caller): string {
 }
 
 /**
- * Pages for a bulk, which is the retry or purge of all dead letters that match a filter. They show how many match,
- * and then the progress.
+ * Pages for a bulk: the retry or purge of all dead letters that match a filter. They show how many match, and then the
+ * progress.
  */
 export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }): Route[] {
   return [
@@ -47,8 +47,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
         return {
           title: 'Dead letters',
           current: LETTERS,
-          // An open page refreshes itself with the id of the bulk that it shows. If another bulk has taken its place,
-          // the page then says so.
+          // An open page refreshes itself with the id of its bulk, and says so if another bulk has taken its place.
           body: live('bulk', pathWith(BULK_PATH, { busy, id: id ?? bulk?.id }), [
             busy && bulk?.state === 'running' && important('This one still runs, so no other was begun.'),
             id &&
@@ -97,7 +96,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
     }),
   ];
 
-  /** Resolves with the id of the bulk that a form names, and tells the audit what that bulk does. */
+  /** Resolves with the id of the bulk that a form names. Tells the audit what this bulk does. */
   async function named({ caller, body, about }: FormCall): Promise<string> {
     const bulk = await bulks.find(bulkOwner(caller));
     if (bulk?.id === body.id) about?.(bulk?.act, bulk?.queues?.[0]);
@@ -105,10 +104,7 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
   }
 }
 
-/**
- * Returns the time that a form field gives, in ms. Browsers send a time without a zone, such as `2026-11-23T04:05`,
- * which the bus reads as UTC.
- */
+/** Returns the time in a form field, in ms. Browsers send it without a zone, such as `2026-11-23T04:05`; it is UTC. */
 export function timeIn(field: string | string[] | undefined): number | undefined {
   if (!field) return undefined;
   const ms = Date.parse(`${field}Z`);
@@ -127,11 +123,11 @@ function important(text: string): Html {
   return html`<p><b>${text}</b></p>`;
 }
 
-/** Writes a number of dead letters with all of its digits, because a person decides by it whether to confirm. */
+/** Writes a number of dead letters with all digits, because a person decides by it. */
 const exactly = (value: number) => `${value.toLocaleString('en')} dead ${value === 1 ? 'letter' : 'letters'}`;
 const VERBS = { retry: ['Retry', 'Retrying', 'Retried'], purge: ['Purge', 'Purging', 'Purged'] } as const;
 
-/** Returns a line that says what a bulk (a retry or purge of many dead letters) does, and how far it is. */
+/** Returns a line that says what a bulk does, and how far it is. */
 export function headline({
   act,
   state,

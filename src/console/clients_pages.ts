@@ -22,10 +22,7 @@ const PATH = '/console/clients';
 
 const TOKEN = pathParameter('token', 'client_not_found', 'client');
 
-/**
- * A page that lists the clients. On it, root can make clients, limit their topics, replace their secrets, and remove
- * clients.
- */
+/** A page that lists the clients. Root can make, limit and remove clients there, and replace their secrets. */
 export function clientsPages(api: ApiCalls): Route[] {
   return [
     listing(api),
@@ -48,7 +45,7 @@ export function clientsPages(api: ApiCalls): Route[] {
   ];
 }
 
-/** The page that lists the clients, with forms for root to make and change them. */
+/** The page that lists the clients. */
 function listing(api: ApiCalls): Route {
   return page(PATH, WATCHERS, {
     query: ANY_QUERY,
@@ -128,8 +125,8 @@ function changes(api: ApiCalls): Route[] {
       action: 'client.rotate_secret',
       params: TOKEN,
       async act(call) {
-        // Reloading a page that shows a new secret sends the form again. Without this check, that would make a second
-        // new secret, and the secret that the client still uses would end at once.
+        // Reloading the page with the new secret sends the form again. `secret_at` keeps that from making another
+        // secret, which would end the one that the client still uses.
         const body = { secret_at: Number(call.body.secret_at) };
         const { params } = call;
         const name = 'POST /api_tokens/:token/secret';
@@ -165,12 +162,12 @@ function topics(patterns: readonly string[] | undefined) {
 
 const NO_SECRET = html`<span class="none">none: the token is the credential</span>`;
 
-/** The text in a field of topic patterns that stands for "no topic". No topic has this name. */
+/** Stands for "no topic" in a field of topic patterns. No topic has this name. */
 const NO_TOPIC = '-';
 
 /**
- * Returns the topic patterns that were entered in a field, as a member of the body of the API call. If the field is
- * empty, returns an empty object, which sets no limit.
+ * Returns the topic patterns in a field as a member of the API call's body. An empty field has no member: it sets no
+ * limit.
  */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);

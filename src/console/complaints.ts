@@ -6,42 +6,39 @@ import type { ProcessCounts } from '../store/presence.ts';
 import { bytes, count, duration } from './format.ts';
 import { pathWith } from './parts.ts';
 
-/**
- * Number of successive samples that must be missing before the overview says that no worker runs. Workers store a
- * sample of the figures every ten seconds.
- */
+/** The overview says that no worker runs after this many missing samples. Workers store one every ten seconds. */
 const MISSED_SAMPLES = 3;
-/** The overview complains if an event has waited for its subscriber for more seconds than this. */
+/** Seconds that an event may wait for its subscriber before the overview complains. */
 const LONG_SECONDS = 60;
 
-/**
- * The state of the bus, from which the overview derives its complaints. `figures` are from the newest sample of the
- * counters, and `ageMs` is its age, undefined without a sample. `memory` is the present memory of the fullest Redis.
- * `missing` are the partitions that cannot be reached. `processes` are those that are connected to Redis, if that is
- * known. If a client looks, `client` is its token, and `figures` are its own.
- */
+/** The state of the bus, from which the overview derives its complaints. */
 export interface State {
-  figures: OwnFigures | undefined;
+  /** The newest sample of the bus. If a client looks: its subscriber now, with the dead letters of its joins. */
+  figures: SeenFigures | undefined;
+  /** The age of the newest sample. Undefined if there is none. */
   ageMs: number | undefined;
+  /** The memory of the fullest Redis. */
   memory: Memory;
+  /** The partitions that cannot be reached. */
   missing: readonly Partition[];
+  /** The processes that are connected to Redis, if they can be counted. */
   processes?: ProcessCounts | undefined;
+  /** The token of the client that looks. Undefined for root and viewers. */
   client?: string | undefined;
 }
 
-/** The figures of a client's own subscriber. `deadLetters` also includes the dead letters of the client's joins. */
-type OwnFigures = Pick<
+type SeenFigures = Pick<
   Figures<'bus'>,
   'queued' | 'oldestSeconds' | 'subscribers' | 'failing' | 'paused' | 'deadLetters'
 >;
 
 export interface Complaint {
   text: string;
-  /** What the reader should do: a page to look at, or an action to take. */
+  /** What the reader should do, or which page to look at. */
   advice: Content;
 }
 
-/** Returns what is wrong with the bus, the worst first. A client is told nothing of other clients. */
+/** Returns what is wrong with the bus, the worst first. A client learns nothing of other clients. */
 export function complaintsOf(state: State): Complaint[] {
   const { figures, client } = state;
   return [...ofBus(state), ...(figures ? ofSubscribers(figures, client) : [])];
@@ -70,7 +67,9 @@ function ofBus({ ageMs, memory, missing, processes, client }: State): Complaint[
   return found;
 }
 
-/** Says what to do if no worker has stored a sample lately. `workers` worker processes are connected to Redis. */
+/**
+ * Says what to do if workers store no samples. `workers` is the number of worker processes that are connected to Redis.
+ */
 function ofSilence(workers: number, advise: (advice: string) => string): string {
   if (workers === 0)
     return `Nothing is delivered. ${advise('Start a worker, or look into its log. A new one speaks within ten seconds.')}`;
@@ -79,7 +78,7 @@ function ofSilence(workers: number, advise: (advice: string) => string): string 
   return `Deliveries may wait. ${advise(`${connected} to Redis. A new one speaks within ten seconds. If none does, look into their log: Redis may refuse what they store, as with a full disk.`)}`;
 }
 
-function ofSubscribers(figures: OwnFigures, client: string | undefined): Complaint[] {
+function ofSubscribers(figures: SeenFigures, client: string | undefined): Complaint[] {
   const { failing, paused, oldestSeconds, deadLetters } = figures;
   const subscribers = (query: Record<string, string>, name: string) =>
     client === undefined

@@ -25,7 +25,7 @@ import { triggersPages } from './triggers_pages.ts';
 
 type ConsoleParts = LoginParts & OverviewParts & BulkParts;
 
-/** Redirects a browser from `/` to the console. Other callers get 404, because there is nothing for programs at `/`. */
+/** Redirects a browser from `/` to the console. Other callers get 404. */
 const FRONT_DOOR = route('GET /', ANYONE, {
   isPublic: true,
   answers: { 303: null },

@@ -18,8 +18,7 @@ const PATH = '/console/dead_letters';
 const ID = pathParameter('id', 'dead_letter_not_found', 'dead letter');
 
 /**
- * With these errors, a selected letter is left out of a retry or purge of several letters: the letter is gone, or its
- * subscriber has left.
+ * Errors of letters that are left out of a retry or purge of several: the letter is gone, or its subscriber has left.
  */
 const LEFT_OUT: readonly ErrorCode[] = ['dead_letter_not_found', 'subscriber_not_found'];
 
@@ -43,7 +42,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
             await api.call(name, call, { params: { id } });
             done++;
           } catch (error) {
-            // One letter that somebody else has retried or purged meanwhile must not stop the others.
+            // A letter that somebody else has retried or purged meanwhile must not stop the others.
             if (ids.length === 1 || !(error instanceof BusError) || !LEFT_OUT.includes(error.code))
               throw error;
           }
@@ -55,8 +54,8 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       },
     }),
     ...bulkPages({ api, bulks, joinsOf }),
-    // This route must come after those of the forms. Otherwise `:id` would match `selected` and `bulk` too, and the
-    // forms would be refused, because this route takes no POST.
+    // This route comes after those of the forms. Otherwise `:id` would match `selected` and `bulk`, and it takes no
+    // POST.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {
@@ -97,7 +96,7 @@ ${eventsShown(letter.events, letter.event_count, `GET /dead_letters/${letter.id}
   }
 }
 
-/** The page that lists dead letters. Its forms retry or purge those that are selected, or all that match. */
+/** The page that lists dead letters. Its forms retry or purge the selected ones, or all that match. */
 function listing({ api, bulks }: Pick<BulkParts, 'bulks'> & { api: ApiCalls }): Route {
   return page(PATH, ALL, {
     query: ANY_QUERY,
@@ -172,8 +171,8 @@ function filter({ subscriber, join, reason, since, until }: Query): Html {
 type Query = Record<string, string | undefined>;
 
 /**
- * A form that retries or purges all matching dead letters, including those on other pages. The bus counts them first,
- * and asks for a confirmation.
+ * A form that retries or purges all matching dead letters, also those on other pages. They are counted first, and the
+ * person must confirm.
  */
 function all(call: PageCall, { subscriber, join, reason, since, until }: Query): Html {
   const fields = hidden({ subscriber, join, reason, since, until });

@@ -10,7 +10,7 @@ import { linkToOwner } from './links.ts';
 import { page } from './page.ts';
 import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
-/** The states by which the list can be filtered, each with the text of its link. */
+/** The states by which the list can be filtered, with the texts of their links. */
 const CHOICES = { '': 'all', ...Object.fromEntries(STATES.map((state) => [state, nameOf(state)])) };
 
 /** A page that lists batches with their states. */
@@ -49,8 +49,8 @@ export function linkToDeliveries(subscriber: string): string {
 const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
 
 /**
- * Returns a table of batches, newest first. If `isOfOne` is true, all batches belong to one subscriber, so the column
- * with its name is left out. `more` are further columns at the end.
+ * Returns a table of batches, newest first. `isOfOne` leaves out the column of the subscriber, who is the same for all.
+ * `more` are further columns at the end.
  */
 export function deliveriesTable(
   deliveries: readonly Delivery[],

@@ -1,22 +1,17 @@
 import type { WholeDelivery } from '../records/deliveries_api.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 
-/**
- * Maximum characters of a body that is written into the shell command. For a longer body, the command first fetches
- * it from the API.
- */
+/** Maximum characters of a body in the shell command. The command fetches a longer body from the API. */
 const MAX_BODY = 8000;
 
 /**
- * Matches characters that a terminal would not show: control characters, and characters that change the direction of
- * text.
+ * Matches characters that a terminal would not show: control characters, and those that change the direction of text.
  */
 const UNSEEN = /\p{Bidi_Control}|\p{Cc}/gu;
 
 /**
- * Returns a shell command that POSTs the events of a batch as the bus does, and a note for the person who uses it. To
- * contain no secret, the command is not signed, and takes the `uuid` (the user name of deliveries) from a shell
- * variable.
+ * Returns a shell command that POSTs the events of a batch as the bus does, and a note for its user. The command
+ * contains no secret: it is not signed, and takes the `uuid` from a shell variable.
  */
 export function curlOf(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,
@@ -26,7 +21,7 @@ export function curlOf(
   const isWhole = events.length === event_count && body.length <= MAX_BODY;
   const data = isWhole ? quote(body) : '@-';
   const asking = `curl -sS -u "$CREDENTIALS" "$BUS/deliveries/${id}" | jq -c .events | `;
-  // Without -g, curl takes brackets and braces of the callback for several addresses.
+  // Without -g, brackets and braces in the callback would stand for several addresses.
   const lines = [
     `${isWhole ? '' : asking}curl -i -g ${quote(callback)}`,
     '-u "$DELIVERY_UUID:x"',

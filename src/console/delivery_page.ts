@@ -18,21 +18,18 @@ export const PATH = '/console/deliveries';
 
 const ID = pathParameter('id', 'delivery_not_found', 'batch');
 
-/** The kind of each state of a batch, which selects its colour: good, a warning, or bad. */
+/** The colour of each state of a batch: good, a warning, or bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
   ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
   ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
 };
 
-/**
- * States in which a batch waits: until its deadline, for a worker, or until its next attempt. A person can end this
- * wait (see `retryForm`).
- */
+/** States in which a batch waits: for its deadline, a worker, or its next attempt. A person can end the wait. */
 const WAITING: readonly Delivery['state'][] = ['open', 'ready', 'retrying'];
 
 /**
- * Returns the routes of the page of one batch, and of its button by which the batch is delivered at once. The page
- * shows the state of the batch, what has happened to it, and its events.
+ * Returns the routes of the page of one batch. The page shows its state, its story and its events, and has a button
+ * that delivers it at once.
  */
 export function deliveryPage(api: ApiCalls): Route[] {
   return [
@@ -74,8 +71,8 @@ export function deliveryPage(api: ApiCalls): Route[] {
   ];
 
   /**
-   * Resolves with the subscriber of a batch, or with undefined if there is none to show: the batch no longer exists,
-   * its subscriber is a join, or the subscriber has left.
+   * Resolves with the subscriber of a batch. Resolves with undefined if the batch is gone, if it belongs to a join, or
+   * if its subscriber cannot be read.
    */
   async function subscriberOf(call: PageCall, { subscriber, join, events }: WholeDelivery) {
     if (events === undefined || join !== undefined) return undefined;
@@ -99,8 +96,8 @@ export function deliveryPage(api: ApiCalls): Route[] {
 }
 
 /**
- * Returns a form with a button by which a waiting batch is delivered at once. Returns nothing if the batch does not
- * wait, or if the visitor may not retry it.
+ * Returns a form that delivers a waiting batch at once. Returns nothing if the batch does not wait, or if the visitor
+ * may not retry it.
  */
 export function retryForm(api: ApiCalls, call: PageCall, { id, state }: Delivery): Content {
   if (!WAITING.includes(state) || !api.allows('POST /deliveries/:id/retry', call)) return undefined;
@@ -143,7 +140,7 @@ ${reason !== null && html`<dt>Reason</dt><dd class="mono">${reason}</dd>`}
 `;
 }
 
-/** Returns a shell command that sends the events of a batch to its subscriber again. */
+/** Returns a shell command that sends the events of a batch to its subscriber. */
 function repeating(delivery: WholeDelivery, subscriber: SubscriberReport): Html {
   const { command, note } = curlOf(delivery, subscriber);
   return html`<details class="confirm"><summary>As a curl command…</summary><p class="hint">${note}</p>${copyable(command)}</details>`;

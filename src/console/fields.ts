@@ -1,10 +1,10 @@
 import type { BusError } from '../errors.ts';
 import { parseJson } from '../json.ts';
 
-/** The fields of a form. A field that occurs once is a text. A field that occurs several times is a list. */
+/** The fields of a form. A field that occurs several times is a list. */
 export type AnyFields = Record<string, string | string[] | undefined>;
 
-/** A form that was refused. `from` is the path and query of the page on which it was. */
+/** A form that was refused. `from` is the path and query of its page. */
 export interface Refusal {
   path: string;
   from: string;
@@ -12,7 +12,7 @@ export interface Refusal {
   error: BusError;
 }
 
-/** Returns the words in a form field. They are separated by spaces, commas or line ends. */
+/** Returns the words in a form field, which are separated by spaces, commas or line ends. */
 export function linesOf(value: string | string[] | undefined): string[] {
   return String(value ?? '')
     .split(/[\s,]+/)
@@ -28,8 +28,8 @@ export function jsonOf(fields: AnyFields, field: string): unknown {
 const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
 
 /**
- * Returns a value as JSON to edit in a form. Invisible characters are written as escapes. Otherwise the page would
- * replace them, and the form would send the replacements back.
+ * Returns a value as JSON to edit in a form. Invisible characters become escapes, because `html` would replace them and
+ * the form would send the replacements back.
  */
 export function editableJson(value: unknown): string {
   const escapeOf = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -3,16 +3,15 @@ import { Html, html } from '../html.ts';
 import type { Refusal } from './fields.ts';
 import { type Page, withoutLists } from './layout.ts';
 
-// This file changes the finished HTML of a page. So no page and no form needs code of its own for a second try. All of
-// the HTML comes from `html`: attributes are quoted, and no value contains a quote or an angle bracket.
+// This file changes the finished HTML of a page, so that pages and forms need no code for a second try. All HTML comes
+// from `html`: attributes are quoted, and values contain no quotes and no angle brackets.
 
 const FORM = /<form method="post" action="([^"]*)">([\s\S]*?)<\/form>/g;
 const FIELD = /<input\b[^>]*>|<(textarea|select)\b[^>]*>[\s\S]*?<\/\1>/g;
 
 /**
- * Returns a page with the error of a refused form. If the page still has this form, and the form has fields to mend,
- * the form shows the error and what was typed. Otherwise the page begins with the error, where no refresh of a part
- * removes it.
+ * Returns a page with the error of a refused form. If the page still has this form with fields to mend, the form shows
+ * the error and what was typed. Otherwise the page begins with the error, where no refresh removes it.
  */
 export function withRefusal(page: Page, refusal: Refusal): Page {
   const { error } = refusal;
@@ -36,7 +35,7 @@ function isVisible(field: string): boolean {
   return attributeOf(field, 'type') !== 'hidden';
 }
 
-/** True for the form that was sent. Its hidden fields distinguish it from other forms with the same action. */
+/** True for the form that was sent. Its hidden fields tell it from others with the same action. */
 function isSame({ path, fields }: Refusal, action: string | undefined, inputs: readonly string[]): boolean {
   const hidden = inputs.filter((each) => !isVisible(each));
   const isSent = (each: string) => {
@@ -46,7 +45,7 @@ function isSame({ path, fields }: Refusal, action: string | undefined, inputs: r
   return action === escaped(path) && hidden.every(isSent);
 }
 
-/** Returns the text before a form. If the form is in a `<details>`, that is opened. */
+/** Returns the text before a form. A `<details>` around the form is opened. */
 function opened(before: string): string {
   const at = before.lastIndexOf('<details');
   if (at <= before.lastIndexOf('</details>')) return before;
@@ -65,17 +64,17 @@ function filledForm(form: string, { fields, error }: Refusal): string {
   return filled.replace('>', () => `>${problem(error, faulty !== undefined)}`);
 }
 
-/** Returns the name of the field that is wrong. Undefined if the error names no field. */
+/** Returns the name of the wrong field, or undefined if the error names none. */
 function faultyField(fields: readonly string[], { members }: BusError): string | undefined {
   if (members.field === undefined) return undefined;
   const visible = fields.filter(isVisible);
   const named = visible.find((each) => attributeOf(each, 'name') === String(members.field).split('.')[0]);
-  // If the form has no such field, the API has named a part of some JSON.
+  // A name that no field has is that of a part of some JSON.
   const json = visible.find((each) => each.startsWith('<textarea'));
   return attributeOf(named ?? json ?? '', 'name');
 }
 
-/** Returns a field with what was typed. A hidden field does not change, and a secret is not sent back. */
+/** Returns a field with what was typed. A hidden field stays as it is, and a secret is not sent back. */
 function filledField(field: string, typed: readonly string[]): string {
   const [value] = typed;
   if (field.startsWith('<select'))
@@ -91,7 +90,7 @@ function filledField(field: string, typed: readonly string[]): string {
   return withAttribute(field.replace(/ value="[^"]*"/, ''), `value="${escaped(value)}"`);
 }
 
-/** Returns a checkbox or an option with a mark such as `checked` if it was chosen, and without it otherwise. */
+/** Returns a checkbox or option with a mark such as `checked` if it was chosen, and otherwise without it. */
 function marked(tag: string, mark: string, chosen: readonly string[], value: string): string {
   const own = attributeOf(tag, 'value') ?? value;
   const plain = tag.replace(new RegExp(` ${mark}(?=[ >])`), '');

@@ -43,10 +43,7 @@ const PARTS = [
   [1, 'ms'],
 ] as const;
 
-/**
- * Writes a duration without rounding it, such as 500 ms, 1 min 30 s, or 1 d 12 h. This function is for durations that
- * somebody has set, such as a timeout.
- */
+/** Writes a duration that somebody has set without rounding it, such as 500 ms, 1 min 30 s, or 1 d 12 h. */
 export function exactDuration(ms: number): string {
   const written: string[] = [];
   let rest = ms;
@@ -62,15 +59,12 @@ export function count(value: number, singular: string, plural = `${singular}s`):
   return `${number(value)} ${value === 1 ? singular : plural}`;
 }
 
-/** Writes how long ago something was, such as "4 min ago", or "now" if that is no time ago or still ahead. */
+/** Writes how long ago something was, such as "4 min ago", or "now". */
 export function past(ms: number): string {
   return Math.round(ms) < 1 ? 'now' : `${duration(ms)} ago`;
 }
 
-/**
- * Returns a text such as "4 min ago". Its tooltip has the exact time, which console.js rewrites in the reader's time
- * zone.
- */
+/** Returns a text such as "4 min ago". Its tooltip has the exact time, in the reader's time zone if scripts run. */
 export function ago(atMs: number | null | undefined, nowMs: number): Html {
   if (atMs === null || atMs === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(atMs).toISOString();

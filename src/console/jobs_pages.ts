@@ -22,7 +22,7 @@ const PATH = '/console/jobs';
 
 const JOB = pathParameter('id', 'job_not_found', 'job');
 
-/** The states by which the list can be filtered, each with the text of its link. */
+/** The states by which the list can be filtered, with the texts of their links. */
 const CHOICES = {
   '': 'All jobs',
   pending: 'Held by a worker',
@@ -31,7 +31,7 @@ const CHOICES = {
   scheduled: 'For later',
 } as const;
 
-/** A page that lists jobs. It shows the state of each job, the worker that holds it, and since when. */
+/** A page that lists jobs with their states and the workers that hold them. */
 export function jobsPages(api: ApiCalls): Route[] {
   return [
     page(PATH, WATCHERS, {
@@ -95,7 +95,7 @@ function columnsAt(nowMs: number): Column<ListedJob>[] {
   ];
 }
 
-/** Returns the first argument of a job. That of a job `batch` is a link to the delivery of its batch. */
+/** Returns the first argument of a job. For a job `batch` it is a link to the delivery. */
 function argumentOf(name: string | null, argument: string): Html {
   return name === 'batch'
     ? html`<a class="mono" href="/console/deliveries/${encodeURIComponent(argument)}">${argument}</a>`

@@ -34,7 +34,7 @@ const RULED: Ruled<JoinReport, Join> = {
     `Forgets ${count(open, 'open key')} and ${count(events.queued, 'queued event')}.`,
 };
 
-/** A page that lists the joins, and a page for each join with its open join keys. */
+/** A page that lists the joins, and a page for each join with its open keys. */
 export function joinsPages(api: ApiCalls): Route[] {
   return ruledPages(api, RULED);
 }

@@ -9,7 +9,7 @@ import { parseUrl } from '../urls.ts';
 import { ASSET_URLS } from './assets.ts';
 
 const compressed = promisify(gzip);
-/** Minimum length of a page that is compressed. Compressing a shorter page is not worth its cost. */
+/** Minimum length of a page that is compressed. */
 const MIN_COMPRESSED = 1000;
 
 const POLICY = [
@@ -38,7 +38,7 @@ const HTMX = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphSkip: '.plot',
-  // An error page lacks the part that is refreshed, so the part would vanish.
+  // An error page lacks the refreshed part, which would vanish.
   noSwap: [204, 304, '4xx', '5xx'],
   defaultTimeout: 10_000,
 });
@@ -47,11 +47,11 @@ interface Entry {
   path: string;
   name: string;
   roles: readonly Role[];
-  /** The error that says that there is no such thing as the page lists. */
+  /** The error of the API for a missing thing of the kind that the page lists. */
   missing?: ErrorCode;
 }
 
-/** The entries of the navigation, each with the roles that may see its page. */
+/** The entries of the navigation, with the roles that may see their pages. */
 const NAVIGATION: readonly Entry[] = [
   { path: '/console', name: 'Overview', roles: ALL },
   { path: '/console/subscribers', name: 'Subscribers', roles: ALL, missing: 'subscriber_not_found' },
@@ -69,7 +69,7 @@ const NAVIGATION: readonly Entry[] = [
 
 export interface Page {
   title: string;
-  /** Path of the navigation entry that is highlighted while the page is shown. */
+  /** Path of the navigation entry to highlight. */
   current?: string;
   body: Content;
   status?: number;
@@ -83,15 +83,12 @@ interface Visitor {
   headers: IncomingHttpHeaders;
 }
 
-/** True if htmx asks for a page in order to refresh a part of it. */
+/** True if htmx asks for a page to refresh a part of it. */
 export function isRefresh(headers: IncomingHttpHeaders): boolean {
   return headers['hx-request'] !== undefined;
 }
 
-/**
- * Returns a page as an answer. If htmx asks in order to refresh a part of the page, the answer has only the element
- * `<main>`.
- */
+/** Returns a page as an answer. To refresh a part of the page, the answer has only the element `<main>`. */
 export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> {
   const { text } = isRefresh(visitor.headers) ? mainOf(page) : whole(visitor, page);
   const headers = { ...PAGE_HEADERS, ...page.headers };
@@ -101,13 +98,10 @@ export async function answerPage(visitor: Visitor, page: Page): Promise<Answer> 
   return { status, headers: { ...headers, 'Content-Encoding': 'gzip' }, body: await compressed(text) };
 }
 
-/**
- * The title of the page for a refused form (`bad_body`). The title that the API gives this error is for programs: it
- * speaks of a body.
- */
+/** The title of the page for a refused form. The API's own title of this error speaks of a body. */
 const BAD_FORM = 'The form cannot be accepted';
 
-/** Returns a page that shows an error. If nobody is logged in, returns a redirect to the login page. */
+/** Returns a page that shows an error, or a redirect to the login page if nobody is logged in. */
 export function answerError(error: BusError, call: FailedCall): Answer {
   const { caller, formToken, headers } = call;
   if (error.code === 'unauthenticated') {
@@ -130,15 +124,15 @@ export function answerError(error: BusError, call: FailedCall): Answer {
 }
 
 /**
- * Returns what a page says of an error. The message that Redis is away advises programs that publish, so a page that
- * only reads has words of its own.
+ * Returns what a page says of an error. The message that Redis is away is for programs that publish, so a page that
+ * only reads has its own.
  */
 function saidBy(error: BusError, { method }: FailedCall): string {
   if (!(error instanceof StorageUnavailable) || method === 'POST') return error.message;
   return `${error.why}, and this page needs it. Nothing was changed. Reload the page in a moment.`;
 }
 
-/** Returns the path and query of the page that a person was looking at. A form or a refresh has an address of its own. */
+/** Returns the path and query of the page that a person looks at, which a form or a refresh names in `Referer`. */
 function pageOf({ method, url, headers }: FailedCall): string {
   if (method !== 'POST' && !isRefresh(headers)) return url;
   const { pathname, search } = parseUrl(headers.referer ?? '') ?? { pathname: '/console', search: '' };
@@ -197,15 +191,12 @@ function header({ caller, formToken }: Visitor, { current }: Page): Html {
 <button class="quiet">Log out</button></form></header>`;
 }
 
-/** Returns the hidden field with the form token, which every form must contain. */
+/** Returns the hidden field with the form token, which every form needs. */
 export function tokenField(formToken: string): Html {
   return html`<input type="hidden" name="form_token" value="${formToken}">`;
 }
 
-/**
- * Returns a part of a page. While somebody looks at the page, the part is fetched again from `url` every two seconds,
- * or every `everyMs`.
- */
+/** Returns a part of a page. An open page fetches this part again from `url` every two seconds, or every `everyMs`. */
 export function live(id: string, url: string, content: Content, everyMs?: number): Html {
   return html`<div id="${id}" data-live="${everyMs}" hx-get="${url}" hx-trigger="refresh" hx-select="#${id}" hx-swap="outerMorph">${content}</div>`;
 }

@@ -2,10 +2,7 @@ import { type Html, html } from '../html.ts';
 import { joinToken, readJoinToken } from '../ids.ts';
 import { pathWith } from './parts.ts';
 
-/**
- * Returns a link to the page of the subscriber whose token is `queue`. If `queue` is the token of a join, the link
- * leads to the page of the join.
- */
+/** Returns a link to the page of the subscriber or join whose token is `queue`. */
 export function linkToQueue(queue: string): Html {
   const join = readJoinToken(queue);
   const path = join
@@ -15,8 +12,8 @@ export function linkToQueue(queue: string): Html {
 }
 
 /**
- * Returns a link to the subscriber of a batch. If the batch belongs to a join, returns the token of the join's client,
- * and a link to the join.
+ * Returns a link to the subscriber of a batch. For the batch of a join, returns the token of the join's client and a
+ * link to the join.
  */
 export function linkToOwner({ subscriber, join }: { subscriber: string; join?: string | undefined }): Html {
   return join === undefined

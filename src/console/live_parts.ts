@@ -4,16 +4,16 @@ import type { Answer, Call, Route } from '../routing/route.ts';
 import { isRefresh } from './layout.ts';
 
 /**
- * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
- * a tab, so a tab never gets the same answer twice in a row.
+ * Time for which browser tabs share the answer to a refresh. It is shorter than the time between two refreshes, so no
+ * tab gets the same answer twice in a row.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
 
 /**
- * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. So each answer is
- * made and compressed only once. The tabs may have several sessions, so forms in a shared answer have no form token.
- * `console.js` fills it in. The session of each request is still checked.
+ * Shares the answers to refreshes among the browser tabs that show the same page to the same caller. Each answer is
+ * made only once. The tabs may have several sessions, so its forms have no form token, and `console.js` fills it in.
+ * The session of each request is still checked.
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
@@ -21,11 +21,7 @@ export class LiveParts {
     perf: { now: () => clock.monotonicMs() },
   });
 
-  /**
-   * Wraps a route of the console. Open pages reload parts of themselves every few seconds. Browser tabs that show a
-   * page to the same caller share the answers to these reloads. A form discards all shared answers, because it may
-   * change what they show.
-   */
+  /** Wraps a route of the console, so that it shares answers to refreshes. A form discards all shared answers. */
   share(route: Route): Route {
     const { method, handle } = route;
     if (method !== 'GET') return { ...route, handle: (call) => this.#after(handle(call)) };
@@ -35,10 +31,7 @@ export class LiveParts {
     };
   }
 
-  /**
-   * Waits until a form was handled. Then discards all answers that are kept for open pages, even if the form failed.
-   * The form may have changed something, and open pages must show the change when they reload.
-   */
+  /** Waits until a form was handled, and discards the shared answers, because the form may have changed something. */
   async #after<T>(done: Promise<T>): Promise<T> {
     try {
       return await done;
@@ -51,8 +44,7 @@ export class LiveParts {
     const { caller, path, query, headers } = call;
     const key = JSON.stringify([caller, path, query, headers['accept-encoding']]);
     const known = this.#shared.get(key);
-    // Only the request for which the answer was made is charged for it in the rate limit. Another request that gets the
-    // same answer costs the bus almost nothing.
+    // Only the request for which the answer was made counts against the rate limit.
     if (known) return known.then((answer) => ({ ...answer, calls: 0 }));
     const made: Promise<Answer> = handle({ ...call, formToken: '' });
     this.#shared.set(key, made);

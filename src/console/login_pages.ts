@@ -16,7 +16,7 @@ export interface LoginParts {
 }
 
 interface LoginPagesParts extends LoginParts {
-  /** Returns `path` if a page has this path, and otherwise the nearest path above it that a page has. */
+  /** Returns `path` if a page has this path, and otherwise the nearest path of a page above it. */
   pageNear: (path: string) => string;
 }
 
@@ -26,8 +26,8 @@ const TO: Input<{ to?: string | undefined }> = {
 };
 
 /**
- * Maximum characters of what a refused login shows again: the user, and the path that was asked for. Everybody may send
- * this form, and 128 KiB of `<` took 10 ms to show.
+ * Maximum characters of what a refused login shows again: the user, and the wanted path. Everybody may send this form,
+ * and 128 KiB of `<` took 10 ms to show.
  */
 const MAX_USER = 256;
 const MAX_PATH = 4096;
@@ -75,8 +75,8 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
   ];
 
   /**
-   * Returns the path to which a login leads. A path outside the console is replaced by the overview, so that a link on
-   * another site cannot lead a person to that site by way of the login.
+   * Returns the path to which a login leads. A path outside the console becomes the overview. Otherwise a link on
+   * another site could lead a person back there by way of the login.
    */
   function ownPath(to = ''): string {
     const url = to.length > MAX_PATH ? null : parseUrl(to, 'https://console');

@@ -51,10 +51,7 @@ export function overviewPage({ api, ...parts }: OverviewParts & { api: ApiCalls 
   ];
 }
 
-/**
- * What the overview shows: the state of the bus, and how many web and worker processes are alive. `processes` is
- * undefined if Redis does not let the bus count them.
- */
+/** What the overview shows. `processes` is undefined if Redis does not let the bus count them. */
 interface Shown extends State {
   processes: ProcessCounts | undefined;
 }
@@ -80,7 +77,7 @@ async function readState({ partitions, limits, history }: OverviewParts, api: Ap
   return { figures: latest?.figures, ageMs, memory, missing, processes };
 }
 
-/** Resolves with the figures of the client that looks, and without figures if its partition cannot be reached. */
+/** Resolves with the figures of the client that looks. They are undefined if its partition cannot be reached. */
 async function readOwn(
   api: ApiCalls,
   call: PageCall,
@@ -148,7 +145,7 @@ function memoryShown({ used, max, lowMark, highMark }: Memory): Content {
   return html`${text} <meter min="0" max="${max}" low="${lowMark}" high="${highMark}" optimum="0" value="${used}" aria-label="Memory used">${text}</meter>`;
 }
 
-/** Returns a text that says above which memory size the bus begins to drop data, and at which size it stops. */
+/** Says above which memory size the bus drops data, and at which size it stops. */
 function marksOf({ lowMark, highMark }: Memory): string {
   return `When memory is above ${bytes(highMark)}, publishes are refused and the oldest batches are dropped, until it is down to ${bytes(lowMark)}.`;
 }

@@ -19,7 +19,7 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // A page may have the status of an error. The route declares only the status 200, hence the cast.
+  // A page may have the status of an error, but the route declares only the status 200. Hence the cast.
   const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
     const shown = await show(call);
     const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
@@ -34,26 +34,22 @@ const ANY_FIELDS: Input<AnyFields> = {
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
 
-/** The members that handlers of forms use of a call whose form has no schema of its own. */
+/** What handlers of forms without a schema use of a call. */
 export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
 
 interface ActionRow<R extends Role, Params, Fields> {
   /** The name of the action in the audit. */
   action?: Action;
   params?: Input<Params>;
-  /** The schema of the fields. Without it, all fields are accepted, because they are checked where they are used. */
+  /** The schema of the fields. Without it, fields are checked where they are used. */
   form?: Input<Fields>;
   /**
-   * Makes the change that the form is for. Returns the path of the page to which the browser is sent, or a page (or a
-   * complete answer) to show at once.
+   * Makes the change that the form is for. Returns the path of the page to go to, or a page or complete answer to show.
    */
   act(call: Call<R, Params, unknown, Fields>): Promise<string | Page | Answer>;
 }
 
-/**
- * Makes the route of a form. After the form was handled, the browser usually goes to another page (`act` returns its
- * path).
- */
+/** Makes the route of a form. */
 export function action<const R extends Role, Params, Fields = AnyFields>(
   path: `/console${string}`,
   roles: readonly R[],

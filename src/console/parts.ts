@@ -8,8 +8,8 @@ import type { AnyFields } from './fields.ts';
 import { tokenField } from './layout.ts';
 
 /**
- * The schema of a page's query. It accepts all parameters, because the API checks what the page passes on to it. A
- * parameter that occurs twice becomes undefined.
+ * The schema of a page's query. It accepts all parameters, because the API checks those that it gets. A parameter that
+ * occurs twice becomes undefined.
  */
 export const ANY_QUERY: Input<Record<string, string | undefined>> = {
   schema: z.record(z.string(), z.string().optional().catch(undefined)),
@@ -17,8 +17,8 @@ export const ANY_QUERY: Input<Record<string, string | undefined>> = {
 };
 
 /**
- * Returns the schema of the path parameter `name`. `what` is the kind of thing that it names. The error for one that
- * does not exist is `code`.
+ * Returns the schema of the path parameter `name`. `what` is the kind of thing that it names, and `code` is the error
+ * if there is no such thing.
  */
 export function pathParameter<Name extends string>(
   name: Name,
@@ -29,7 +29,7 @@ export function pathParameter<Name extends string>(
   return { schema, wording: { code, whole: `there is no such ${what}` } };
 }
 
-/** Returns the path of a page with a query. Leaves out empty and undefined parameters. */
+/** Returns the path of a page with a query, without empty and undefined parameters. */
 export function pathWith(path: string, query: Record<string, string | undefined>): string {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value) asked.set(name, value);
@@ -37,8 +37,8 @@ export function pathWith(path: string, query: Record<string, string | undefined>
 }
 
 /**
- * Returns the path of the page to show after a form of the list at `path` was submitted. If the form was submitted from
- * the list itself, the path has the query of that list page. So the list keeps its filter and its page.
+ * Returns the path of the page to show after a form of the list at `path`. A form that was on the list itself leads
+ * back to the same filter and page of the list.
  */
 export function backTo(path: string, { body }: { body: AnyFields }): string {
   const from = parseUrl(String(body.from), 'http://console');
@@ -47,9 +47,9 @@ export function backTo(path: string, { body }: { body: AnyFields }): string {
 
 export interface Column<T> {
   name: string;
-  /** True for columns of numbers, which are aligned to the right. */
+  /** True for columns of numbers, which are aligned right. */
   isAmount?: true;
-  /** The path of the page when it is sorted by this column. Absent if the page cannot be sorted by this column. */
+  /** The path of the page when it is sorted by this column, if it can be. */
   sort?: { path: string; isCurrent: boolean };
   cell: (row: T) => Content;
 }
@@ -84,7 +84,7 @@ interface FormOptions {
   content?: Content;
 }
 
-/** Returns the hidden fields that every form needs: the form token, and the path and query of the form's page. */
+/** Returns the hidden fields of every form: the form token, and the path and query of its page. */
 export function ownFields({ formToken, request, refusal }: PageCall): Html {
   return html`${tokenField(formToken)}<input type="hidden" name="from" value="${refusal?.from ?? request.url}">`;
 }
@@ -96,20 +96,19 @@ export function form(call: PageCall, { action, does, isDangerous, content }: For
 }
 
 /**
- * Returns a form that is hidden until a person clicks on `summary`. The open form begins with a warning that says what
- * the button will do.
+ * Returns a form that is hidden until a person clicks on `summary`. It begins with a warning of what the button does.
  */
 export function confirmed(call: PageCall, summary: string, warning: Content, options: FormOptions): Html {
   return html`<details class="confirm"><summary>${summary}</summary><div class="card"><p>${warning}</p>
 ${form(call, { isDangerous: true, ...options })}</div></details>`;
 }
 
-/** Returns a field into which a person must type a name, so that nothing is removed by mistake. */
+/** Returns a field for a name that a person must type, so that nothing is removed by mistake. */
 export function typeIt(name: string): Html {
   return html`<label>Type <code>${name}</code> to confirm <input name="confirm" required autocomplete="off" autocapitalize="none" spellcheck="false"></label>`;
 }
 
-/** Throws bad_body unless a person has typed `name` into the field of `typeIt`. `what` is the kind of thing it names. */
+/** Throws bad_body unless the field of `typeIt` has `name`. `what` is the kind of thing that is removed. */
 export function checkTyped({ confirm }: AnyFields, name: string, what: string): void {
   if (confirm === name) return;
   const members = { field: 'confirm' };
@@ -121,7 +120,7 @@ export function notice(text: string): Html {
   return html`<p class="card notice" role="status">${text}</p>`;
 }
 
-/** Returns a text with a button that copies it to the clipboard. The button works only if scripts run. */
+/** Returns a text with a button that copies it. The button works only if scripts run. */
 export function copyable(text: string): Html {
   return html`<div class="copyable"><pre tabindex="0">${text}</pre><button type="button" class="quiet needs-js" data-copy>Copy</button></div>`;
 }
@@ -132,8 +131,8 @@ export function boxes(shown: readonly (readonly [name: string, value: Content])[
 }
 
 /**
- * Returns links to the variants of a page. `all` has the values of a query parameter, each with the text of its link.
- * `current` is the present value of the parameter.
+ * Returns links to the variants of a page. `all` has the values of a query parameter with the texts of their links, and
+ * `current` is the present value.
  */
 export function choices(
   all: Readonly<Record<string, string>>,

@@ -5,7 +5,7 @@ import { bytes, count, duration, number } from './format.ts';
 import { live } from './layout.ts';
 import { choices, pathWith } from './parts.ts';
 
-/** The ranges of time that a reader can choose, with their names. */
+/** The ranges of time that a reader can choose. */
 const RANGE_NAMES = { '1h': 'One hour', '24h': 'One day', '48h': 'Two days' } as const;
 
 /** Functions that write values for people, by the unit of the values. */
@@ -18,21 +18,18 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * The text above a plot gives the present value: the newest known one among this many last values. The very last value
- * is null until it is sampled. Older values are not used: long after the last delivery, or the last worker, one would
- * look like the present value.
+ * The present value above a plot is the newest known one of this many last values. The very last one is null until it
+ * is sampled. An older one would look like the present value long after the last delivery.
  */
 const LATEST = 3;
 
 interface Plot {
   title: string;
-  /** The metrics that a plot draws as lines, with the name of each line. All of these metrics have the same unit. */
+  /** The metrics that a plot draws as lines, with the names of the lines. All have the same unit. */
   lines: Partial<Record<MetricName, string>>;
 }
 
-/**
- * All plots, in the order in which pages show them. A page leaves out a plot if the history has none of its metrics.
- */
+/** All plots in the order of the pages. A plot without metrics in the history is left out. */
 const PLOTS: readonly Plot[] = [
   { title: 'Events a second', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued events', lines: { queued: 'queued' } },
@@ -42,8 +39,8 @@ const PLOTS: readonly Plot[] = [
 ];
 
 /**
- * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots are the
- * largest part of the page and change only every ten seconds, so they are refreshed separately from the rest.
+ * Returns the plots of a history, with links to other ranges of time. `path` is the path of the page. The plots change
+ * only every ten seconds, so they are refreshed separately from the rest.
  */
 export function plots(history: HistoryReport, path: string): Html {
   const { range } = history;
@@ -54,17 +51,14 @@ export function plots(history: HistoryReport, path: string): Html {
 }
 
 /**
- * Returns true if an answer must contain the part `what` of a page: the plots, or the other content (`now`). The query
- * parameter `part` names the only part to send. Without it, the answer has the whole page.
+ * True if an answer must contain the part `what` of a page: the plots, or the rest (`now`). The query parameter `part`
+ * names the only part to send.
  */
 export function isAsked(what: 'plots' | 'now', { part }: Record<string, string | undefined>): boolean {
   return part === undefined || part === what;
 }
 
-/**
- * Returns a plot. Returns undefined if the history has none of its metrics. A script in the browser draws the lines
- * (plots.js).
- */
+/** Returns a plot, or undefined if the history has none of its metrics. In the browser, plots.js draws the lines. */
 function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): Html | undefined {
   const drawn = Object.entries(lines).flatMap(([metric, name]) => {
     const found = metrics[metric as MetricName];

@@ -7,9 +7,8 @@ import { chargeOf } from './api_calls.ts';
 import type { AnyFields, Refusal } from './fields.ts';
 
 /**
- * Wraps the route of a form. If the form is refused, the answer is the page on which the form was. It shows the error,
- * and what the person typed. The field `from`, which every form has, names that page. If that page cannot be shown, the
- * error gets a page of its own.
+ * Wraps the route of a form. If the form is refused, its page is shown again, with the error and what the person typed.
+ * The field `from` of the form names this page. If it cannot be shown, the error gets a page of its own.
  */
 export function withSecondTry(route: Route, pages: readonly Route[]): Route {
   if (route.method !== 'POST') return route;
@@ -27,7 +26,7 @@ export function withSecondTry(route: Route, pages: readonly Route[]): Route {
   return { ...route, handle: handle as Route['handle'] };
 }
 
-/** Resolves with the page on which a refused form was, or with undefined if it cannot be shown. */
+/** Resolves with the page of a refused form, or with undefined if it cannot be shown. */
 async function pageAgain(call: Call, error: BusError, pages: readonly Route[]): Promise<Answer | undefined> {
   const { request, caller, body } = call;
   const { from, ...fields } = body as AnyFields;
@@ -64,8 +63,8 @@ function pageAt(pages: readonly Route[], path: string) {
 }
 
 /**
- * Returns `path` if a page has this path, and otherwise the nearest path above it that a page has. When a refused form
- * is shown again, the address bar has the path of the form, which is at most two levels below that of a page.
+ * Returns `path` if a page has this path, and otherwise the nearest path of a page above it. The address bar can show
+ * the path of a refused form, which is at most two levels below that of a page.
  */
 export function pageNear(pages: readonly Route[], path: string): string {
   const above = (place: string) => place.slice(0, place.lastIndexOf('/'));

@@ -19,8 +19,8 @@ import {
 } from './parts.ts';
 
 /**
- * What differs between the pages of triggers and those of joins, which are otherwise the same. `Listed` is an entry of
- * the listing. `Whole` is one trigger or join with all of its fields.
+ * What differs between the pages of triggers and those of joins. `Listed` is an entry of the listing, and `Whole` is a
+ * trigger or join with all fields.
  */
 export interface Ruled<Listed, Whole> {
   path: '/console/triggers' | '/console/joins';
@@ -30,23 +30,23 @@ export interface Ruled<Listed, Whole> {
   /** Rules that the form for a new trigger or join shows at first. */
   example: object;
   columns(nowMs: number): Column<Listed>[];
-  /** Returns the part of an entry of the listing that `columns` needs. Absent if `columns` needs all of the entry. */
+  /** Returns what `columns` needs of an entry of the listing. Absent if it needs all. */
   keep?: (entry: never) => Listed;
-  /** Further query parameters of the API call that reads one trigger or join, besides `client`. */
+  /** Query parameters of the API call that reads one trigger or join, besides `client`. */
   query?: Record<string, string>;
-  /** Returns the part of a trigger or join that a form may change. */
+  /** Returns what a form may change of a trigger or join. */
   rulesOf(one: Whole): object;
   /**
-   * Returns the part of a page that shows one trigger or join. The open page reloads only this part, every few seconds.
-   * `acts` has the forms to show in this part.
+   * Returns the part of a page that shows one trigger or join. An open page refreshes only this part. `acts` are the
+   * forms in it.
    */
   shown(one: Whole, acts: Content, nowMs: number): Content;
   /**
-   * Returns further forms for one trigger or join, such as those that fire or pause a trigger. `own` has the hidden
-   * fields that name the trigger or join.
+   * Returns further forms, such as those that fire or pause a trigger. `own` has the hidden fields that name the
+   * trigger or join.
    */
   acts?(call: PageCall, path: string, one: Whole, own: Html): Content;
-  /** Returns a text that says what the removal of one trigger or join does. */
+  /** Says what the removal of a trigger or join does. */
   warning(one: Whole): string;
 }
 
@@ -58,9 +58,8 @@ export function pathOf(path: string, name: string, client: string | string[] | u
 }
 
 /**
- * Returns the query by which a call of the API names the client that owns the trigger or join `name`, and tells the
- * audit of both. Only root names a client. For other callers the value is empty, and ApiCalls leaves out empty
- * parameters.
+ * Returns the query that names the owner of the trigger or join `name` to the API, and tells the audit of both. Only
+ * root names a client. ApiCalls leaves out the empty value of other callers.
  */
 export function whose({ body, about }: FormCall, name: string): { client: string } {
   const client = String(body.client ?? '');
@@ -69,8 +68,7 @@ export function whose({ body, about }: FormCall, name: string): { client: string
 }
 
 /**
- * Returns the pages of triggers or joins: a listing, and a page for each trigger or join. The pages have forms to make,
- * change and remove triggers or joins.
+ * Returns the pages of triggers or joins: a listing and a page for each, with forms to make, change and remove them.
  */
 export function ruledPages<Listed, Whole>(api: ApiCalls, ruled: Ruled<Listed, Whole>): Route[] {
   return [listing(api, ruled), pageOfOne(api, ruled), change(api, ruled), removal(api, ruled)];
@@ -188,10 +186,7 @@ function removal(api: ApiCalls, { path, what, notFound }: Kind): Route {
   });
 }
 
-/**
- * Returns the form fields that name a new trigger or join. For root they include a field for the client that will own
- * it.
- */
+/** Returns the form fields that name a new trigger or join. Root also names the client that will own it. */
 function naming({ caller }: PageCall): Html {
   const owner =
     caller?.role === 'root' &&

@@ -10,7 +10,7 @@ import { PATH } from './subscribers_pages.ts';
 
 const subscriberPath = (token: string) => `${PATH}/${encodeURIComponent(token)}`;
 
-/** A form that pauses the subscriber, or resumes it if it is paused. Undefined if the visitor may not do this. */
+/** A form that pauses or resumes the subscriber. Undefined if the visitor may not do this. */
 export function pauseForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
   const does = report.paused_at === null ? 'Pause' : 'Resume';
   const act = does.toLowerCase();
@@ -24,7 +24,7 @@ export function testForm(api: ApiCalls, call: PageCall, { subscriber }: Subscrib
   return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });
 }
 
-/** A form that removes the subscriber. Its warning says what is deleted with the subscriber. */
+/** A form that removes the subscriber. It warns of what is deleted too. */
 export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
   if (!api.allows('DELETE /subscribers/:token', call)) return undefined;
   const { subscriber, events, dead_letters } = report;
@@ -63,7 +63,7 @@ export function subscriberChanges(api: ApiCalls): Route[] {
     }),
   ];
 
-  /** Makes the route of a form that pauses or resumes a subscriber. The answer is the page of the subscriber. */
+  /** Makes the route of a form that pauses or resumes a subscriber. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:token/${does}`, BOTH, {
       action: `subscriber.${does}`,

@@ -17,12 +17,12 @@ import { details, dropNotice, figures, TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 import { subscriptionChange, subscriptionForm } from './subscription_form.ts';
 
-/** Number of newest batches that the page of a subscriber lists. */
+/** Number of newest batches on the page of a subscriber. */
 const SHOWN_DELIVERIES = '10';
 
 const SHOWN_RETRYING = '5';
 
-/** A page for each subscriber with its state, its newest batches, and forms to pause, resume or remove it. */
+/** A page for each subscriber with its state, its newest batches, and forms that change it. */
 export function subscriberPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:token`, ALL, {
@@ -75,8 +75,8 @@ export function subscriberPage(api: ApiCalls): Route[] {
 }
 
 /**
- * Resolves with the newest batches of a subscriber that will be tried again. A subscriber with perfect health or an
- * empty queue has no such batches, so the API is not called.
+ * Resolves with the newest batches of a subscriber that will be tried again. With perfect health or an empty queue
+ * there is hardly any, so the API is not called.
  */
 async function retryingOf(
   api: ApiCalls,

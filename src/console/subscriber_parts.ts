@@ -12,15 +12,15 @@ const PAUSED_BY: Record<string, string> = {
 };
 
 /**
- * Returns a box that says since when, and by whom or why, a subscriber is paused. The result is a list with one pair of
- * name and text, or an empty list if the subscriber is not paused.
+ * Returns the name and text of a box that says since when and why a subscriber is paused, or an empty list if it is
+ * not.
  */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];
   return [['Paused', html`${ago(paused_at, nowMs)} ${paused_by !== null && PAUSED_BY[paused_by]}`]];
 }
 
-/** Returns the present state of a subscriber as HTML. Each value, such as its health, is in a box with its name. */
+/** Returns the present state of a subscriber, each value in a box with its name. */
 export function figures(report: SubscriberReport, nowMs: number): Html {
   const { events, dead_letters, dropped } = report;
   const shown: [string, Content][] = [
@@ -40,7 +40,7 @@ export function figures(report: SubscriberReport, nowMs: number): Html {
   return boxes(shown);
 }
 
-/** Returns two sections of a page: the topics and the settings of a subscriber. */
+/** Returns the sections with the topics and the settings of a subscriber. */
 export function details(report: SubscriberReport): Html {
   const settings: [string, Content][] = [
     ['Callback', html`<span class="mono">${report.callback}</span>`],
@@ -66,8 +66,8 @@ const SIGNATURES = {
 };
 
 /**
- * Returns a notice that says how many events of a subscriber the bus has dropped, and whether the subscriber was told
- * of them. Returns undefined if no events were dropped.
+ * Returns a notice of the events of a subscriber that the bus has dropped, and of whether the subscriber was told.
+ * Returns undefined if there are none.
  */
 export function dropNotice({ dropped }: SubscriberReport, nowMs: number): Content {
   if (!dropped) return undefined;

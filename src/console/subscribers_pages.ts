@@ -10,7 +10,7 @@ import { page } from './page.ts';
 import { ANY_QUERY, type Column, choices, nextPage, pathWith, table } from './parts.ts';
 
 export const PATH = '/console/subscribers';
-/** The order of the list of subscribers until a person chooses another one. */
+/** The order of the list until a person chooses another. */
 const FIRST_SORT: Sort = 'queued';
 
 const STATES = {
@@ -78,8 +78,8 @@ function columnsAt(nowMs: number): SortedColumn[] {
 }
 
 /**
- * The list shows `keeps up` instead of a forecast if a subscriber has no failures and its oldest event is younger than
- * this. For such a short queue, a forecast would mean nothing.
+ * A subscriber without failures `keeps up` if its oldest event is younger than this. A forecast for such a short queue
+ * would mean nothing.
  */
 const KEEPS_UP_MS = 60_000;
 const NONE = html`<span class="none">–</span>`;
@@ -111,7 +111,7 @@ function rateOf({ lately }: SubscriberReport): Content {
 
 function successOf({ lately }: SubscriberReport): Content {
   if (!lately || lately.success === null) return NONE;
-  // The value is rounded down, so that 99.96 % is not shown as 100 %.
+  // Rounded down, so that 99.96 % is not shown as 100 %.
   const percent = Math.floor(lately.success * 1000) / 10;
   return `${percent} %`;
 }
@@ -119,15 +119,14 @@ function successOf({ lately }: SubscriberReport): Content {
 type Forecast = Pick<SubscriberReport, 'lately' | 'events' | 'paused_at' | 'health_points'>;
 
 /**
- * Returns a forecast of a subscriber's queue by the rates of the last minutes: when it will be empty, or when events
- * will be dropped.
+ * Returns a forecast by the rates of the last minutes: when the queue will be empty, or when events will be dropped.
  */
 export function forecast(report: Forecast, nowMs: number): Content {
   const { lately, events, paused_at, health_points } = report;
   if (events.queued === 0 || !lately) return NONE;
   const waitsMs = nowMs - (events.oldest ?? nowMs);
-  // `success` is null if nothing was tried, for example because the first batch is still open. Then full health points
-  // mean that all is well.
+  // `success` is null if nothing was tried, as while the first batch is open. Then full health points mean that all is
+  // well.
   const isWell = lately.success === null ? health_points === PERFECT_HEALTH : lately.success === 1;
   if (paused_at === null && isWell && waitsMs < KEEPS_UP_MS) return 'keeps up';
   if (lately.drained_at !== null) return html`empty ${ago(Math.max(nowMs, lately.drained_at), nowMs)}`;
@@ -144,10 +143,7 @@ function filter({ sort, state, name }: Record<string, string | undefined>): Html
 <button class="quiet">Filter</button></form>`;
 }
 
-/**
- * Returns a line that says when the order, the rates and the forecasts of the list were computed. The workers compute
- * them for all subscribers every ten seconds.
- */
+/** Says when the order, the rates and the forecasts of the list were computed. */
 function sampled(rows: readonly SubscriberReport[], nowMs: number): Content {
   const asOf = rows.find(({ lately }) => lately)?.lately?.as_of;
   if (rows.length === 0) return undefined;

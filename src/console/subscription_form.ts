@@ -9,8 +9,8 @@ import { TOKEN } from './subscriber_parts.ts';
 import { PATH } from './subscribers_pages.ts';
 
 /**
- * The settings that are numbers. For each: its field in `POST /subscription`, its name for people, and its field in the
- * report that the API returns.
+ * The settings that are numbers: the field in `POST /subscription`, the name for people, and the field in the API's
+ * report.
  */
 const NUMBERS = [
   ['max', 'Events of a batch', 'max_events'],
@@ -21,7 +21,7 @@ const NUMBERS = [
   ['max_age', 'Age (ms)', 'max_age'],
 ] as const;
 
-/** Returns a form by which a client changes its topics, its callback and the settings of its deliveries. */
+/** Returns a form by which a client changes its topics, its callback and its settings. */
 export function subscriptionForm(call: PageCall, report: SubscriberReport): Html {
   const { subscriber, topics, callback, ordered } = report;
   const content = html`<label>Topics <textarea name="topics" rows="${Math.min(12, Math.max(3, topics.length + 1))}" cols="40" spellcheck="false" autocapitalize="none">${topics.join('\n')}</textarea></label>
@@ -39,10 +39,7 @@ export function subscriptionForm(call: PageCall, report: SubscriberReport): Html
   )}</div></details>`;
 }
 
-/**
- * Makes the route that handles the form. The `uuid` (the user name that deliveries carry) stays as it is, because the
- * form does not show it.
- */
+/** Makes the route of the form. The form does not show the `uuid`, so that stays as it is. */
 export function subscriptionChange(api: ApiCalls): Route {
   return action(`${PATH}/:token/settings`, CLIENTS, {
     action: 'subscription.put',
@@ -51,8 +48,8 @@ export function subscriptionChange(api: ApiCalls): Route {
       const { topics, callback, ordered } = call.body;
       const { params } = call;
       const { body: report } = await api.call<SubscriberReport>('GET /subscribers/:token', call, { params });
-      // Only numbers that the client has changed are sent. An unchanged number may be a default of the operator. If it
-      // were sent, the client would keep it even when the operator changes the default.
+      // Only changed numbers are sent. An unchanged number may be a default of the operator, which would stay with the
+      // client after the operator has changed it.
       const changed = NUMBERS.filter(
         ([field, , member]) => String(call.body[field]) !== String(report[member]),
       );

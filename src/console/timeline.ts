@@ -4,16 +4,16 @@ import { outcomeOf } from './batch_parts.ts';
 import { ago, count, duration } from './format.ts';
 
 /**
- * Length of the drawn line, in units of the SVG. The browser stretches the drawing to the width of the window. So the
- * drawing contains no text, which would be distorted.
+ * Length of the line in units of the SVG. The browser stretches the drawing to the width of the window, so it contains
+ * no text.
  */
 const LENGTH = 1000;
-/** Minimum length of the bar that shows an attempt, in the same units as LENGTH. A shorter bar would be invisible. */
+/** Minimum length of an attempt's bar in the units of LENGTH. A shorter bar would be invisible. */
 const MIN_LENGTH = 8;
 
 type Tone = 'good' | 'bad' | 'dim';
 
-/** A step in the life of a batch: something that happened to it at a time in ms. */
+/** Something that happened to a batch. */
 interface Step {
   atMs: number;
   tone: Tone;
@@ -22,8 +22,7 @@ interface Step {
 }
 
 /**
- * Returns what happened to a batch: a line on which time runs to the right, and below it a list of the steps, the first
- * step on top.
+ * Returns what happened to a batch: a line on which time runs to the right, and a list of the steps, the first on top.
  */
 export function timeline(delivery: Delivery, nowMs: number): Html {
   const { opened_at: opened, ended_at: ended } = delivery;
@@ -36,10 +35,7 @@ export function timeline(delivery: Delivery, nowMs: number): Html {
 <ol class="steps card">${shown}</ol>`;
 }
 
-/**
- * Draws when the batch was open, when it waited, and its attempts. The list of steps below the line tells the same in
- * words.
- */
+/** Draws when the batch was open, when it waited, and its attempts. */
 function drawn(delivery: Delivery, endMs: number): Html {
   const { opened_at: opened, attempts } = delivery;
   const place = (atMs: number) =>

@@ -41,7 +41,7 @@ export function giving(call: PageCall, name: string): Html {
   );
 }
 
-/** Returns a form that removes a topic. The person must type the name of the topic. */
+/** Returns a form that removes a topic. The person must type its name. */
 export function removal(call: PageCall, name: string): Html {
   return confirmed(
     call,

@@ -13,13 +13,10 @@ import { ANY_QUERY, boxes, notice, pathWith, table } from './parts.ts';
 import { isAsked, plots } from './plots.ts';
 import { giving, PATH, publishing, removal, takingBack, topicChanges } from './topic_changes.ts';
 
-/** Number of delayed events that the page of a topic lists: those that are due next. */
+/** Number of delayed events on the page of a topic: those that are due next. */
 const SHOWN_DELAYED = '10';
 
-/**
- * A page for each topic. It shows the publisher, the subscribers and the plots, and has forms for what the visitor
- * may do.
- */
+/** A page for each topic with its publisher, its subscribers and its plots, and forms for what the visitor may do. */
 export function topicPage(api: ApiCalls): Route[] {
   return [
     page(`${PATH}/:name`, ALL, {
@@ -29,7 +26,7 @@ export function topicPage(api: ApiCalls): Route[] {
         const { name } = call.params;
         const { range, done } = call.query;
         const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
-        // This comes second, because its error for an unknown topic names a call of the API.
+        // Asked after the topic, because the error of this call for an unknown topic names a call of the API.
         const history =
           isAsked('plots', call.query) &&
           (await api.call<HistoryReport>('GET /history', call, {
@@ -66,12 +63,12 @@ async function delayedOf(api: ApiCalls, call: PageCall, name: string): Promise<D
   return (await api.call<DelayedReport[]>('GET /topics/:name/delayed', call, asked)).body;
 }
 
-/** Returns true if the visitor may remove the topic and its delayed events. */
+/** True if the visitor may remove the topic and its delayed events. */
 export function isOwn({ caller }: PageCall, { publisher }: Topic): boolean {
   return caller?.role === 'root' || (caller?.role === 'client' && publisher === caller.token);
 }
 
-/** Returns true if the visitor may see the delayed events of the topic. */
+/** True if the visitor may see the delayed events of the topic. */
 function isShown(call: PageCall, topic: Topic): boolean {
   return call.caller?.role === 'viewer' || isOwn(call, topic);
 }

@@ -8,11 +8,11 @@ import { boxes, form, pathParameter } from './parts.ts';
 import { pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** Number of dates that the page of a trigger shows: the next times at which the trigger will fire. */
+/** Number of next times on the page of a trigger. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };
-/** A trigger without its event, because the event may be long. */
+/** A trigger without its event, which may be long. */
 type Listed = Omit<TriggerReport, 'event'>;
 
 const RULED: Ruled<Listed, Trigger> = {
@@ -47,7 +47,7 @@ const RULED: Ruled<Listed, Trigger> = {
   warning: () => 'It fires no more. What it published stays.',
 };
 
-/** The pages of triggers: the listing, and a page for each trigger with the next times at which it fires. */
+/** The listing of triggers, and a page for each trigger with the next times at which it fires. */
 export function triggersPages(api: ApiCalls): Route[] {
   const params = pathParameter('name', RULED.notFound, RULED.what);
   return [
@@ -65,7 +65,7 @@ export function triggersPages(api: ApiCalls): Route[] {
     pauseOr('resume'),
   ];
 
-  /** Makes the route of a form that pauses or resumes a trigger. Nothing else of the trigger changes. */
+  /** Makes the route of a form that pauses or resumes a trigger. */
   function pauseOr(does: 'pause' | 'resume'): Route {
     return action(`${PATH}/:name/${does}`, BOTH, {
       action: 'trigger.put',
@@ -84,7 +84,7 @@ export function triggersPages(api: ApiCalls): Route[] {
   }
 }
 
-/** Returns the rules of a trigger, which are the part of it that its client can change. */
+/** Returns what a client can change of a trigger. */
 function rulesOf({ topic, event, schedule, start, end, offset, catch_up, paused }: Trigger): object {
   return { topic, event, schedule, start, end, offset, catch_up, paused };
 }
