@@ -3,11 +3,11 @@ import { sleep } from './clock.ts';
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 2000;
 
-/** Pauses between failing attempts. The pause doubles each time, with jitter, up to two seconds. */
+/** Pauses between failing attempts. Each pause is twice as long as the last, with jitter, up to two seconds. */
 export class Backoff {
   #failures = 0;
 
-  /** Waits about twice as long as the last time. Resolves early when `signal` is aborted; never rejects. */
+  /** Waits for the next pause. Resolves early when `signal` is aborted; never rejects. */
   async wait(signal?: AbortSignal): Promise<void> {
     const fullMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 20), MAX_PAUSE_MS);
     this.#failures++;

@@ -1,9 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/**
- * Yields the entries of a list in chunks of at most `size`. Between two chunks, the event loop handles other work. So
- * a long list does not hold up the process, if handling one chunk takes no more than a few ms.
- */
+/** Yields the entries of a list in chunks of at most `size`. The event loop handles other work between two chunks. */
 export async function* chunksOf<T>(all: readonly T[], size: number): AsyncGenerator<readonly T[]> {
   for (let from = 0; from < all.length; from += size) {
     if (from > 0) await nextTurn();

@@ -1,11 +1,11 @@
 import timers from 'node:timers/promises';
 
 /**
- * The clocks of this host: wall time for people, and monotonic time for durations. Scripts use the clock of Redis
- * instead. That clock decides which job is due and which worker is dead.
+ * The clocks of this host: wall time for people, and monotonic time for durations. Scripts use the clock of Redis,
+ * which decides which job is due and which worker is dead.
  */
 export const clock = {
-  /** Milliseconds since the Unix epoch, by the clock of this host. */
+  /** Milliseconds since the Unix epoch. */
   wallMs: (): number => Date.now(),
   /** Milliseconds since an arbitrary start; never decreases. */
   monotonicMs: (): number => performance.now(),
@@ -13,6 +13,5 @@ export const clock = {
 
 /** Resolves after `ms`, or at once when `signal` is aborted; never rejects. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  // The timer rejects only if `signal` is aborted.
   await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }

@@ -6,28 +6,22 @@ import { BootError } from './errors.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
- * Matches root and viewer keys that people copied from an example. `a-secret` is not matched, because one random Base64
- * key in a thousand begins with `a-` or the like, and random keys must be accepted.
+ * Matches root and viewer keys that people copied from an example. It does not match `a-secret`, because one random
+ * Base64 key in a thousand begins with such a letter and `-`.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
 /**
- * Minimum length, in production, of the root key, the viewer key, and tokens that are credentials. Anybody on the
- * network could guess shorter ones.
+ * Minimum length, in production, of the root key, the viewer key, and tokens that are credentials. Shorter ones could
+ * be guessed.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
-/**
- * Maximum edit distance (number of typing mistakes) between an unknown variable and a known one. Up to this distance,
- * the warning about the unknown variable suggests the known one.
- */
+/** Maximum typing mistakes up to which the warning about an unknown variable suggests a known one. */
 const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
-/**
- * Matches what may be a password: everything before an `@`. An operator may have set a URL with a password in the wrong
- * variable.
- */
+/** Matches everything before an `@`, which may be a password: of a URL that is in the wrong variable, for example. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
 /** Matches characters that a terminal does not show, or that change what it shows around them. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -35,14 +29,14 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 type Settings = { [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['type']> };
 
 /**
- * The settings, checked and completed. Times are in milliseconds and sizes in bytes. The settings are plain data,
- * because each thread gets a copy of them.
+ * The settings, checked and completed. Times are in milliseconds and sizes in bytes. They are plain data, because each
+ * thread gets a copy.
  */
 export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
  * Reads and checks the environment. An empty variable counts as unset. Throws a BootError that names every wrong
- * variable with its value and its rule. The error leaves out values that may be secret (`isSecret`).
+ * variable with its value, unless that is secret (`isSecret`), and its rule.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
@@ -59,15 +53,13 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return Object.freeze(complete(settings as Settings, env));
 }
 
-/**
- * Returns a value in quotes, without what may be a password, and shortened. Characters that cannot be seen are escaped.
- */
+/** Returns a value in quotes, shortened, and without what may be a password. Invisible characters are escaped. */
 function quoted(value: string): string {
   const shown = [...value.replace(CREDENTIALS, '$1…@')];
   const text = JSON.stringify(
     shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN).join('')}…` : shown.join(''),
   );
-  // A match above U+FFFF has two UTF-16 units. Each unit is escaped by itself, as JSON requires.
+  // A match above U+FFFF has two UTF-16 units, and JSON escapes each of them.
   return text.replace(UNSEEN, (match) => match.replace(/./gs, escapedUnit));
 }
 
@@ -99,9 +91,8 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So in this
- * mode ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless ROUTEMASTER_WORKERS_PER_THREAD is set
- * too.
+ * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time, so in this
+ * mode ROUTEMASTER_WORKER_THREADS alone is the number of concurrent deliveries.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;
@@ -110,10 +101,7 @@ export function configIn(compatibility: Compatibility, config: Config): Config {
   return Object.freeze({ ...config, workerThreads, workersPerThread: Math.ceil(deliveries / workerThreads) });
 }
 
-/**
- * Throws if the viewer key equals the root key or the token of a client. Otherwise viewers could act as root or as that
- * client.
- */
+/** Throws if the viewer key equals the root key or the token of a client, since viewers could then act as these. */
 function refuseOtherRole(
   viewerKey: string,
   { rootKey, clients }: Pick<Settings, 'rootKey' | 'clients'>,
@@ -141,8 +129,8 @@ function refuseWeak(variable: string, key: string): void {
 }
 
 /**
- * Returns the URL of Redis from a setting. The setting may also be the name of another variable that contains the
- * URL, because add-ons of Heroku set variables of their own.
+ * Returns the URL of Redis from a setting: the URL itself, or the name of another variable that contains it. Add-ons of
+ * Heroku set variables of their own.
  */
 function namedVariable(value: string, env: NodeJS.ProcessEnv): string {
   if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return value;
@@ -157,8 +145,8 @@ export function environmentWarnings(env: NodeJS.ProcessEnv = process.env): strin
 }
 
 /**
- * Returns a warning for each unknown `ROUTEMASTER_` variable. If a setting has the same name without this prefix, or
- * else a similar name, the warning suggests it.
+ * Returns a warning for each unknown `ROUTEMASTER_` variable. It suggests the setting with the same name without this
+ * prefix, or with a similar name.
  */
 function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = [...VARIABLES, ...Object.values(OF_BIN_START).map(({ variable }) => variable)];

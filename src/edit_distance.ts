@@ -1,10 +1,7 @@
-/**
- * A typed word counts as a misspelling of a known word if it has at most one mistake for every three letters of the
- * known word.
- */
+/** A misspelling of a known word has at most one mistake for every three letters of that word. */
 const LETTERS_PER_MISTAKE = 3;
 
-/** Returns how many characters must be added, removed or replaced to get from one text to the other (Levenshtein). */
+/** Returns how many characters must be added, removed or replaced to turn one text into the other (Levenshtein). */
 export function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [i, character] of [...one].entries()) {
@@ -19,12 +16,12 @@ export function editDistance(one: string, other: string): number {
 }
 
 /**
- * Returns the number of mistakes by which `given` misspells `word`, which has no capitals. Capitals in `given` are no
- * mistakes. Returns infinity if there are too many mistakes.
+ * Returns the number of mistakes by which `given` misspells `word`, which has no capitals, or infinity if there are too
+ * many. Capitals in `given` are no mistakes.
  */
 export function mistakesIn(given: string, word: string): number {
   const max = word.length / LETTERS_PER_MISTAKE;
-  // The lengths are compared first, because the given word may have 16 KiB, and comparing its characters would take long.
+  // The lengths are compared first, because a given word of 16 KiB would take long to compare.
   if (Math.abs(given.length - word.length) > max) return Number.POSITIVE_INFINITY;
   const mistakes = editDistance(given.toLowerCase(), word);
   return mistakes <= max ? mistakes : Number.POSITIVE_INFINITY;

@@ -57,15 +57,13 @@ interface ErrorOptions {
   /** Members of the problem document besides the standard ones, such as `index` and `field` of a bad event. */
   members?: Record<string, string | number>;
   headers?: Record<string, string | string[]>;
-  /**
-   * Number of calls that this answer costs the caller's rate limit, in addition to the request itself (see CallLimits).
-   */
+  /** Number of calls that this answer costs in the caller's rate limit, besides the request itself (see CallLimits). */
   calls?: number;
 }
 
 /**
- * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, because
- * taking one costs 6 µs and nobody reads it. If something inside the bus failed, that error is the `cause`.
+ * An error that is answered to the caller as `application/problem+json` (RFC 9457). It has no stack trace, which would
+ * cost 6 µs. If something inside the bus failed, that error is the `cause`.
  */
 export class BusError extends Error {
   readonly code: ErrorCode;
@@ -92,14 +90,11 @@ export class BusError extends Error {
 }
 
 /**
- * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas that confirm a write. In
- * each case, Redis may have applied the write all the same.
+ * Thrown if Redis cannot be reached, refuses commands for the moment, or has too few replicas that confirm a write.
+ * Redis may have applied the write all the same.
  */
 export class StorageUnavailable extends BusError {
-  /**
-   * The Redis that failed, as the log shows it: its address if it is part of a cluster and the address is known, and
-   * otherwise a name such as `Redis`.
-   */
+  /** The Redis that failed, as the log shows it: the address of a part of a cluster, or a name such as `Redis`. */
   readonly redis: string;
   /** What failed, for the log: the message without its advice to the caller. */
   readonly why: string;
@@ -118,8 +113,7 @@ export class StorageUnavailable extends BusError {
 const MEMORY_SHORT = 'Redis has too little memory left';
 
 /**
- * Thrown if nothing was stored, because Redis has reached `maxmemory` or the high mark of memory (at which publishes
- * are refused).
+ * Thrown if nothing was stored, because Redis has reached `maxmemory` or the mark above which publishes are refused.
  */
 export class StorageFull extends BusError {
   /** As that of StorageUnavailable. */
@@ -144,8 +138,8 @@ export class BootError extends Error {
 }
 
 /**
- * Returns the message of an error, also of a failed connection to a host with several addresses: Node's error then has
- * no message, but an error for each address.
+ * Returns the message of an error. Node's error for a host with several addresses has no message, but an error for each
+ * address.
  */
 export function messageOf(error: Error): string {
   if (error.message !== '' || !(error instanceof AggregateError)) return error.message;

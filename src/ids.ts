@@ -1,8 +1,8 @@
 import { customAlphabet, nanoid } from 'nanoid';
 
 /**
- * Returns random characters of URL-safe Base64, 6 bits each. The first is not `-`: a command line would take an id or a
- * secret that begins with it for an option.
+ * Returns random characters of URL-safe Base64, 6 bits each. The first is not `-`, which would mean an option on a
+ * command line.
  */
 function random(length: number): string {
   const made = nanoid(length);
@@ -15,17 +15,17 @@ export const uid = (): string => random(20);
 /** Returns ids for this many workers. */
 export const uids = (count: number): string[] => Array.from({ length: count }, uid);
 
-/** The prefix of the ids of spare workers, which help while all other workers hang. No other id has a dot. */
+/** The prefix of the ids of spare workers. No other id has a dot. */
 const SPARE = 'spare.';
 
-/** Returns ids for this many spare workers. By these ids, the metrics count spare workers apart from the others. */
+/** Returns ids for this many spare workers. The metrics tell spare workers from others by these ids. */
 export const spareUids = (count: number): string[] => uids(count).map((id) => `${SPARE}${id}`);
 
 export const isSpareWorker = (id: string): boolean => id.startsWith(SPARE);
 
 /**
- * The random part (16 characters) of the ids that one script call makes. The script appends a counter. Scripts cannot
- * make random ids, because Redis seeds their random generator with the same number in every call.
+ * The random part (16 characters) of the ids that one script call makes. The script appends a counter. It cannot make
+ * random ids itself, because Redis seeds its random generator with the same number in every call.
  */
 export const uidSeed = (): string => random(16);
 
@@ -35,15 +35,15 @@ export const eventId = (): string => random(16);
 /** The random part of a client's token: 20 characters of `[a-z0-9]`, 103 bits. */
 export const tokenSuffix = customAlphabet('abcdefghijklmnopqrstuvwxyz0123456789', 20);
 
-/** The random part of a token that is a credential by itself: 32 hexadecimal digits, 128 bits. */
+/** The random part of a token that is a credential: 32 hexadecimal digits, 128 bits. */
 export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
 
 /** A client's secret: 32 characters of URL-safe Base64, 192 bits. */
 export const secret = (): string => random(32);
 
 /**
- * Matches the token of a join. A join is a subscriber whose token is `join:`, its name, a colon and the token of its
- * client. A client's token has no colon, because HTTP Basic separates user name and password by a colon.
+ * Matches the token of a join: `join:`, its name, a colon and the token of its client. A client's token has no colon,
+ * because HTTP Basic separates user name and password by a colon.
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 
@@ -51,7 +51,7 @@ export function joinToken(name: string, client: string): string {
   return `join:${name}:${client}`;
 }
 
-/** Returns the name of a join and the token of its client. Returns undefined if the token is that of a client. */
+/** Returns the name of a join and the token of its client, or undefined for the token of a client. */
 export function readJoinToken(token: string): { name: string; client: string } | undefined {
   const [, name, client] = JOIN_TOKEN.exec(token) ?? [];
   return name === undefined || client === undefined ? undefined : { name, client };
@@ -61,16 +61,13 @@ export function isJoinToken(token: string): boolean {
   return token.startsWith('join:');
 }
 
-/**
- * Returns the token of the client that a subscriber belongs to. If the subscriber is a client, this is its own token.
- * If it is a join, it is the token of the join's client.
- */
+/** Returns the token of the client that a subscriber belongs to: its own, or that of the join's client. */
 export function ownerOf(token: string): string {
   return readJoinToken(token)?.client ?? token;
 }
 
 /**
  * Stands for removed topics or subscribers in the tag `topic` or `queue` of counters. No topic and no client has this
- * name: the API accepts no parenthesis in names and tokens, and ROUTEMASTER_CLIENTS must not have this token.
+ * name, because names and tokens have no parenthesis.
  */
 export const REMOVED = '(removed)';

@@ -1,7 +1,7 @@
 import { BusError } from './errors.ts';
 
 declare global {
-  // `JSON.rawJSON` is new in Node 24, and TypeScript's library does not declare it yet.
+  // `JSON.rawJSON` is new in Node 24. TypeScript's library does not declare it yet.
   interface JSON {
     /** Returns an object that JSON.stringify writes as this text. The text must be a JSON number. */
     rawJSON(text: string): object;
@@ -12,42 +12,36 @@ declare global {
 const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/**
- * Maximum nesting of arrays and objects. The data of an event may have 64 levels. Two more are the event itself and
- * the array of events.
- */
+/** Maximum nesting of arrays and objects: 64 levels of an event's data, the event itself, and the array of events. */
 export const MAX_LEVELS = 66;
 /**
- * A text up to this length takes a few milliseconds to parse at worst, however deeply it is nested. The nesting of a
- * longer text is checked first, because parsing five million `[` would take 650 ms.
+ * A text up to this length takes a few milliseconds to parse, however deeply it is nested. The nesting of a longer text
+ * is checked first: parsing five million `[` would take 650 ms.
  */
 export const SHORT_TEXT = 65_536;
 /**
- * Maximum characters by which JSON represents one byte of a text. An escape has six characters, and some encoders, such
- * as Go's, write even `<` as an escape: `\u003c`.
+ * Maximum characters of JSON for one byte of a text. Some encoders, such as Go's, write even `<` as an escape:
+ * `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
-/**
- * Maximum number of values in JSON that contains a long number. Such JSON is parsed with a reviver, which takes a
- * microsecond for each value: 16 ms for this many.
- */
+/** Maximum number of values in JSON with a long number. A reviver parses it in a microsecond for each value. */
 const MAX_VALUES = 16_000;
 /**
- * Maximum digits of a whole number. Integers of 64 bits have up to 20. Reading a number with millions of digits would
- * take seconds.
+ * Maximum digits of a whole number. Integers of 64 bits have up to 20, and millions of digits would take seconds to
+ * read.
  */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
 
 /**
- * Thrown for text that the bus refuses even if it is valid JSON: it could not be passed on unchanged (the number
- * `1e999`, for example), or parsing it would take too long.
+ * Thrown for text that the bus refuses even if it is valid JSON, because it could not be passed on unchanged (`1e999`,
+ * for example), or would take too long to parse.
  */
 class Unfaithful extends Error {}
 
 /**
  * Matches text that may contain a number which a double cannot hold: 16 digits in a row, or an exponent of three digits
- * or more. The lookbehind makes the search three times as fast, because it looks only at the first digit of a row.
+ * or more. The lookbehind makes the search three times as fast.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
@@ -55,15 +49,15 @@ const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 /** Matches text that may contain half of a surrogate pair. */
 const SURROGATE = /\\u[dD][89a-fA-F]/;
 /**
- * Matches a surrogate pair, a single surrogate (captured), or any other escape. Other escapes are matched too, because
- * `\\ud800` is an escaped backslash and no surrogate.
+ * Matches a surrogate pair, a single surrogate (captured), or any other escape. Other escapes matter because `\\ud800`
+ * is an escaped backslash and no surrogate.
  */
 const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\./g;
 
 /**
- * Parses JSON, in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
- * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable JSON. The error's detail begins with
- * `where`, the wrong part of the request. Its problem document contains `members`.
+ * Parses JSON in a time proportional to its length. Whole numbers that a double cannot hold become JSON.rawJSON, so
+ * that 64-bit ids keep their digits. Throws bad_body if the text is not acceptable. The error's detail begins with
+ * `where`, the wrong part of the request, and its problem document has `members`.
  */
 export function parseJson(
   text: string,
@@ -86,7 +80,7 @@ function fault(cause: unknown, text: string): string {
   return 'is nested too deeply'; // A reviver ran out of stack.
 }
 
-/** True if JSON text is nested too deeply. The result is meaningless for text that is not JSON. */
+/** True if JSON is nested too deeply. The result is meaningless for text that is not JSON. */
 export function isDeep(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -99,9 +93,8 @@ export function isDeep(text: string): boolean {
 }
 
 /**
- * True if JSON text has more than `max` marks: brackets, commas and quotes, without those inside strings. Parsing takes
- * longer the more marks there are. Each mark is one byte of the value's JSON. So if there are more marks than permitted
- * bytes, the value is too large, and need not be parsed.
+ * True if JSON has more than `max` marks: brackets, commas and quotes outside of strings. They take most of the time of
+ * parsing. Each is one byte of the value, so a value with more marks than permitted bytes is too large.
  */
 export function hasMoreMarks(text: string, max: number): boolean {
   let marks = 0;
@@ -118,8 +111,8 @@ export function hasMoreMarks(text: string, max: number): boolean {
 }
 
 /**
- * Returns the position of the closing quote of the string that begins at `start`. If there is none before `limit`,
- * returns the length of the text.
+ * Returns the position of the closing quote of the string that begins at `start`, or the length of the text if there is
+ * none before `limit`.
  */
 export function endOfString(text: string, start: number, limit = text.length): number {
   let end = start;
@@ -131,8 +124,8 @@ export function endOfString(text: string, start: number, limit = text.length): n
 }
 
 /**
- * Returns the position of the first character, from `from` on, that is not white space. If there is none, returns the
- * length of the text.
+ * Returns the position of the first character from `from` on that is not white space, or the length of the text if
+ * there is none.
  */
 export function firstCharacter(text: string, from = 0): number {
   CHARACTER.lastIndex = from;
@@ -140,8 +133,8 @@ export function firstCharacter(text: string, from = 0): number {
 }
 
 /**
- * Returns the text without JSON's white space at its ends. `trim` would also remove characters that JSON does
- * not allow there.
+ * Returns the text without JSON's white space at its ends. `trim` would also remove characters that JSON does not
+ * allow.
  */
 export function trimmed(text: string): string {
   const start = firstCharacter(text);
@@ -167,7 +160,7 @@ function parseLongNumbers(text: string): unknown {
   return JSON.parse(text, withAllDigits);
 }
 
-/** Throws if a text has half of a surrogate pair, because UTF-8 cannot store that. */
+/** Throws if a text has half of a surrogate pair, which UTF-8 cannot store. */
 function refuseLoneSurrogates(text: string): void {
   for (const [, lone] of text.matchAll(ESCAPES)) {
     if (lone !== undefined)
@@ -180,7 +173,7 @@ export function parseOwnJson(text: string): unknown {
   return LONG_NUMBER.test(text) ? JSON.parse(text, keepingDigits) : JSON.parse(text);
 }
 
-// The third argument of a reviver is new. TypeScript's library does not declare it yet, so its type is written here.
+// The third argument of a reviver is new. TypeScript's library does not declare it yet.
 function keepingDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
   const isLong = typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value);
   return isLong && /^-?\d+$/.test(source) ? JSON.rawJSON(source) : value;

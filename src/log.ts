@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { clock } from './clock.ts';
 import { StorageFull, StorageUnavailable } from './errors.ts';
 
-/** Maximum time for writing the last lines of the log when the process ends. */
+/** Maximum time to write the last lines of the log when the process ends. */
 const FLUSH_MS = 1000;
 
 /** Minimum time between two lines with the same message about a Redis that fails. */
@@ -13,8 +13,7 @@ export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
 const destination = pino.destination(1);
-// pino's flush at exit never ends if the process that reads stdout hangs. So this flush does nothing, and code that
-// ends the process awaits `logged` instead.
+// pino's own flush at exit hangs if the reader of stdout hangs. Code that ends the process awaits `logged` instead.
 destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
@@ -24,9 +23,9 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 }
 
 /**
- * Returns a hook of pino for log lines about a Redis that cannot be reached (those with the field `away`) or that is
- * full (`full`). Such a line is written at most once a minute for each message and Redis. Otherwise everything that
- * needs this Redis would log its failures again and again.
+ * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`). Such a line
+ * is written at most once a minute for each message and Redis. Otherwise everything that needs this Redis would repeat
+ * it.
  */
 export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();
@@ -42,8 +41,8 @@ export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
 }
 
 /**
- * What a log line says about a failed call. If a Redis could not be reached, `away` is its name. If a Redis had too
- * little memory, `full` is true.
+ * What a log line says about a failed call. `away` is the name of a Redis that could not be reached. `full` is true if
+ * a Redis had too little memory.
  */
 interface Failure {
   reason: string;
@@ -58,23 +57,23 @@ export function failureOf(error: unknown): Failure {
 }
 
 /**
- * Returns what failed, for a log line without a stack trace: the message of an error, without advice to callers. If
- * Redis itself refused a command, the result has its words, such as `No space left on device`.
+ * Returns the message of an error for the log, without a stack trace and without advice to callers. If Redis itself
+ * refused a command, it has the words of Redis, such as `No space left on device`.
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof StorageUnavailable || error instanceof StorageFull) {
     const { why, cause } = error;
     if (!(cause instanceof Error) || cause.name !== 'ReplyError') return why;
-    // `why` has the first word of the error already, such as MISCONF.
+    // `why` has the first word already, such as MISCONF.
     return `${why}: ${cause.message.replace(/^\w+ /, '')}`;
   }
   return error instanceof Error ? error.message : String(error);
 }
 
 /**
- * Ends the log. Call this just before `process.exit`. Resolves when all lines are written, or when nobody reads stdout
- * any more; never rejects. A second later the process kills itself: if the reader of stdout hangs, the blocked write
- * would also block `process.exit` for ever.
+ * Ends the log, just before `process.exit`. Resolves when all lines are written, or when nobody reads stdout any more;
+ * never rejects. If the reader of stdout hangs, even `process.exit` would hang, so the process kills itself after a
+ * second.
  */
 export function logged(): Promise<void> {
   return new Promise((resolve) => {

@@ -29,8 +29,8 @@ function readOptions() {
 }
 
 /**
- * Returns the environment with which the configuration is read. The configuration requires a root key, which a move
- * does not use, so a placeholder is given. NODE_ENV is left out, because production refuses the placeholder.
+ * Returns the environment from which the configuration is read. A placeholder stands for the root key, which a move
+ * does not need. Production would refuse it, so NODE_ENV is left out.
  */
 function environment(url: string | undefined): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;

@@ -11,15 +11,14 @@ import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
- * Minimum length of a client's token in production, because a Ruby client's token alone is its credential. The report
- * lists shorter tokens.
+ * Minimum length of a client's token in production. The report lists shorter ones, since the token of a Ruby client is
+ * its credential.
  */
 const MIN_TOKEN_LENGTH = 16;
 
 /**
- * Returns the variables from which the configuration of `bin/takeover --check` is read. It needs a root key, although
- * this command uses none. So a placeholder stands for a missing key. NODE_ENV and RACK_ENV are left out, because in
- * production a key as short as the placeholder is refused.
+ * Returns the environment from which the configuration is read. A placeholder stands for the root key, which this
+ * command does not need. Production would refuse it, so NODE_ENV and RACK_ENV are left out.
  */
 function environment([url]: string[]): NodeJS.ProcessEnv {
   const { REDIS_ENV_KEY, ...env } = process.env;
