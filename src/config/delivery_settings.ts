@@ -1,7 +1,7 @@
 import { secretSetting, setting } from './setting.ts';
 import { certificates, list, MAX_TIMER_MS, proxy, seconds, whole, yesNo } from './values.ts';
 
-/** Settings of the workers that deliver batches, and of how many deliveries to one subscriber may run at a time. */
+/** Settings of the workers that deliver batches. */
 export const workers = {
   workerThreads: setting('ROUTEMASTER_WORKER_THREADS', whole(1, 1000), '2').help(
     'Threads of a worker process, about one a core. In compatibility mode, without the next one: deliveries under way.',
@@ -43,13 +43,13 @@ export const deliveries = {
   healRate: setting('ROUTEMASTER_HP_HEAL_RATE', whole(0, 100), '1').help(
     'Health points that a subscriber gains by an accepted batch.',
   ),
-  /** The configuration has this value without the minus sign that it has in the environment. */
+  /** The configuration has this value without its minus sign. */
   damageRate: setting('ROUTEMASTER_HP_DAMAGE_RATE', whole(-100, 0).transform(Math.abs), '-2').help(
     'Health points that a subscriber loses by a failure, as a negative number.',
   ),
 };
 
-/** Settings of callbacks: to which ones deliveries may be sent, and how the connections to them are made. */
+/** Settings of callbacks: where deliveries may go, and how the connections are made. */
 export const callbacks = {
   callbackAllow: setting('ROUTEMASTER_CALLBACK_ALLOW', list, '').help(
     'Private addresses and CIDRs that callbacks may reach, also by plain http, separated by commas: `10.0.0.0/8`.',

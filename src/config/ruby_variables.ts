@@ -1,13 +1,12 @@
 /**
- * Environment variables that had another name in the Ruby Routemaster, each with its old name. The old variable is used
- * if the new one is not set.
+ * Environment variables with their former names in the Ruby Routemaster. A former one counts if the new one is not set.
  */
 const FORMER_NAMES: Readonly<Record<string, string>> = {
   NODE_ENV: 'RACK_ENV',
   WEB_CONCURRENCY: 'PUMA_WORKERS',
 };
 
-/** Variables of the Ruby Routemaster that have no effect here, each with what to do instead. */
+/** Variables of the Ruby Routemaster that have no effect here, with what there is instead. */
 const WITHOUT_USE: Readonly<Record<string, string>> = {
   DATADOG_API_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
   DATADOG_APP_KEY: 'figures go to a Datadog agent (DD_AGENT_HOST), which has a key of its own',
@@ -21,8 +20,8 @@ const WITHOUT_USE: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the name of the variable that gives a setting its value. This is the old variable of the Ruby Routemaster if
- * only that variable is set, and otherwise the setting's own variable. An empty variable counts as unset.
+ * Returns the name of the variable that gives a setting its value: the setting's own or, if only that one is set, its
+ * former name in the Ruby Routemaster. An empty variable counts as unset.
  */
 export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string {
   const former = FORMER_NAMES[variable];
@@ -30,8 +29,8 @@ export function variableInUse(variable: string, env: NodeJS.ProcessEnv): string 
 }
 
 /**
- * Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names, or undefined if there is none. As in the Ruby
- * Routemaster, this URL overrides ROUTEMASTER_REDIS_URL.
+ * Returns the URL of Redis in the variable that `REDIS_ENV_KEY` names, if any. It overrides ROUTEMASTER_REDIS_URL, as
+ * in the Ruby Routemaster.
  */
 export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
   return env[env.REDIS_ENV_KEY ?? ''] || undefined;
@@ -41,8 +40,7 @@ export function redisUrlByKey(env: NodeJS.ProcessEnv): string | undefined {
 const PUBLISHED_ROOT_KEY = 'CHANGE-ME';
 
 /**
- * Returns warnings for operators about variables of the Ruby Routemaster that are set but have no effect here, and
- * about the root key if it is the published one.
+ * Returns warnings about variables of the Ruby Routemaster that have no effect here, and about its published root key.
  */
 export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   const warnings = Object.entries(WITHOUT_USE)
@@ -59,7 +57,7 @@ export function rubyWarnings(env: NodeJS.ProcessEnv): string[] {
   return warnings;
 }
 
-/** True if `rubyWarnings` warns of this variable. Then no warning about an unknown variable is needed. */
+/** True if `rubyWarnings` warns of this variable. */
 export function isOfRuby(variable: string): boolean {
   return variable in WITHOUT_USE;
 }
@@ -73,8 +71,8 @@ const OTHER_MEANING: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns notes for operators who move from the Ruby Routemaster: one for each set variable that means something else
- * here. An unset METRIC_COLLECTION_SERVICE gets a note too: figures are then only at `GET /metrics`.
+ * Returns notes for operators who move from the Ruby Routemaster, one for each set variable with another meaning here.
+ * An unset METRIC_COLLECTION_SERVICE gets a note too.
  */
 export function otherMeanings(env: NodeJS.ProcessEnv): string[] {
   const told = Object.entries(OTHER_MEANING).flatMap(([name, meaning]) =>

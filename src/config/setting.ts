@@ -1,25 +1,22 @@
 import type { z } from 'zod';
 
-/** One setting of the bus, which comes from an environment variable. */
+/** A setting of the bus, which comes from an environment variable. */
 interface Setting<T> {
   variable: string;
   type: z.ZodType<T>;
-  /** The default, written as the value of the environment variable. Undefined if there is no default. */
+  /** The default, in the form of the environment variable. Undefined if there is none. */
   unset: string | undefined;
-  /** True if the value may hold a key, a token or a password. Then no error and no log shows it. */
+  /** True if the value may hold a key, a token or a password. No error and no log shows it then. */
   isSecret: boolean;
   help: string;
 }
 
-/** Makes a setting: `setting(variable, type, unset).help(help)`. Leave out `unset` if there is no default. */
+/** Makes a setting: `setting(variable, type, unset).help(help)`. Without `unset` there is no default. */
 export function setting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, isSecret: false, help }) };
 }
 
-/**
- * Makes a setting whose value may hold a key, a token or a password. For example, a URL may hold a password. Use this
- * function if in doubt.
- */
+/** Makes a setting whose value may hold a key, a token or a password, as a URL may. Use this one if in doubt. */
 export function secretSetting<T>(variable: string, type: z.ZodType<T>, unset?: string) {
   return { help: (help: string): Setting<T> => ({ variable, type, unset, isSecret: true, help }) };
 }

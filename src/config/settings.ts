@@ -156,10 +156,7 @@ export const SETTINGS = {
   ...figures,
 };
 
-/**
- * Variables that only `bin/start` reads, from the environment or from `.env`. They are documented with the settings,
- * but the configuration does not contain them.
- */
+/** Variables that only `bin/start` reads. They are documented with the settings, but the configuration lacks them. */
 export const OF_BIN_START = {
   dataDir: {
     variable: 'ROUTEMASTER_DATA_DIR',

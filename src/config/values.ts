@@ -6,7 +6,7 @@ import { REMOVED } from '../ids.ts';
 /** Maximum delay of a timer in Node. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** A number in decimal digits that match `digits`. `what` names the kind of number in error messages. */
+/** A number whose digits match `digits`. `what` names the kind of number in error messages. */
 const numberOf = (what: string, digits: RegExp, min: number, max: number) => {
   const rule = `must be ${what} from ${min} to ${max}`;
   return z.string().regex(digits, rule).transform(Number).pipe(z.number(rule).min(min, rule).max(max, rule));
@@ -16,7 +16,7 @@ export const whole = (min: number, max: number) => numberOf('a whole number', /^
 
 export const bytes = whole(0, Number.MAX_SAFE_INTEGER);
 
-/** A setting in seconds, as the Ruby Routemaster had it. The configuration has it in milliseconds. */
+/** A setting in seconds, as in the Ruby Routemaster. The configuration has it in milliseconds. */
 export const seconds = (min: number, max: number) =>
   numberOf('a number of seconds', /^\d+(\.\d+)?$/, min, max).transform((value) => Math.round(value * 1000));
 
@@ -50,10 +50,7 @@ export const tokens = list.pipe(
   ),
 );
 
-/**
- * Certificates, given as text or as the path of a file. The file is read once, so that all threads use the
- * same certificates.
- */
+/** Certificates: their text, or the path of a file. It is read once, so that all threads use the same ones. */
 export const certificates = z.string().transform((value, { issues }) => {
   try {
     return readCertificates(value);
@@ -70,8 +67,8 @@ export const certificates = z.string().transform((value, { issues }) => {
 });
 
 /**
- * Returns the PEM certificates in the value, or in the file that the value names. Throws if there is none, or if one
- * is unreadable: TLS would silently ignore an unreadable one.
+ * Returns the PEM certificates in the value, or in the file that it names. Throws if there is none, or if one is
+ * unreadable, which TLS would silently ignore.
  */
 function readCertificates(value: string): string {
   const pem = value.includes('-----BEGIN') ? value : readFileSync(value, 'utf8');
@@ -83,10 +80,7 @@ function readCertificates(value: string): string {
   return pem;
 }
 
-/**
- * A prefix of all keys in Redis. It has only letters, digits and a few signs, because other characters have a meaning
- * in the patterns of `SCAN` and of ACLs. With them, the patterns would match other keys too.
- */
+/** A prefix of all keys in Redis. Other characters would have a meaning in the patterns of `SCAN` and of ACLs. */
 export const keyPrefix = z
   .string()
   .regex(/^[\w{}:-]*$/, 'must have only letters, digits, and the characters _ - { } :');
