@@ -14,10 +14,7 @@ export const CHAPTERS = {
   Reference: 'This documentation.',
 } as const;
 
-/**
- * The text and the examples that the documentation has for a route. Everything else comes from the schemas of the
- * route.
- */
+/** The text and the examples of a route in the documentation. The rest comes from its schemas. */
 export interface RouteText {
   chapter: keyof typeof CHAPTERS;
   summary: string;
@@ -30,6 +27,6 @@ export interface RouteText {
   parameters?: Parameter[];
   /** Headers of a successful answer. */
   headers?: Response['headers'];
-  /** The content type of the answer, if the answer is not JSON. */
+  /** The content type of an answer that is not JSON. */
   type?: 'text/plain' | 'text/html';
 }

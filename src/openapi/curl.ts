@@ -1,6 +1,6 @@
 import type { Operation } from './openapi.ts';
 
-/** The line of VARIABLES that says where the bus is. `GET /docs` replaces it if it knows. */
+/** The line of VARIABLES that says where the bus is. `GET /docs` replaces it if it knows the address. */
 export const BUS_LINE = busLine('https://bus.example.com');
 
 /** Returns a line for a shell that sets the variable `BUS`. */
@@ -8,7 +8,7 @@ export function busLine(url: string): string {
   return `${`BUS=${url}`.padEnd(27)}   # where the bus is`;
 }
 
-/** Lines for a shell that set the variables which the curl commands in the documentation use. */
+/** Lines for a shell that set the variables of the curl commands in the documentation. */
 export const VARIABLES = `${BUS_LINE}
 ROOT_KEY=…                    # root, or the viewer key for what viewers may see
 SHOP=token:secret             # a client
@@ -17,7 +17,7 @@ ID=…                          # of a delivery, a dead letter, a job or an even
 
 const IN_PATH: Record<string, string> = { token: '$TOKEN', id: '$ID' };
 
-/** Returns a curl command that makes a call of the API. The command uses the shell variables that VARIABLES sets. */
+/** Returns a curl command that makes a call of the API, with the shell variables of VARIABLES. */
 export function curlOf(method: string, path: string, operation: Operation): string {
   const roles = operation['x-roles'];
   const filled = path.replaceAll(

@@ -8,7 +8,7 @@ import { type Field, fieldsOf, typeText } from './fields.ts';
 import type { OpenApiDocument, Operation, Parameter, Response } from './openapi.ts';
 import { codesIn } from './problems.ts';
 
-/** The CSS of the page. The header Content-Security-Policy allows the CSS by naming its hash. */
+/** The CSS of the page. The header Content-Security-Policy allows it by its hash. */
 export const STYLE = readFileSync(join(import.meta.dirname, 'docs.css'), 'utf8');
 
 interface Call {
@@ -18,8 +18,8 @@ interface Call {
 }
 
 /**
- * Makes a page that shows the API to people: every call with its fields, answers, errors and a curl command. Each
- * chapter is made in its own turn of the event loop, so that other requests are served in between.
+ * Makes a page that shows the API to people. Each chapter has its own turn of the event loop, so that other requests
+ * are served in between.
  */
 export async function docsPage(document: OpenApiDocument): Promise<string> {
   const { info, tags, webhooks } = document;
@@ -48,8 +48,8 @@ ${deliveries(webhooks, document)}${errors()}</main></body></html>`.text
 }
 
 /**
- * Returns the CSS unescaped. Escaping could change its hash, and browsers apply the CSS only with the hash that the
- * header Content-Security-Policy names. The CSS is a file of this project, so this is safe.
+ * Returns the CSS unescaped, because browsers apply it only with the hash in Content-Security-Policy. It is a file of
+ * this project, so this is safe.
  */
 function style(): Html {
   return new Html(`<style>${STYLE}</style>`);

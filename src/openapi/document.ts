@@ -41,8 +41,8 @@ export interface DocumentOptions {
 }
 
 /**
- * Makes the OpenAPI 3.1 document of these routes. Each route takes its own turn of the event loop, of 4 ms at most. A
- * single turn for all would delay other requests by 60 ms or more. Throws if TEXTS has no entry for a route.
+ * Makes the OpenAPI 3.1 document of these routes. Each route takes its own turn of the event loop, of 4 ms at most; one
+ * turn for all would take over 60 ms. Throws if TEXTS has no entry for a route.
  */
 export async function openApiDocument(
   routes: readonly Route[],

@@ -1,4 +1,4 @@
-/** Ids and an event that occur in the examples of several routes. */
+/** What occurs in the examples of several routes. */
 export const BID = 'A96w5uKHOM8kSsHw----';
 export const SHOP = 'shop--psbsfvxhjewnxiczhqc0';
 export const BILLING = 'billing--0u7hfgkz3dq2p6xrwm5e';
@@ -12,6 +12,6 @@ export const DELIVERED_EVENT = {
   t: 1_795_171_531_417,
 };
 
-/** The text that says how a listing is paged. */
+/** Says how a listing is paged. */
 export const HOW_PAGED =
   'Everything at once, unless `limit` asks for pages. The header `Link` leads to the next one.';

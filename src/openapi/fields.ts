@@ -9,8 +9,8 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, and of the objects inside it. For a list, the object is an
- * item. For alternatives, it is the first one that is an object.
+ * Returns the fields of the object that a schema describes, and of the objects inside it. Of a list, the object is an
+ * item. Of alternatives, it is the first object.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};
@@ -39,7 +39,7 @@ function isList({ type, anyOf }: JsonSchema): boolean {
   return type === 'array' || (anyOf ?? []).some(isList);
 }
 
-/** Returns a text that says what a value may be, such as `integer 0 to 3600000 or null`. */
+/** Says what a value may be, such as `integer 0 to 3600000 or null`. */
 export function typeText(schema: JsonSchema): string {
   if (schema.$ref) return 'object';
   if (schema.anyOf) return [...new Set(schema.anyOf.map(typeText))].join(' or ');

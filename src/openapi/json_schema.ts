@@ -3,18 +3,15 @@ import { NAMED } from '../routing/schemas.ts';
 import type { JsonSchema } from './openapi.ts';
 
 /**
- * A temporary member of a JSON Schema, which holds the name of the schema, such as `"x-name": "Delivery"`. It is
- * removed when the schema is moved to `components`.
+ * A temporary member with the name of a schema, such as `"x-name": "Delivery"`. It is removed when the schema moves to
+ * `components`.
  */
 const MARK = 'x-name';
 
-/**
- * Control characters, spelled so that regular expressions of every language mean them. `\p{Cc}` means them only with
- * the flag `u` of JavaScript: Python refuses it, and without the flag it is the letters `p`, `C` and `c`.
- */
+/** Control characters for regular expressions of every language. Only JavaScript with the flag `u` knows `\p{Cc}`. */
 const CONTROL_CHARACTERS = '\\x00-\\x1f\\x7f-\\x9f';
 
-/** Makes JSON Schemas from schemas of zod. JSON Schemas that have a name are collected in `components`. */
+/** Makes JSON Schemas from schemas of zod. Those that have a name are collected in `components`. */
 export class Schemas {
   readonly components: Record<string, JsonSchema> = {};
 
@@ -23,10 +20,7 @@ export class Schemas {
     return this.#make(schema, 'input');
   }
 
-  /**
-   * Returns the JSON Schema of an answer. It also permits members that it does not name, because later releases may add
-   * some.
-   */
+  /** Returns the JSON Schema of an answer. It permits unknown members too, because later releases may add some. */
   output(schema: z.ZodType): JsonSchema {
     return this.#make(schema, 'output');
   }
@@ -34,8 +28,8 @@ export class Schemas {
   #make(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const made = z.toJSONSchema(schema, {
       io,
-      // Some input is checked by code, because zod cannot describe the rules. The schema of such input permits
-      // anything, unless `meta` gives it a type.
+      // Code checks some input whose rules zod cannot describe. The schema of such input permits anything, unless
+      // `meta` gives it a type.
       unrepresentable: 'any',
       override: ({ zodSchema, jsonSchema }) => {
         const name = NAMED.get(zodSchema as unknown as z.ZodType)?.name;
@@ -47,8 +41,8 @@ export class Schemas {
   }
 
   /**
-   * Returns a schema that zod has written, without parts that say nothing to a reader, such as the limits of
-   * JavaScript's integers. Moves a named schema to `components`, and puts a reference in its place.
+   * Returns a schema of zod without parts that say nothing to a reader, such as the limits of JavaScript's integers.
+   * Moves a named schema to `components`, and puts a reference in its place.
    */
   #tidied(schema: JsonSchema, isOutput: boolean): JsonSchema {
     const tidy: JsonSchema = {};

@@ -41,16 +41,16 @@ export interface Response {
   content?: Record<string, Content>;
 }
 
-/** A call of the API, in the form of OpenAPI 3.1. */
+/** A call of the API in the form of OpenAPI 3.1. */
 export interface Operation {
   operationId: string;
   tags: string[];
   summary: string;
   description?: string;
   security: Record<string, string[]>[];
-  /** The roles that may make the call. If the list is empty, anybody may make it. */
+  /** The roles that may make the call. Anybody may if the list is empty. */
   'x-roles': readonly Role[];
-  /** The call that does the same and comes first, such as `POST /subscription`. */
+  /** The main name of a call that has several, such as `POST /subscription`. */
   'x-alias-of'?: string;
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, Content> };

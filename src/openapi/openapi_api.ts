@@ -8,8 +8,8 @@ import { docsPage, STYLE } from './docs_page.ts';
 import { type DocumentOptions, openApiDocument } from './document.ts';
 
 /**
- * Headers of the page `/docs`. They forbid everything that the page does not need: it has no script, loads nothing, and
- * is not shown in frames. Only its own CSS is allowed, by the hash of the CSS.
+ * Headers of the page `/docs`. They forbid what it does not need: scripts, everything to load, and frames. Its CSS is
+ * allowed by its hash.
  */
 const PAGE_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -21,8 +21,7 @@ export function openApi(
   routes: readonly Route[],
   { forceSsl, dialect, delivered, proxies }: DocumentOptions & { proxies: Pick<Proxies, 'originOf'> },
 ): Route[] {
-  // The documents are made at the first request for one of them, and then kept. Most processes never get such a
-  // request.
+  // The documents are made at the first request for one of them, which most processes never get.
   let made: Promise<Documents> | undefined;
   const documents = () => {
     made ??= makeDocuments(all, { delivered, dialect, forceSsl });

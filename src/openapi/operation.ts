@@ -7,7 +7,7 @@ import type { ProblemResponses } from './problems.ts';
 
 const NDJSON = 'application/x-ndjson';
 
-/** Examples of the parameters in paths, by the name of the parameter. */
+/** Examples of the parameters in paths. */
 const IN_PATH: Record<string, string> = {
   token: 'shop--psbsfvxhjewnxiczhqc0',
   id: 'A96w5uKHOM8kSsHw----',
@@ -25,7 +25,7 @@ export function templateOf(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
-/** The parts of the document to which several routes refer. */
+/** The parts of the document that several routes share. */
 export interface Components {
   schemas: Schemas;
   problems: ProblemResponses;
@@ -67,8 +67,8 @@ function operationId({ method, path }: Route): string {
 }
 
 /**
- * Returns an example of a parameter in a path. The parameter `name` can name a topic, a join or a trigger. The
- * beginning of the path says which.
+ * Returns an example of a parameter in a path. `name` can be that of a topic, a join or a trigger, as the beginning of
+ * the path says.
  */
 function exampleIn(path: string, name: string): string | undefined {
   if (name !== 'name') return IN_PATH[name];
@@ -81,7 +81,7 @@ function parametersOf({ path: at, params, query }: Route, text: RouteText, schem
   });
   const read = query ? (schemas.output(query.schema).properties ?? {}) : {};
   const asked = fieldsOf(query, schemas).map(([name, given]) => {
-    // All parameters of a query are texts. A parameter that the bus turns into a number is described as an integer.
+    // All parameters of a query are texts. One that the bus turns into a number is described as an integer.
     const isNumber = ['number', 'integer'].includes(String(read[name]?.type));
     return parameter(name, 'query', isNumber ? { ...read[name], type: 'integer' } : given, false);
   });

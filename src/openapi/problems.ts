@@ -2,7 +2,7 @@ import { ERRORS, type ErrorCode } from '../errors.ts';
 import type { Route } from '../routing/route.ts';
 import type { JsonSchema, Response } from './openapi.ts';
 
-/** Codes of the errors that any request can cause, whatever its route is. */
+/** Codes of the errors that a request to any route can cause. */
 const ANY: readonly ErrorCode[] = [
   'bad_header',
   'forbidden',
@@ -30,7 +30,7 @@ function codesOf({ isHealthCheck, roles, query, body, takesText, errors = [] }: 
     ...(query ? (['bad_query'] as const) : []),
     ...(body || takesText ? WITH_BODY : []),
   ]);
-  // The codes are in the order of ERRORS, so that the statuses ascend.
+  // In the order of ERRORS, so that the statuses ascend.
   return (Object.keys(ERRORS) as ErrorCode[]).filter((code) => codes.has(code));
 }
 
@@ -60,9 +60,9 @@ const HEADERS: Record<number, Response['headers']> = {
   503: RETRY_AFTER,
 };
 
-/** Describes the error answers of routes. Answers that have the same codes are described once, in `components`. */
+/** Describes the error answers of routes. Answers with the same codes are described once, in `components`. */
 export class ProblemResponses {
-  /** The descriptions of error answers, each under the error codes of the answer, joined by dots. */
+  /** The descriptions of error answers. The name of each is its error codes, joined by dots. */
   readonly components: Record<string, Response> = {};
   readonly codes = new Set<ErrorCode>();
 

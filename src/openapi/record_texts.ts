@@ -80,7 +80,7 @@ const PING = {
 } as const;
 
 /**
- * The documentation of these routes: dead letters, API tokens, deliveries, the audit, jobs, the state of the bus, and
+ * The documentation of routes about dead letters, API tokens, deliveries, the audit, jobs, the state of the bus, and
  * the documentation itself.
  */
 export const RECORD_TEXTS: Record<string, RouteText> = {
