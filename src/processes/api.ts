@@ -71,9 +71,8 @@ export interface ApiParts {
   config: Config;
   partitions: Partitions;
   /**
-   * The same partitions on another connection, through which publications are stored. Its script calls resolve only
-   * when ROUTEMASTER_MIN_REPLICAS replicas have confirmed their writes. Undefined if the setting is 0: publications are
-   * then stored through `partitions`.
+   * The same partitions on another connection, which stores publications. A script call there resolves only when
+   * ROUTEMASTER_MIN_REPLICAS replicas have confirmed its writes. Undefined if the setting is 0.
    */
   accepting?: Partitions | undefined;
   recorder: Recorder;
@@ -87,8 +86,7 @@ type Built = { routesIn: (dialect: Dialect) => Route[]; pages: Route[]; budget: 
 
 /**
  * Makes everything that a web process serves:
- * - `routesIn`: returns the routes of the API, which answer in this dialect (that of the bus, or of the Ruby
- *   Routemaster);
+ * - `routesIn`: returns the routes of the API in the dialect of the bus or of the Ruby Routemaster;
  * - `pages`: the routes of the console;
  * - the objects with which the pipeline handles every request, such as `authentication`.
  */
@@ -133,7 +131,7 @@ export function buildApi(given: ApiParts): Built {
   };
 }
 
-/** Makes the objects that several routes use. Each file `*_api.ts` names the objects that its routes need. */
+/** Makes the objects that several routes use. Each file `*_api.ts` names those that it needs. */
 function sharedParts({ config, partitions, accepting = partitions, recorder, log }: ApiParts) {
   const { control } = partitions;
   const storageFull = autodrops(partitions, config);
@@ -215,8 +213,8 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
 }
 
 /**
- * Returns the settings, and the limits of what one client may store. These limits are getters, because they depend on
- * the memory limit of Redis, which may change while the process runs.
+ * Returns the settings, and the limits of what a client may store. These are getters, because they depend on the memory
+ * limit of Redis, which may change.
  */
 function limitsOf(config: Config, guard: StorageGuard) {
   return {
@@ -234,8 +232,8 @@ function limitsOf(config: Config, guard: StorageGuard) {
 }
 
 /**
- * Returns a function that counts deliveries for `/pulse/scaling`: deliveries that may begin now, and deliveries that
- * become due within ROUTEMASTER_SCALING_DEADLINE. Partitions that cannot be reached are left out.
+ * Returns a function that counts deliveries for `/pulse/scaling`: those that may begin now or within
+ * ROUTEMASTER_SCALING_DEADLINE. It leaves out partitions that cannot be reached.
  */
 function dueDeliveries(partitions: Partitions, config: Config): () => Promise<number> {
   return async () => {

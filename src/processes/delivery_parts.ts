@@ -17,8 +17,8 @@ import { Partitions } from '../store/partitions.ts';
 import { CallbackPolicy } from '../subscribing/callback_policy.ts';
 
 /**
- * The objects that a thread needs for delivering batches. A quarantine (a process for batches that may have killed
- * workers) also uses them. `takenOverAtMs` is when the bus took over from a Ruby Routemaster.
+ * The objects with which a thread or a quarantine delivers batches. `takenOverAtMs` is when the bus took over from a
+ * Ruby Routemaster.
  */
 export class DeliveryParts {
   readonly partitions: Partitions;
@@ -32,8 +32,7 @@ export class DeliveryParts {
   constructor(config: Config, log: Log, takenOverAtMs: number | undefined) {
     this.log = log;
     this.#redis = connect(config.redisUrl, log, config.redisTls);
-    // No log is given to the partitions. They would use it only to warn if Redis refuses functions, and the main thread
-    // gives this warning already.
+    // The partitions get no log. They would only repeat the warning of the main thread that Redis refuses functions.
     this.partitions = Partitions.on(this.#redis, {
       prefix: config.redisPrefix,
       partitions: config.partitions,
@@ -69,7 +68,7 @@ export class DeliveryParts {
     this.#redis.once('ready', begin);
   }
 
-  /** Closes all connections. Call this when the workers have stopped. */
+  /** Closes all connections, after the workers have stopped. */
   async close(): Promise<void> {
     await this.#delivery.close();
     await this.#counters.stop();

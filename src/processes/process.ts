@@ -9,12 +9,12 @@ import { connect } from '../store/connection.ts';
 import { settlePartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
 
-/** Maximum time for stopping. After it, the process writes the rest of its log and ends. */
+/** Maximum time for stopping. After it, the process ends. */
 const STOP_LIMIT_MS = 24_000;
 
 /**
- * Runs the main function of a process. A BootError ends the process with EXIT_CODE; its message on stderr says what
- * to change.
+ * Runs the main function of a process. After a BootError, the process ends with EXIT_CODE, and with its message on
+ * stderr.
  */
 export async function start(entry: () => Promise<void>): Promise<void> {
   try {
@@ -29,7 +29,7 @@ export async function start(entry: () => Promise<void>): Promise<void> {
 
 /**
  * Prepares Redis for the bus, and tries again while Redis is unavailable or full. Resolves with the compatibility mode:
- * the configured one, or else `routemaster` if the bus has taken over from a Ruby Routemaster.
+ * the configured one or, after a takeover from a Ruby Routemaster, `routemaster`.
  */
 export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
   const backoff = new Backoff();
@@ -39,8 +39,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       await refuseMoved(partitions.control);
       await settlePartitionCount(partitions.control, config);
       for (const partition of partitions.all) await prepareStorage(partition, config.leaseMs, log);
-      // Checks at boot that the ACL of Redis permits WAIT, on which publishes will depend. For 0 replicas WAIT returns
-      // at once.
+      // Publishes will depend on WAIT, so its permission in the ACL of Redis is checked now. For 0 replicas WAIT
+      // returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
@@ -52,7 +52,7 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
         });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
       const cause = error.cause as Error | undefined;
-      // Other causes, such as a cut connection, are logged by the connection itself.
+      // The connection itself logs other causes, such as a cut connection.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');
@@ -63,9 +63,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
 }
 
 /**
- * Returns a second connection to Redis, and the partitions on it. Their scripts resolve only when
- * ROUTEMASTER_MIN_REPLICAS replicas have confirmed the writes. Returns undefined if the setting is 0. The connection is
- * separate, because waiting for replicas (WAIT) delays all later commands on a connection.
+ * Returns a second connection to Redis, and partitions whose scripts resolve only when ROUTEMASTER_MIN_REPLICAS
+ * replicas have confirmed the writes. Returns undefined if the setting is 0. Waiting for replicas (WAIT) delays all
+ * later commands on the connection.
  */
 export function confirmedPartitions(config: Config, log: Log) {
   const { redisUrl, redisTls, redisPrefix: prefix, partitions, minReplicas } = config;
@@ -75,7 +75,7 @@ export function confirmedPartitions(config: Config, log: Log) {
 }
 
 /**
- * Runs `stop` once at SIGTERM or SIGINT, and then exits with 0, or with 1 if `stop` fails or takes too long. Returns a
+ * Runs `stop` once at SIGTERM or SIGINT. Then exits with 0, or with 1 if `stop` fails or takes too long. Returns a
  * signal that is aborted when stopping begins.
  */
 export function onStop(log: Log, stop: () => Promise<void>): AbortSignal {

@@ -5,8 +5,8 @@ import { createLog, logged } from '../log.ts';
 import { DeliveryParts } from './delivery_parts.ts';
 
 /**
- * Delivers batches that may have killed workers, one at a time. Ends after a `stop` order, or if there has been no
- * such batch for a while.
+ * Runs a quarantine: delivers suspect batches, one at a time. Ends after a `stop` order, or after `idleMs` without such
+ * a batch.
  */
 function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: QuarantineData): void {
   const log = createLog(config.logLevel, { process: 'worker', quarantine: partition });
@@ -41,8 +41,8 @@ function runQuarantine({ config, partition, takenOverAtMs, worker, idleMs }: Qua
   parts.start(() => workers.start());
 }
 
-// Signals that a platform may send to all processes are ignored. The process that started this one sends a `stop`
-// order instead.
+// A platform may send signals to all processes. This one ignores them, since the process that started it sends a `stop`
+// order.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 process.once('message', (data) => runQuarantine(data as QuarantineData));

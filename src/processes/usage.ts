@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The exit status of a command that was called wrongly. */
+/** The exit status of a command that was used wrongly. */
 const WRONG_USAGE = 2;
 
 /**
- * Ends the process with the text that says how to use a command of bin/. If `problem` is given, the command was called
- * wrongly, and otherwise the user has asked for the text. The texts are in src/, because the Docker image lacks bin/.
+ * Ends the process with the text that says how to use a command of bin/. `problem` says what the user did wrong;
+ * without it, the user asked for the text. The texts are in src/, because the Docker image lacks bin/.
  */
 export function endWithUsage(command: 'move' | 'takeover', problem?: string): never {
   const text = readFileSync(join(import.meta.dirname, '..', `${command}.txt`), 'utf8');

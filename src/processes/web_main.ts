@@ -15,10 +15,10 @@ import { buildApi } from './api.ts';
 import { boot, confirmedPartitions, onStop, start } from './process.ts';
 import { WebProcesses } from './web_processes.ts';
 
-/** Maximum time that a stop, after SIGTERM, waits for requests under way. */
+/** Maximum time that a stop waits for requests under way. */
 const STOP_GRACE_MS = 20_000;
 
-/** Maximum time to wait for Redis before listening without it. A boot with Redis takes less. */
+/** Maximum time to wait for Redis before listening. A boot with Redis takes less. */
 const BOOT_MS = 1000;
 
 const COMPATIBILITY_NOTE = {
@@ -27,8 +27,8 @@ const COMPATIBILITY_NOTE = {
 };
 
 /**
- * Runs a web process. It listens as soon as Redis is prepared, or after a second without Redis. At SIGTERM it
- * finishes its requests and stops.
+ * Runs a web process. It listens as soon as Redis is prepared, or after a second without Redis. At SIGTERM it finishes
+ * its requests and stops.
  */
 async function serve(config: Config, log: Log): Promise<void> {
   const redis = connect(config.redisUrl, log, config.redisTls);
@@ -69,8 +69,8 @@ async function serve(config: Config, log: Log): Promise<void> {
   });
   const booting = boot(partitions, config, log).then((compatibility) => {
     if (compatibility === 'none') refuseShortTokens(config);
-    // If the compatibility mode differs from the mode that was assumed so far, the app is built again. No caller has
-    // been answered in the wrong mode: until now, all calls except health checks were refused.
+    // The app is built again if the assumed mode was wrong. Nobody was answered in it, because all calls except health
+    // checks were refused so far.
     if (compatibility !== assumed) app = appIn(compatibility);
     log.info({ compatibility }, COMPATIBILITY_NOTE[compatibility]);
     isReady = true;
@@ -78,10 +78,10 @@ async function serve(config: Config, log: Log): Promise<void> {
     recorder.processStarted('web');
     const listener = connectListener(config.redisUrl, log, config.redisTls);
     endPresence = showPresence(listener, partitions.control.keys, 'web');
-    // If Redis fails right now, the warning about short tokens is left out. The next start will warn.
+    // If Redis fails right now, this warning waits for the next start.
     void warnOfShortTokens(config, partitions.control, log).catch(() => {});
   });
-  // Even without Redis the process listens. Its answers then say that the storage is unavailable.
+  // Without Redis the process listens too, and answers that the storage is unavailable.
   await Promise.race([booting, sleep(BOOT_MS)]);
   log.info({ port: await server.listen(config.port, config.host) }, 'listening');
   await booting;

@@ -5,10 +5,7 @@ import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
-/**
- * If a process has run for at least this time, its death does not count as a failed start. Its replacement then starts
- * after a short pause.
- */
+/** The death of a process that has run for this time is no failed start. Its replacement starts after a short pause. */
 const STEADY_MS = 10_000;
 
 /** Runs `count` web processes on one port. A process that dies is replaced after a growing pause. */
@@ -24,8 +21,8 @@ export class WebProcesses {
   }
 
   start(): void {
-    // The kernel distributes new connections. If the primary process distributed them, connections to a process that
-    // was just killed would hang.
+    // The kernel distributes new connections. If the primary process did, connections to a process that was just killed
+    // would hang.
     cluster.schedulingPolicy = cluster.SCHED_NONE;
     for (let i = 0; i < this.#count; i++) this.#fork();
     this.#log.info({ processes: this.#count }, 'web processes started');
@@ -55,7 +52,7 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // The process has reported a configuration error. A replacement would fail in the same way.
+    // This code means a configuration error, at which a replacement would fail too.
     if (code === BootError.EXIT_CODE) {
       await this.stop();
       await logged();

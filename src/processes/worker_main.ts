@@ -27,8 +27,7 @@ const QUARANTINE = new URL('./quarantine_process.ts', import.meta.url);
 
 await start(async () => {
   const config = readConfig();
-  // The constructor is called because it throws if the policy is invalid. So the process ends at once. Otherwise each
-  // thread would end with this error later.
+  // Throws if the policy is invalid, so that the process ends now, and not each thread later.
   new CallbackPolicy(config.callbackAllow, config);
   const log = createLog(config.logLevel, { process: 'worker', pid: process.pid });
   for (const warning of environmentWarnings()) log.warn(warning);
@@ -70,7 +69,7 @@ await start(async () => {
     const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, sweeps, log };
     return new Maintenance(config, parts);
   });
-  // Stopping is prepared before the boot, because the boot may wait for Redis.
+  // Prepared before the boot, which may wait for Redis.
   const stopping = onStop(log, async () => {
     const delivering = [...quarantines, ...maintenance].map((each) => each.stop(STOP_GRACE_MS));
     await Promise.all([...delivering, supervisor?.stop(STOP_GRACE_MS)]);
