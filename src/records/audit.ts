@@ -10,28 +10,24 @@ import type { Partition } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * Maximum characters of a name in an entry of the audit. Longer names are cut: the id of a job can be longer, and so
- * can the public name of a join, because it includes the name of the join's client.
+ * Maximum characters of a name in the audit. The id of a job, or the public name of a join, can be longer, and is cut.
  */
 const MAX_NAME = 100;
 /** Maximum entries that one Redis command reads. 500 take Redis about a millisecond. */
 const MAX_ENTRIES_PER_READ = 500;
-/** Maximum entries of the audit that are searched for the matching entries of one page. */
+/** Maximum entries that are searched for one page. */
 const MAX_SEARCHED = 5000;
 
 type Entry = Omit<Arguments<'record_call'>, 'maxEntries'>;
 
 interface AuditFilter {
-  /** The earliest time of an entry, in ms. Older entries are left out. */
+  /** The earliest time of an entry, in ms. */
   since?: number | undefined;
   client?: string | undefined;
   action?: Action | undefined;
 }
 
-/**
- * A stored entry: its id, which begins with the time in ms, and its fields. A missing value is stored as an empty
- * text.
- */
+/** A stored entry: its id, which begins with the time in ms, and its fields. A missing value is an empty text. */
 export type StoredEntry = { id: string } & Record<string, string>;
 
 interface AuditParts {
@@ -43,7 +39,7 @@ interface AuditParts {
 
 /**
  * Records who has changed what. Each call of a route with an `action` becomes a line of the log, and an entry of a
- * stream, which keeps the newest `auditEntries`. Records the public names of clients, and no bodies.
+ * Redis stream, which keeps the newest `auditEntries`. Records no bodies, and clients by their public names.
  */
 export class Audit {
   readonly #parts: AuditParts;
@@ -60,16 +56,16 @@ export class Audit {
     return new AuditedCall(caller, (token) => this.#nameOf(token), write);
   }
 
-  /** Records that the bus itself paused a subscriber, because its callback answered 410 (Gone). */
+  /** Records that the bus paused a subscriber, because its callback answered 410 (Gone). */
   pausedByBus(token: string): void {
     const ending = this.#nameOf(token).then((target) => ({ target, status: 410, code: 'callback_gone' }));
     this.#write({ action: 'subscriber.pause', role: 'bus', address: '' }, ending);
   }
 
   /**
-   * Returns up to `limit` matching entries that are older than `before`, newest first. At most 5,000 entries are
-   * searched (`looked` counts them), so a page may be short or empty although more entries match. `next` is the
-   * `before` of the next page, or undefined on the last one.
+   * Returns up to `limit` matching entries that are older than `before`, newest first. `looked` counts the searched
+   * entries, MAX_SEARCHED at most, so a page may be short although more entries match. `next` is the `before` of the
+   * next page, or undefined on the last one.
    */
   async list(filter: AuditFilter, limit: number, before?: string) {
     const entries: StoredEntry[] = [];
@@ -88,10 +84,7 @@ export class Audit {
     }
   }
 
-  /**
-   * Entries are written one after the other, in the order in which their calls ended. Otherwise an entry whose names
-   * take long to look up would come after later ones.
-   */
+  /** Writes an entry after all entries of calls that ended before, even if its names take long to look up. */
   #write(about: Pick<Entry, 'role' | 'address'> & { action: Action }, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {
       const entry = { ...about, ...(await ending) };
@@ -112,7 +105,7 @@ export class Audit {
     return read.map(([id, flat]) => ({ id, ...Object.fromEntries(pairsOf(flat)) }));
   }
 
-  /** Stores an entry in Redis. Never throws. If Redis is away, the entry is only in the log. */
+  /** Stores an entry in Redis. Never throws. If Redis is away, only the log has the entry. */
   async #store(entry: Entry): Promise<void> {
     const maxEntries = this.#parts.config.auditEntries;
     if (maxEntries === 0) return;
@@ -131,7 +124,7 @@ export class Audit {
 
 type Ended = Pick<Entry, 'client' | 'target' | 'status' | 'code'>;
 
-/** A call under way that is to be written to the audit as an entry. */
+/** A call under way, which will have an entry in the audit. */
 export class AuditedCall {
   readonly #nameOf: (token: string) => Promise<string>;
   readonly #write: (ending: Promise<Ended>) => void;
@@ -139,8 +132,8 @@ export class AuditedCall {
   #target: Promise<string> | string | undefined;
 
   /**
-   * The function `nameOf` resolves with the public name of a token, and never rejects. `write` is called once, when the
-   * call has ended, and writes the entry.
+   * `nameOf` resolves with the public name of a token, and never rejects. `write` writes the entry when the call has
+   * ended.
    */
   constructor(
     caller: Caller,
@@ -154,7 +147,7 @@ export class AuditedCall {
 
   /**
    * Sets the target: what the call changes, such as a topic, or a client by its public name. Must be called before the
-   * call changes anything, because a removed client has no public name any more.
+   * change, because a removed client has no public name.
    */
   about({ params, query }: Pick<Call, 'params' | 'query'>): void {
     const { name, id, token } = (params ?? {}) as Record<string, string | undefined>;
@@ -168,12 +161,12 @@ export class AuditedCall {
       );
   }
 
-  /** Settles with the result or the error of the call. Also begins to write the entry, but does not wait for that. */
+  /** Settles with the result or the error of the call. Begins to write the entry, but does not wait for that. */
   async of(calling: Promise<Answer>): Promise<Answer> {
     try {
       const answer = await calling;
       const { token } = (answer.body ?? {}) as { token?: string };
-      // A new client gets its token during the call that creates it, so the token is taken from the answer.
+      // The token of a new client is known only from the answer.
       if (token !== undefined) this.#target = this.#nameOf(token);
       this.#write(this.#ended(answer.status, answer.code));
       return answer;

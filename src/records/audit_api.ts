@@ -21,7 +21,7 @@ const QUERY = parameters({
 
 type Query = z.infer<typeof QUERY.schema>;
 
-/** An entry of the audit: a call that changed something. `at` is in ms, by Redis's clock. */
+/** An entry of the audit: a call that changed something, or tried to. */
 const ENTRY = z
   .object({
     id: z.string(),

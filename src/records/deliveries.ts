@@ -9,7 +9,7 @@ const MAX_BATCHES_PER_CALL = 100;
 
 /**
  * The place of a batch in a listing, which is sorted by `placeMs`, then by id. `placeMs` is when the batch ended or, if
- * it has not ended, was opened: ms with three decimals, because Redis stores µs.
+ * it has not ended, was opened: ms with three decimals.
  */
 export interface DeliveryPlace {
   placeMs: number;
@@ -17,16 +17,10 @@ export interface DeliveryPlace {
 }
 
 interface Wanted {
-  /**
-   * The tokens of the subscribers whose batches are listed. A subscriber is a client, or a join of a client. Undefined
-   * stands for all subscribers.
-   */
+  /** The tokens of the subscribers (clients or joins) whose batches are listed. Undefined stands for all. */
   clients?: readonly string[] | undefined;
   state?: string | undefined;
-  /**
-   * The listing has batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. `placeMs` is the time when a
-   * batch ended or, if it has not ended, when it was opened.
-   */
+  /** Limits the listing to batches whose `placeMs` is at least `sinceMs` and less than `untilMs`. */
   sinceMs?: number | undefined;
   untilMs?: number | undefined;
   after?: DeliveryPlace | undefined;
@@ -34,15 +28,15 @@ interface Wanted {
 
 interface DeliveryPage {
   deliveries: Delivery[];
-  /** The place (time and id of a batch) after which the next page begins. Undefined on the last page. */
+  /** The place after which the next page begins. Undefined on the last page. */
   next: DeliveryPlace | undefined;
   /** Number of batches that were looked at for the page. */
   looked: number;
 }
 
 /**
- * Lists, finds and retries batches. A batch that has ended (accepted or dropped) is found by its record in the delivery
- * log. With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
+ * Lists, finds and retries batches. A batch that was accepted or dropped is known from its record in the delivery log.
+ * With `clients` (tokens of subscribers), a method sees only the batches of these subscribers.
  */
 export class Deliveries {
   readonly #partitions: Partitions;
@@ -52,8 +46,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns a page of batches, newest first. A page may be short, or even empty, although more batches follow. So
-   * callers must go by `next`, which is undefined only on the last page.
+   * Returns a page of batches, newest first. A page may be short or empty although more batches follow. Only the last
+   * page has no `next`.
    */
   async list({ after, ...wanted }: Wanted, limit: number): Promise<DeliveryPage> {
     const page: DeliveryPage = { deliveries: [], next: after, looked: 0 };
@@ -63,8 +57,8 @@ export class Deliveries {
       page.deliveries.push(...deliveries);
       page.looked += looked;
       page.next = next;
-      // A script call returns fewer batches than it was asked for if no more follow, or if it has looked at its maximum
-      // of 2,000. The page ends in both cases, because it could otherwise take any number of script calls.
+      // A script call returns fewer batches than asked for if no more follow, or if it has looked at 2,000. The page
+      // ends in both cases, so that it takes few calls.
       if (deliveries.length < size || page.deliveries.length === limit || !next) return page;
     }
   }
@@ -81,9 +75,9 @@ export class Deliveries {
     const entries = pages
       .flatMap((page) => page.entries.map((entry) => ({ entry, place: placeOf(entry.placeMs, entry.id) })))
       .sort((one, other) => newestFirst(one.place, other.place));
-    // A partition that has more batches says where it stopped (`nextMs`, `nextId`). The page ends at the newest such
-    // place. Example: partition 0 stopped at 12:00, and partition 1 at 11:00. Partition 0 may have more batches of
-    // 11:30, so the page shows only batches back to 12:00.
+    // A partition that has more batches says where it stopped (`nextMs`, `nextId`), and the page ends at the newest
+    // such place. Example: partition 0 stopped at 12:00, and partition 1 at 11:00. Partition 0 may have more batches of
+    // 11:30, so the page goes back to 12:00 only.
     const ends = pages.flatMap(({ nextMs, nextId }) => (nextMs && nextId ? placeOf(nextMs, nextId) : []));
     const end = ends.sort(newestFirst)[0];
     const read = end ? entries.filter(({ place }) => newestFirst(place, end) <= 0) : entries;
@@ -96,8 +90,8 @@ export class Deliveries {
   }
 
   /**
-   * Returns the batch with this id, if it exists or has a record in the delivery log. `looked` is the number of records
-   * that were searched.
+   * Returns the batch with this id, if it exists or has a record in the delivery log. `looked` is the number of
+   * searched records.
    */
   async find(
     id: string,
@@ -113,10 +107,7 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /**
-   * Makes a waiting batch due at once. If `clients` (tokens of subscribers) is given, the batch must be for one of
-   * these subscribers.
-   */
+  /** Makes a waiting batch due at once. With `clients` (tokens of subscribers), it must be for one of these. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, its] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: its, bid: id });
@@ -125,7 +116,7 @@ export class Deliveries {
     return 'delivery_not_found';
   }
 
-  /** Yields the events of a batch as JSON texts, in lists of several. Ends early if the batch is deleted meanwhile. */
+  /** Yields the events of a batch as lists of JSON texts. Ends early if the batch is deleted meanwhile. */
   events({ id, subscriber, state, event_count }: Delivery): AsyncGenerator<string[]> {
     const partition = this.#partitions.ofSubscriber(subscriber);
     return eventSlices(
@@ -136,8 +127,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups subscribers by the partition in which they are. Without `clients`, returns each partition with an empty
-   * list, which the scripts take to mean all subscribers.
+   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list, which means all
+   * subscribers to the scripts.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

@@ -16,18 +16,12 @@ import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
-/**
- * In the rate limit, each 100 batches that Redis looks at count as one call. Looking at 100 batches takes Redis a
- * quarter of a ms.
- */
+/** Batches that Redis looks at for one call of the rate limit. It takes a quarter of a ms. */
 const LOOKED_PER_CALL = 100;
-/**
- * In the rate limit, each 10,000 records of the delivery log that Redis searches count as one call. Searching 100,000
- * records takes Redis 3 ms.
- */
+/** Records of the delivery log that Redis searches for one call of the rate limit. 100,000 take Redis 3 ms. */
 const SEARCHED_PER_CALL = 10_000;
 
-/** The word for the listed items in error messages and docs. */
+/** What is listed, for error messages and docs. */
 const WHAT = 'batches';
 
 const PAGE = parameters({
@@ -61,13 +55,13 @@ const PARAMS: Input<{ id: string }> = {
     whole: 'there is no such batch of yours, and no record of one; records are kept for a day at most',
   },
 };
-/** A batch with its events. `events` is missing if the batch was accepted or dropped. */
+/** A batch with its events. They are missing if the batch was accepted or dropped. */
 const WHOLE_DELIVERY = DELIVERY.extend({
   events: z.array(z.looseObject({})).optional().describe('As they are delivered.'),
 });
 export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
 
-/** Why a batch cannot be tried at once: the text for each refusal of the script `retry_batch`. */
+/** Why a batch cannot be tried at once, by the refusals of the script `retry_batch`. */
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',
@@ -78,8 +72,8 @@ interface DeliveriesParts extends AskedSubscribersParts {
 }
 
 /**
- * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client can see and try
- * its own batches. The caller `root` can see and try all batches, and viewers can only see them.
+ * `/deliveries`: shows batches and their states, and lets a waiting batch be tried at once. A client sees and tries its
+ * own batches, and root all. Viewers only see them.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
   const { list, read, retry } = handlers(parts);

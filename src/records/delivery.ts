@@ -3,7 +3,7 @@ import type { AttemptReport } from '../delivering/attempt.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 
-/** The states of a batch, which is in exactly one of them. docs/api.md says what each means. */
+/** The states of a batch. docs/api.md says what each means. */
 export const STATES = [
   'open',
   'ready',
@@ -17,7 +17,7 @@ export const STATES = [
 
 const ms = z.int();
 
-/** An attempt at a batch, as the API shows it. `reason` and `answer` are null if the attempt succeeded. */
+/** An attempt at a batch, as the API shows it. */
 const ATTEMPT = z.object({
   at: ms.describe('When the attempt began.'),
   status: z.int().nullable().describe('Null if no answer came, or if the batch is of a join.'),
@@ -53,14 +53,14 @@ export type Delivery = z.infer<typeof DELIVERY>;
 type Entry = Reply<'list_deliveries'>['entries'][number];
 
 /**
- * A record in the delivery log (lua/records/delivery_log.lua). The fields of all records come first. Then follow those
- * of an accepted batch (`Taken`) or of a dropped one (`Dropped`).
+ * A record in the delivery log (lua/records/delivery_log.lua). After the fields of all records come those of an
+ * accepted batch (`Taken`) or of a dropped one (`Dropped`).
  */
 type Record = [
   endedAtUs: number,
   /**
-   * When the batch was closed; since then it takes no further events. 0 stands for `openedAtMs`: some batches are
-   * closed when they are created, for example because their first events fill them.
+   * When the batch was closed to events. 0 stands for `openedAtMs`: some batches are closed when they are opened, for
+   * example because their first events fill them.
    */
   closedAtMs: number,
   openedAtMs: number,
@@ -73,7 +73,7 @@ type Taken = [bytes: number, atMs: number, status: number | null, durationMs: nu
 type Dropped = [reason: string, ...Failures];
 type Failures = [firstAttemptAtMs?: number | null, attempts?: AttemptReport[]];
 
-/** Converts a batch from the reply of a script to the form that the API shows. */
+/** Converts a batch in a script's reply to the form of the API. */
 export function deliveryOf(entry: Entry): Delivery {
   if (entry.record === undefined) return stillThere(entry);
   const { id, subscriber, state } = entry;
@@ -93,12 +93,12 @@ export function deliveryOf(entry: Entry): Delivery {
   };
 }
 
-/** Converts a batch that still exists, in a queue or as a dead letter, to the form that the API shows. */
+/** Converts a batch that still exists, in a queue or as a dead letter, to the form of the API. */
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // The time of a first attempt that is still running: when a worker got the job. If the first attempt has failed,
-  // `first` is its time. Both are undefined if, for example, a Ruby Routemaster made the attempt without listing it.
+  // When a first attempt that is still running began. `first` is the time of a first attempt that has failed. Both are
+  // undefined if, for example, a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

@@ -4,16 +4,14 @@ import type { Commands } from '../store/partition.ts';
 import { pairsOf } from '../store/replies.ts';
 
 /**
- * When a call has looked for the jobs of about this many workers or subscribers, it returns the jobs found so far.
- * Looking through 1,000 takes Redis about a millisecond.
+ * A call returns the jobs found so far after it has asked about this many workers or subscribers. 1,000 take Redis
+ * about a millisecond.
  */
 const MAX_LOOKED_THROUGH = 1000;
-/** Number of workers or subscribers that one SSCAN command reads. A call may send several of these commands. */
+/** Number of workers or subscribers that one SSCAN reads. A call may send several. */
 const NAMES_PER_SCAN = 200;
 
-/**
- * A job that was found in Redis. Which of the optional fields it has depends on the Redis key in which it was found.
- */
+/** A job that was found in Redis. The Redis key in which it was found decides which optional fields it has. */
 export interface FoundJob {
   packed: Buffer;
   /** When a scheduled job is due, in ms. */
@@ -24,25 +22,24 @@ export interface FoundJob {
 }
 
 /**
- * How far a JobPlace (a function that reads the jobs of some Redis keys) has read. The form depends on the kind of key:
- * for a list, it is the number of jobs that were read.
+ * How far a JobPlace has read. The form depends on the kind of key: of a list, it is the number of jobs that were read.
  */
 export type Position = readonly string[];
 
 /**
- * The jobs that one call of a JobPlace returns. `end` is the position after which the next call continues. It is
- * undefined if no job follows.
+ * The jobs that one call of a JobPlace returns. The next call continues after `end`, which is undefined if no job
+ * follows.
  */
 interface JobSlice {
   jobs: FoundJob[];
   end?: Position | undefined;
-  /** Number of workers (for held jobs) or of subscribers (for waiting jobs) that were asked for their jobs. */
+  /** Number of workers (for held jobs) or subscribers (for waiting jobs) that were asked for their jobs. */
   looked?: number;
 }
 
 /**
- * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers, after the position
- * `after`. It stops after MAX_LOOKED_THROUGH workers or subscribers, so it may return fewer jobs although more follow.
+ * A function that reads up to `max` jobs of one kind, such as the waiting jobs of all subscribers, from the position
+ * `after` on. It may return fewer jobs although more follow (see MAX_LOOKED_THROUGH).
  */
 export type JobPlace = (
   redis: Commands,
@@ -51,16 +48,16 @@ export type JobPlace = (
   max: number,
 ) => Promise<JobSlice>;
 
-/** The states of a job, in the order in which the jobs are listed. */
+/** The states of a job, in the order of the listing. */
 export const JOB_STATES = ['pending', 'instant', 'waiting', 'scheduled'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Returns the functions that together read all jobs of a queue that have this state. */
+/** Returns the functions that together read all jobs of a queue with this state. */
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Jobs enter this list at the left and leave it at the right. Pages are read from the left, so a job that enters
-  // meanwhile makes a later page show one job again. From the right, each job that leaves would make a page miss one.
+  // Jobs enter this list at the left and leave it at the right. It is read from the left, where a job that enters
+  // meanwhile makes a later page repeat one. From the right, a job that leaves would make a page miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));
@@ -87,8 +84,8 @@ function scheduled(q: QueueName): JobPlace {
 
 /**
  * Reads the waiting jobs of all subscribers, one subscriber after the other. A position is the SSCAN cursor in the set
- * of subscribers, and the last subscriber that was read (see `step`). If only some jobs of that subscriber were read,
- * the position of the last job follows (see `sorted`).
+ * of subscribers, and the last subscriber that was read (see `step`). If some of its jobs are left, the position of its
+ * last job follows (see `sorted`).
  */
 const lanes: JobPlace = async (redis, keys, after, max) => {
   let [cursor = START, last = '', ...inside] = after ?? [];
@@ -115,15 +112,15 @@ const lanes: JobPlace = async (redis, keys, after, max) => {
 };
 
 /**
- * Returns a function that reads the jobs that workers hold, one worker after the other. A position is the SSCAN cursor
- * in the set of workers, and the last worker that was read (see `step`).
+ * Reads the jobs that workers hold, one worker after the other. A position is the SSCAN cursor in the set of workers,
+ * and the last worker that was read (see `step`).
  */
 function held(q: QueueName): JobPlace {
   return async (redis, keys, after, max) => {
     const slice = await heldJobs(redis, keys, q, max, after);
     const workers = slice.jobs.map(({ worker }) => String(worker));
     const leases = workers.length === 0 ? [] : await redis.hmget(keys.leases(), ...workers);
-    // The number of a lease is the time (µs) at which the lease was given.
+    // The number of a lease is the time (µs) at which it was given.
     const since = (lease: string | null | undefined) =>
       lease ? { sinceMs: Math.floor(Number(lease) / 1000) } : {};
     return { ...slice, jobs: slice.jobs.map((job, index) => ({ ...job, ...since(leases[index]) })) };
@@ -160,7 +157,7 @@ async function heldJobs(
 
 /**
  * Reads some names of a set by one SSCAN from `cursor`, and sorts them. A caller that uses only some of them remembers
- * `cursor` and the last name that it used. Later it repeats the SSCAN and skips the names up to that one.
+ * `cursor` and the last name that it used. Later it repeats the SSCAN, and skips the names up to that one.
  */
 async function step(redis: Commands, key: string, cursor: string) {
   const [next, names] = await redis.sscan(key, cursor, 'COUNT', NAMES_PER_SCAN);
@@ -174,8 +171,8 @@ interface Entry {
 }
 
 /**
- * Reads jobs from a sorted set. A position is the score of the last job that was read, and the job itself (its bytes as
- * Base64), because several jobs may have the same score.
+ * Reads jobs from a sorted set. A position is the score of the last job that was read, and the job itself (as Base64),
+ * because several jobs may have the same score.
  */
 async function sorted(redis: Commands, key: string, after: Position | undefined, max: number) {
   const [score = '', member = ''] = after ?? [];
@@ -194,7 +191,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank after that of the last job that was read. If that job is gone or has another score (`isGone`),
- * returns the rank of the first job with the same score or a higher one.
+ * returns the rank of the first job with at least its former score.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -43,7 +43,7 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** Jobs of one partition, which all have the same queue and state. `read` reads them from Redis. */
+/** The jobs of one partition with one queue and state. `read` reads them from Redis. */
 interface Source {
   partition: Partition;
   queue: QueueName;
@@ -52,8 +52,8 @@ interface Source {
 }
 
 /**
- * Matches the id of a job: its queue, the index of its partition if there are several, and the bytes of the job in
- * Redis as base64url.
+ * Matches the id of a job: its queue, the index of its partition if there are several, and its bytes in Redis as
+ * base64url.
  */
 const JOB_ID = /^(main|aux)(?:\.(\d{1,3}))?-([\w-]{1,1000})$/;
 
@@ -67,9 +67,8 @@ export class Jobs {
 
   /**
    * Returns up to `max` jobs of a listing, from `place` on. `next` is where the next page begins, or undefined on the
-   * last page. `looked` is the number of workers and subscribers whose jobs were looked for. It is limited, so even a
-   * page before the last may have fewer than `max` jobs. A job whose state changes during the listing may be shown
-   * twice, or not at all.
+   * last one. `looked` is the number of workers and subscribers that were asked for jobs. It is limited, so a page may
+   * be short although more jobs follow. A job whose state changes meanwhile may be shown twice, or not at all.
    */
   async page(filter: JobFilter, max: number, place = '[0]') {
     const sources = this.#sources(filter);
@@ -140,7 +139,7 @@ export class Jobs {
     });
   }
 
-  /** Returns those of the `tokens` whose subscribers are paused. */
+  /** Returns the tokens of the paused subscribers among `tokens`. */
   #paused(partition: Partition, tokens: readonly string[]): Promise<Set<string>> {
     const distinct = [...new Set(tokens)];
     return partition.command(async (redis, keys) => {

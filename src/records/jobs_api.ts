@@ -32,10 +32,7 @@ interface JobsParts {
   publicNames: PublicNames;
 }
 
-/**
- * The routes of `/jobs`. They list the jobs of the queues, with the subscriber and the age of each, and can run a
- * scheduled job at once.
- */
+/** `/jobs`: lists the jobs of the queues, and runs a scheduled job at once. */
 export function jobsApi(parts: JobsParts): Route[] {
   const { list, run } = handlers(parts);
   return [
@@ -57,8 +54,7 @@ export function jobsApi(parts: JobsParts): Route[] {
 function handlers({ jobs, pages, publicNames }: JobsParts) {
   return {
     async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
-      // The cursor is encrypted together with the path and the filter of its listing, so it cannot be used in another
-      // listing.
+      // The cursor is encrypted for its path and filter, so it cannot be used in another listing.
       const listing = `${path} ${filter.queue} ${filter.state}`;
       const place = cursor && (await pages.open(listing, 'cursor', cursor));
       const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);

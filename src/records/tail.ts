@@ -4,26 +4,18 @@ import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import { msOf } from '../store/replies.ts';
 
-/** Stands in place of a topic's name if somebody watches the new events of all topics. No topic has this name. */
+/** Stands for the name of a topic if somebody watches all topics. No topic has this name. */
 const ALL_TOPICS = '*';
-/** Time for which the new events of a topic are watched, after somebody has last asked for them. */
+/** Time for which a topic is watched after somebody has last asked for its events. */
 const WATCH_MS = 15_000;
 /** Maximum topics that are watched at a time. Redis keeps the newest KEPT events of each. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/**
- * Maximum bytes of an event that is shown to people who watch new events. They see only the length of a longer event.
- */
+/** Maximum bytes of an event that is shown. Of a longer one, only the length is. */
 const MAX_EVENT_BYTES = 2000;
-/**
- * Interval at which a process sends accepted events to Redis for people who watch them. The process first asks Redis
- * which topics are watched, and then sends only events of these topics.
- */
+/** Interval at which a process asks Redis which topics are watched, and sends the events of these to Redis. */
 const INTERVAL_MS = 1000;
-/**
- * Maximum events that a process holds in memory for each watched topic in one interval (INTERVAL_MS). Further events
- * are only counted.
- */
+/** Maximum events of a watched topic that a process notes in one interval. Further ones are only counted. */
 const MAX_NOTED = 25;
 
 /** An accepted event. `event` is null if it is too long to be shown. */
@@ -34,7 +26,7 @@ interface TailEntry {
   /** The client's token. */
   client: string;
   bytes: number;
-  /** Number of events just before this one that the process has left out, because there were too many. */
+  /** Number of events before this one that the process has left out, because there were too many. */
   skipped: number;
   event: Record<string, unknown> | null;
 }
@@ -46,15 +38,15 @@ interface Publication {
 }
 
 /**
- * An accepted event that a process holds in memory for people who watch new events. `text` is its JSON, or the text
- * `null` if it is too long to be shown. `atMs` is when the event was accepted, by the monotonic clock of the process.
+ * An accepted event in the memory of a process. `text` is its JSON, or `null` if it is too long to be shown. `atMs` is
+ * when it was accepted, by the monotonic clock.
  */
 type Noted = Omit<TailEntry, 'event' | 'at'> & { text: string; atMs: number };
 
-/** The events of one watched topic that a process holds in memory for one interval, MAX_NOTED at most. */
+/** The events of one watched topic in one interval, MAX_NOTED at most. */
 class Notes {
   readonly noted: Noted[] = [];
-  /** Number of events after the last event in `noted`. They were not held, because of MAX_NOTED. */
+  /** Number of events after the last one in `noted`, which had no room. */
   skipped: number;
 
   constructor(skipped = 0) {
@@ -74,16 +66,15 @@ class Notes {
 }
 
 /**
- * Shows a sample of the accepted events to people who watch them in the console. Each process holds the first events of
- * each second in memory. Then it stores those of watched topics in Redis.
+ * Shows a sample of the accepted events to people who watch them. Each process notes the first events of each second,
+ * and then stores those of watched topics in Redis.
  */
 export class Tail {
   readonly #control: Partition;
   readonly #log: Log;
   /**
-   * The events that this process has accepted but not sent to Redis yet, by watched topic. The entry ALL_TOPICS has
-   * events of any topic, even if nobody watches. From this entry come the first events of a topic that somebody has
-   * just begun to watch.
+   * The events that this process has accepted but not sent to Redis yet, by watched topic. The entry ALL_TOPICS exists
+   * even if nobody watches. It has the first events of a topic that somebody has just begun to watch.
    */
   #notes = new Map([[ALL_TOPICS, new Notes()]]);
   #timer: NodeJS.Timeout | undefined;
@@ -93,9 +84,7 @@ export class Tail {
     this.#log = log;
   }
 
-  /**
-   * Holds accepted events in memory. `#exchange` sends those of watched topics to Redis within a second. Never throws.
-   */
+  /** Notes accepted events. `#exchange` sends those of watched topics to Redis within a second. Never throws. */
   note(publication: Publication): void {
     this.#timer ??= setTimeout(() => void this.#exchange(), INTERVAL_MS).unref();
     this.#notes.get(ALL_TOPICS)?.add(publication);
@@ -103,8 +92,8 @@ export class Tail {
   }
 
   /**
-   * Begins or continues to watch a topic, or all topics, for the next 15 seconds. Returns the events that Redis has so
-   * far for those who watch, newest first. Throws StorageUnavailable or StorageFull.
+   * Watches a topic, or all topics, for the next 15 seconds. Returns the events that Redis has so far, newest first.
+   * Throws StorageUnavailable or StorageFull.
    */
   async watch(topic: string | undefined): Promise<TailEntry[]> {
     const watch = topic ?? ALL_TOPICS;
@@ -123,8 +112,8 @@ export class Tail {
   }
 
   /**
-   * Sends the events of the last second to Redis, for each topic that somebody watches. If that fails, people who watch
-   * do not see these events. No publisher waits for this method.
+   * Sends the events of watched topics of the last second to Redis. If that fails, nobody sees them. No publisher waits
+   * for this method.
    */
   async #exchange(): Promise<void> {
     this.#timer = undefined;
@@ -156,15 +145,15 @@ export class Tail {
 }
 
 /**
- * Returns the events of the last second for people who watch a topic, or all topics (`*`). `notes` has no entry for a
- * topic that nobody watched when that second began. Its events are then picked from those of all topics.
+ * Returns the events of the last second for a watched topic, or all topics (`*`). A topic that nobody watched when the
+ * second began has no entry in `notes`, so its events come from those of all topics.
  */
 function notedFor(watch: string, notes: ReadonlyMap<string, Notes>): readonly Noted[] {
   const all = notes.get(ALL_TOPICS)?.noted ?? [];
   return notes.get(watch)?.noted ?? all.filter(({ topic }) => topic === watch);
 }
 
-/** `aheadMs` is how far Redis's clock is ahead of the monotonic clock of the process. */
+/** `aheadMs` is Redis's clock minus the monotonic clock of the process. */
 function entryOf({ text, atMs, ...about }: Noted, aheadMs: number): string {
   const at = Math.round(atMs + aheadMs);
   return `${JSON.stringify({ at, ...about }).slice(0, -1)},"event":${text}}`;

@@ -1,11 +1,11 @@
 import type { Delivery } from './delivery.ts';
 
-/** Matches the start of the JSON text of an event, up to the end of its topic. The first group is the topic. */
+/** Matches the JSON of an event up to the end of its topic. The first group is the topic. */
 const TOPIC_OF_EVENT = /^\{"id":"[^"]*","topic":"(\w+)"/;
 
 /**
- * Yields the JSON of a batch with its events piece by piece, because the events can be hundreds of megabytes. If the
- * batch is accepted or dropped meanwhile, some events are missing, so `bytes` and `topics` are null.
+ * Yields the JSON of a batch with its events in pieces, because the events can be hundreds of megabytes. `bytes` and
+ * `topics` are null if events are missing, because the batch was accepted or dropped meanwhile.
  */
 export async function* wholeJson(
   { bytes: _, topics: __, ...delivery }: Delivery,
@@ -24,8 +24,8 @@ export async function* wholeJson(
 }
 
 /**
- * Counts the events of a batch by topic, and the bytes of a delivery that has these events. `of` returns null for both
- * unless exactly `expected` events were added. Some are missing if the batch is deleted while it is read.
+ * Counts the events of a batch by topic, and the bytes of their delivery. `of` returns null for both unless exactly
+ * `expected` events were added.
  */
 class EventSum {
   #events = 0;
