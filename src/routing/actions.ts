@@ -1,4 +1,4 @@
-/** The names under which the audit (the record of who changed what) records calls that change something. */
+/** The names under which the audit (who changed what) records calls. */
 export const ACTIONS = [
   'client.create',
   'client.limit',

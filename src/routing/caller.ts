@@ -2,15 +2,15 @@
 export type Role = 'client' | 'root' | 'viewer';
 
 /**
- * Topic patterns that limit what a client may publish, and to what it may subscribe. Undefined allows any topic; an
- * empty list allows none.
+ * Topic patterns that limit what a client may publish, and to what it may subscribe. Undefined allows any topic, and an
+ * empty list none.
  */
 export interface Scopes {
   publish?: readonly string[];
   subscribe?: readonly string[];
 }
 
-/** An authenticated client. `scopes` is undefined if the client is not limited. */
+/** An authenticated client. `scopes` is undefined if it is not limited. */
 export interface ClientCaller {
   role: 'client';
   token: string;
@@ -23,7 +23,7 @@ export type ChangingCaller = { role: 'root' } | ClientCaller;
 
 export type Caller = ChangingCaller | { role: 'viewer' };
 
-/** Returns the client's token if the caller is a client, and otherwise undefined. */
+/** Returns the token of a caller that is a client, and otherwise undefined. */
 export function clientOf(caller: Caller | undefined): string | undefined {
   return caller?.role === 'client' ? caller.token : undefined;
 }

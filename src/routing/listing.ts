@@ -2,15 +2,14 @@ import { chunksOf } from '../chunks.ts';
 import type { Page } from './paging.ts';
 import { ok } from './route.ts';
 
-/** Maximum entries that are converted to JSON in one turn of the event loop. Listings of long entries pass fewer. */
+/** Maximum entries that are converted to JSON in one turn of the event loop. Long entries need a lower number. */
 const MAX_ENTRIES_PER_TURN = 200;
 
 type Show<T, Shown> = (slice: readonly T[]) => Promise<Shown[]>;
 
 /**
- * Returns an answer that lists all entries, converted by `show` to what callers see. A long list is converted and sent
- * in pieces, so that other requests can be handled in between. If the entries are one page of a listing, `page` has its
- * `Link` header, and its cost in the caller's rate limit.
+ * Returns an answer that lists all entries, as `show` converts them. A long list is converted and sent in pieces, so
+ * that other requests can be handled in between. `page` has the `Link` header and the cost of one page of a listing.
  */
 export async function listed<T, Shown>(
   all: readonly T[],

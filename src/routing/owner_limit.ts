@@ -1,20 +1,16 @@
 /**
- * Limits how many functions run at a time for one owner, such as a client. Further functions of the owner wait, and
- * start in the order of the calls of `run`. Other owners do not wait for them.
+ * Limits how many functions run at a time for one owner, such as a client. Further functions of this owner wait, and
+ * start in the order of the calls of `run`.
  */
 export class OwnerLimit {
   readonly #max: number;
   readonly #owners = new Map<string, { underWay: number; waiting: (() => void)[] }>();
 
-  /** `max` is the maximum number of functions that run at a time for one owner. */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /**
-   * Runs `work` as soon as fewer than `max` functions run for its owner. Returns the result of `work`, or throws its
-   * error.
-   */
+  /** Runs `work` as soon as fewer than `max` functions run for its owner. Settles as `work` does. */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     let line = this.#owners.get(owner);
     if (!line) {

@@ -15,7 +15,7 @@ const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LISTED}`;
 export const PLACE_MEANING = 'Where the page begins: what the `Link` of the page before gives.';
 export const PLACE_RULE = 'must be what the Link header of the page before gives';
 
-/** The schema of the query parameter `limit`: the maximum number of entries on a page. */
+/** The schema of the query parameter `limit`: the maximum entries of a page. */
 export const LIMIT = z
   .string(LIMIT_RULE)
   .regex(/^\d{1,4}$/, LIMIT_RULE)
@@ -26,7 +26,7 @@ export const LIMIT = z
 
 const TIME_RULE = 'must be a time in ms since 1970';
 
-/** The schema of a time in a query (`since` or `until`) that limits a listing to later or earlier entries. */
+/** The schema of a time in a query (`since` or `until`), which limits a listing. */
 export const TIME = z
   .string(TIME_RULE)
   .regex(/^\d{1,15}$/, TIME_RULE)
@@ -35,8 +35,8 @@ export const TIME = z
   .optional();
 
 /**
- * The schema of a query parameter that says where a page begins. Callers copy the value from the `Link` header of the
- * page before. The value is encrypted, because it may contain a secret token.
+ * The schema of a query parameter that says where a page begins. Callers copy its value from the `Link` header of the
+ * page before. It is encrypted, because it may contain a secret token.
  */
 export const PLACE = z
   .string(PLACE_RULE)
@@ -49,7 +49,7 @@ export const PAGE_FIELDS = {
   after: PLACE.optional(),
 };
 
-/** The query of a listing with pages that takes no other parameters. */
+/** The query of a listing with pages and no other parameters. */
 export const PAGE_QUERY = parameters(PAGE_FIELDS);
 
 export interface PagedCall {
@@ -68,9 +68,7 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /**
-   * The cost of reading the entries: a number of calls that the caller's rate limit counts in addition to the request.
-   */
+  /** Number of calls that reading the entries costs in the caller's rate limit, besides the request. */
   calls: number;
 }
 
@@ -89,7 +87,7 @@ export class Pages {
     this.#key = key;
   }
 
-  /** Returns a page of `all`, a list that need not be sorted. Returns undefined if the query asks for no pages. */
+  /** Returns a page of `all`, which need not be sorted, or undefined if the query asks for no pages. */
   async cut<T>(
     { path, query: { limit, after, ...others } }: Pick<PagedCall, 'path' | 'query'>,
     all: () => Promise<readonly T[]>,
@@ -109,8 +107,8 @@ export class Pages {
   }
 
   /**
-   * Does the same as `cut` for a list that is already sorted by `placeOf`. Finds the page by binary search, and calls
-   * `placeOf` for few entries.
+   * Does the same as `cut` for a list that is sorted by `placeOf`. Finds the page by binary search, which reads few
+   * places.
    */
   async cutSorted<T>(
     call: Pick<PagedCall, 'path' | 'query'>,
@@ -133,8 +131,8 @@ export class Pages {
   }
 
   /**
-   * Decrypts what `seal` has encrypted. Throws bad_query if `text`, the value of the query parameter `name`, is not
-   * from `seal` for this `path`.
+   * Decrypts the place that `seal` has encrypted for this `path`. Throws bad_query if `text`, the value of the query
+   * parameter `name`, is none.
    */
   async open(path: string, name: string, text: string): Promise<string> {
     const key = await this.#keyOf(path);

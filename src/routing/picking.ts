@@ -1,28 +1,24 @@
 /**
- * Number of entries that count as one call in the caller's rate limit. Every entry that is read counts, shown or not,
- * because reading takes the time: 7 ms for 10,000 names. `pickPage` counts all entries that it is given. So a route
- * should filter them by `matches`, not before the call. A route that filters in another way, such as by Redis or before
- * `Pages.cut`, must add the cost of the entries left out. test/routing/listing_costs.test.ts checks this.
+ * Number of read entries that count as one call in the caller's rate limit, shown or not. Reading 10,000 names takes 7
+ * ms. `pickPage` counts the entries that it gets, so a route should filter them by `matches`. A route that filters them
+ * before must add the cost of those left out. test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 
 interface Picking<T, Rank> {
-  /** Returns true for entries that are to be listed; by default all are. */
+  /** True for entries to list; by default all are. */
   matches?: (entry: T) => boolean;
-  /**
-   * Returns the rank of an entry: the value by which entries are sorted. `pickPage` returns the ranks on the page. The
-   * caller finds the entries by their ranks.
-   */
+  /** Returns the rank of an entry: the value by which it is sorted, and by which the caller finds it again. */
   rankOf: (entry: T) => Rank;
-  /** Returns true for a rank that comes after the last rank of the previous page. */
+  /** True for a rank after the last one of the previous page. */
   isAfter: (rank: Rank) => boolean;
   compare: (one: Rank, other: Rank) => number;
   limit: number;
 }
 
 /**
- * Returns one page of `all`, a list in any order. `last` is the last rank on the page, or undefined if no page follows.
- * `calls` is the cost of reading the whole list in the caller's rate limit.
+ * Returns a page of `all`, a list in any order: the ranks of its entries. `last` is the last rank, or undefined if no
+ * page follows. `calls` is the cost of reading the whole list in the caller's rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;
@@ -38,8 +34,8 @@ export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) 
 }
 
 /**
- * Returns the first `count` entries of a list, sorted by `compare`. The rest of the list is not sorted, so ten thousand
- * entries take only a millisecond.
+ * Returns the first `count` entries of a list, sorted by `compare`. The rest is not sorted, so ten thousand entries
+ * take only a millisecond.
  */
 function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: T) => number): T[] {
   const first: T[] = [];
@@ -54,8 +50,8 @@ function pickFirst<T>(all: Iterable<T>, count: number, compare: (one: T, other: 
 }
 
 /**
- * Returns the index of the first entry for which `isPast` is true, or the length of the list if there is none. It
- * searches in halves, so `isPast` must also be true for all later entries.
+ * Returns the index of the first entry for which `isPast` is true, or the length of the list. `isPast` must be true for
+ * all later entries too, because this is a binary search.
  */
 export function firstIndex<T>(list: readonly T[], isPast: (entry: T) => boolean): number {
   let [from, to] = [0, list.length];

@@ -5,8 +5,8 @@ import type { Dialect } from './dialect.ts';
 import type { Input, Route, Wording } from './route.ts';
 
 /**
- * Calls that the Ruby Routemaster has too, or that its clients make. It ignored query parameters that it did not know,
- * and its clients may send some. Its health checks are not listed, because they need no credentials.
+ * Calls that the Ruby Routemaster has too, or that its clients make. It ignored unknown query parameters, so its
+ * clients may send some. Health checks are not listed, because they need no credentials.
  */
 const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /api_tokens', 'POST /api_tokens', 'DELETE /api_tokens/:token'],
@@ -16,14 +16,14 @@ const CALLS_OF_ROUTEMASTER: ReadonlySet<string> = new Set([
   ...['GET /pulse', 'GET /pulse/scaling'],
 ]);
 
-/** Declares the query parameters of a route: the schema of each, by name. All others are refused. */
+/** Declares the query parameters of a route by the schema of each. All others are refused. */
 export function parameters<const Shape extends z.ZodRawShape>(shape: Shape) {
   return { schema: z.strictObject(shape), wording: wordingFor(Object.keys(shape)) };
 }
 
 const NO_PARAMETERS = parameters({});
 
-/** The rule for a parameter of any text. A parameter that is given twice is a list. */
+/** The rule for a parameter of any text. One that is given twice is a list. */
 export const ONCE = 'must be given once';
 
 /** The schema of a parameter that says whose triggers, joins or batches (`what`) a call is about. */
@@ -36,8 +36,7 @@ export function badParameter(name: string, rule: string, cause?: unknown): BusEr
 }
 
 /**
- * Returns the routes of the API, each with the query that it accepts. A route that declares no parameters accepts none.
- * Unknown parameters are ignored in two cases:
+ * Returns the routes of the API with the queries that they accept. Unknown parameters are refused, except in two cases:
  *
  * - The call needs no credentials. Platforms, and links to `/docs`, may add parameters of their own. A refusal would
  *   make a platform restart a healthy process.

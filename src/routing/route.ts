@@ -4,33 +4,29 @@ import type { BusError, ErrorCode } from '../errors.ts';
 import type { Action } from './actions.ts';
 import type { Caller, Role } from './caller.ts';
 
-/** Maximum bytes in the body of a publish. It is enough for a thousand events with 5 KB of data each. */
+/** Maximum bytes in the body of a publish: enough for a thousand events with 5 KB of data each. */
 export const MAX_PUBLISH_BYTES = 5 * 1024 * 1024;
-/** Maximum bytes in the body of any request but a publish, unless its route sets another maximum (`maxBodyBytes`). */
+/** Maximum bytes in the body of another request, unless its route sets its own (`maxBodyBytes`). */
 export const MAX_BODY_BYTES = 128 * 1024;
 
-/** Lists of the roles that may call a route. The list ANYONE is empty: such a route needs no credentials. */
+/** Lists of the roles that may call a route. ANYONE is empty: such a route needs no credentials. */
 export const ANYONE = [] as const;
 export const CLIENTS = ['client'] as const;
 export const ROOT = ['root'] as const;
 export const BOTH = ['client', 'root'] as const;
-/**
- * The roles that may call a route which shows the whole bus. Viewers may make every call that root may make and that
- * changes nothing.
- */
+/** The roles that may call a route which shows the whole bus. */
 export const WATCHERS = ['root', 'viewer'] as const;
 export const ALL = ['client', ...WATCHERS] as const;
 
 /**
- * What an answer (RFC 9457) says about input that does not match its schema: the error code, and the text of the member
- * `detail`. The text is `whole` if no field can be named.
+ * What an answer (RFC 9457) says about input that does not match its schema: the error code and the `detail`. The
+ * latter is `whole` if no field can be named.
  */
 export interface Wording {
   code: ErrorCode | ((field: string) => ErrorCode);
   whole: string;
   /**
-   * Returns the `detail` of the answer if a single field is wrong. Without this function, the `detail` is the text
-   * `whole`, and the answer does not name the field.
+   * Returns the `detail` if one field is wrong. Without this function the `detail` is `whole`, and no field is named.
    */
   field?: (name: string, rule: string) => string;
   unknown?: (name: string) => string;
@@ -41,40 +37,40 @@ export interface Input<T> {
   wording: Wording;
 }
 
-/** A request that is authenticated, and whose inputs are checked. */
+/** A request that is authenticated and whose inputs are checked. */
 export interface Call<R extends Role = Role, Params = unknown, Query = unknown, Body = unknown> {
   caller: Extract<Caller, { role: R }>;
   path: string;
   params: Params;
   query: Query;
   body: Body;
-  /** The text of the body. It is empty if the route takes no body. */
+  /** The text of the body, or an empty text if the route takes none. */
   text: string;
   headers: IncomingHttpHeaders;
-  /** The request itself, for the few handlers that need more of it than the fields above. */
+  /** The request itself, for the few handlers that need more of it. */
   request: IncomingMessage;
   /**
-   * The secret text that forms must send back, so that no page of another site can send them. It is empty if the route
-   * is not a page, or if nobody is logged in.
+   * The secret text that forms must send back, so that no page of another site can send them. It is empty if there is
+   * no session.
    */
   formToken: string;
   /**
-   * Tells the audit what the call is about, if the parameters of the call do not say so, as with forms. `name` is a
-   * name, or a text that describes the act. `client` is the token of the client. One of them may be missing.
+   * Tells the audit what the call is about, if its parameters do not, as with forms. `name` is a name, or describes the
+   * act. `client` is the token of the client. One of them may be missing.
    */
   about?: (name: string | undefined, client?: string | undefined) => void;
 }
 
 /**
- * The answer to a call. If its body is text (whole or in pieces) or bytes, it is sent unchanged, and `headers` must
- * name its type. Any other body is sent as JSON.
+ * The answer to a call. A body of text (whole or in pieces) or bytes is sent unchanged, and `headers` must name its
+ * type. Any other body is sent as JSON.
  */
 export interface Answer {
   status: number;
   headers?: Record<string, string> | undefined;
   /**
-   * Number of calls that this answer adds to the count in the client's rate limit (CallLimits), because making it was
-   * costly. The length of the answer is counted in addition.
+   * Number of calls that this answer costs in the client's rate limit (CallLimits), because it was costly to make. Its
+   * length counts too.
    */
   calls?: number | undefined;
   /** The code of an error that the body shows to a person, for the audit. */
@@ -82,7 +78,7 @@ export interface Answer {
   body?: unknown;
 }
 
-/** What the error page of a route needs to know about the call that failed. */
+/** What the error page of a route needs to know of the failed call. */
 export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   caller: Caller | undefined;
   method: string | undefined;
@@ -90,12 +86,11 @@ export interface FailedCall extends Pick<Call, 'headers' | 'formToken'> {
   url: string;
 }
 
-/** For each status, the schema of the body. Null stands for no body. */
+/** The schema of the body for each status. Null stands for no body. */
 type Answers = Record<number, z.ZodType | null>;
 
 /**
- * A listing must state its cost (`calls` of Answer), so that no route forgets to count entries that it has read but
- * does not show.
+ * A listing must state its cost (`calls` of Answer), so that no route forgets entries that it reads but does not show.
  */
 type Cost<Schema> = Schema extends z.ZodArray ? { calls: number } : { calls?: number | undefined };
 
@@ -112,51 +107,43 @@ type AnswerTo<A extends Answers> = {
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 interface Row<R extends Role, Params, Query, Body, A extends Answers> {
-  /** True for a route that is also served over plain http, and while Redis is not ready. */
+  /** True for a route that is served over plain http too, and while Redis is not ready. */
   isHealthCheck?: true;
   params?: Input<Params>;
-  /** The query parameters, made by `parameters` (routing/query.ts). Absent if the call takes none. */
+  /** The query parameters, made by `parameters` (routing/query.ts). Absent if there are none. */
   query?: Input<Query>;
-  /** The schema of the JSON body. If the schema allows undefined, the body may be empty. */
+  /** The schema of the JSON body. The body may be empty if it allows undefined. */
   body?: Input<Body>;
   /** Maximum bytes in the body, if it is not MAX_BODY_BYTES. */
   maxBodyBytes?: number;
   /** True if the handler itself parses the text of the body. */
   takesText?: true;
-  /** Describes the text of the body in the documentation. The text is not checked against it. */
+  /** Describes the text of the body in the documentation, but does not check it. */
   textSchema?: z.ZodType;
   /**
    * True for a route that answers everybody in the same way and checks no credentials. Each request counts in the rate
-   * limit of its address. A link on another site may lead to such a route or to a page of the console. Any other
-   * request that another site has caused is refused.
+   * limit of its address. Another site may link to such a route, as it may to a page of the console.
    */
   isPublic?: true;
   /**
-   * Makes the page that shows an error. Present if the route is a page of the console, which a person calls with a
-   * session instead of credentials. `call.caller` is undefined if nobody is logged in.
+   * Makes the page that shows an error. Present if the route is a page of the console, which needs a session instead of
+   * credentials.
    */
   page?: (error: BusError, call: FailedCall) => Answer;
-  /** The schema of a form's fields. `form_token` is not among them, because it is checked before. */
+  /** The schema of a form's fields, without `form_token`, which is checked before. */
   form?: Input<Body>;
   answers: A;
-  /**
-   * The name under which the audit records a call of this route. Every route that changes something has a name, except
-   * publishing.
-   */
+  /** The name under which the audit records the call. Every route that changes something has one, except publishing. */
   action?: Action;
-  /** The codes of errors that this route can cause, in addition to those of every route. */
+  /** The codes of errors that this route can cause, besides those of every route. */
   errors?: readonly ErrorCode[];
-  /** Called before the body is read. It throws for a call that can be refused without its body. */
+  /** Called before the body is read. Throws for a call that can be refused without it. */
   refuseEarly?(call: Omit<Call<R, Params, Query>, 'body' | 'text'>): unknown;
-  /**
-   * Called with the body, for checks that may take a while. The credentials are checked again afterwards, because the
-   * client may have been removed during these checks.
-   */
+  /** Called with the body, for checks that may take a while. The credentials are checked again afterwards. */
   refuseLate?(call: Call<R, Params, Query, Body>): Promise<unknown>;
   /**
-   * True for publishing, which is too frequent to check credentials in Redis a second time. They are checked again only
-   * if the body took long to arrive, and only in the cache of clients. Every other call that changes something checks
-   * them again in Redis.
+   * True for publishing. Its credentials are checked again only if reading the body took long, and only in the cache of
+   * clients. Every other call that changes something checks them again in Redis.
    */
   isFrequent?: true;
   handle(call: Call<R, Params, Query, Body>): Promise<AnswerTo<A>>;
@@ -165,19 +152,18 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
 export interface Route extends Row<Role, unknown, unknown, unknown, Answers> {
   method: Method;
   path: string;
-  /** The roles that may make the call. An empty list lets anybody call, without credentials. */
+  /** The roles that may make the call. Anybody may if the list is empty. */
   roles: readonly Role[];
   /**
-   * Marks the route of requests that match no other route. Their credentials are not checked, so each request counts in
-   * the rate limit of its address, even if it has credentials.
+   * Marks the route of requests that match no other route. Each counts in the rate limit of its address, because its
+   * credentials are not checked.
    */
   isUnknown?: true;
 }
 
 /**
  * Makes a route from a method and path such as `GET /topics`, and from its description (`row`). The compiler checks the
- * handler against the schemas of inputs and answers. The type `Route` does not depend on them, so all routes fit into
- * one table.
+ * handler against the schemas. All routes have the same type `Route`, so they fit into one table.
  */
 export function route<const R extends Role, Params, Query, Body, const A extends Answers>(
   call: `${Method} /${string}`,

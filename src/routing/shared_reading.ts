@@ -1,7 +1,6 @@
 /**
  * Shares one reading of data among several callers of `get`. A caller that comes during a reading gets the result of
- * the next one, because the running one may have missed a change made before the call. So at most one reading runs and
- * one follows.
+ * the next one, because the running one may miss what changed just before the call.
  */
 export class SharedReading<T> {
   readonly #read: () => Promise<T>;
