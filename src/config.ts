@@ -7,7 +7,7 @@ import type { Compatibility } from './routing/dialect.ts';
 
 /**
  * Matches root and viewer keys that people copied from an example. It does not match `a-secret`, because one random
- * Base64 key in a thousand begins with such a letter and `-`.
+ * Base64 key in a thousand begins with `a-` or the like.
  */
 const PLACEHOLDER =
   /change.?me|placeholder|^(your|my|the|some|example|sample|test|demo|default|root|admin|replace|insert)[-_.]|^(secret|password)/i;
@@ -16,12 +16,12 @@ const PLACEHOLDER =
  * be guessed.
  */
 const MIN_CREDENTIAL_LENGTH = 16;
-/** Maximum typing mistakes up to which the warning about an unknown variable suggests a known one. */
+/** The warning about an unknown variable suggests a known one if they differ by at most this many typing mistakes. */
 const MAX_MISSPELT = 5;
 const PREFIX = 'ROUTEMASTER_';
 /** Maximum characters of a wrong value that an error shows. */
 const MAX_SHOWN = 50;
-/** Matches everything before an `@`, which may be a password: of a URL that is in the wrong variable, for example. */
+/** Matches everything before an `@`. It may be a password, if a URL is in the wrong variable. */
 const CREDENTIALS = /^(\w+:\/\/)?.*@/s;
 /** Matches characters that a terminal does not show, or that change what it shows around them. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
@@ -36,7 +36,7 @@ export type Config = Readonly<ReturnType<typeof complete>>;
 
 /**
  * Reads and checks the environment. An empty variable counts as unset. Throws a BootError that names every wrong
- * variable with its value, unless that is secret (`isSecret`), and its rule.
+ * variable with its rule, and with its value unless that may be secret.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const settings: Record<string, unknown> = {};
@@ -91,8 +91,8 @@ function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJ
 }
 
 /**
- * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time, so in this
- * mode ROUTEMASTER_WORKER_THREADS alone is the number of concurrent deliveries.
+ * Adapts `config` to the compatibility mode. A thread of the Ruby Routemaster delivered one batch at a time. So
+ * ROUTEMASTER_WORKER_THREADS is the number of concurrent deliveries, unless ROUTEMASTER_WORKERS_PER_THREAD is set too.
  */
 export function configIn(compatibility: Compatibility, config: Config): Config {
   if (compatibility === 'none' || !config.threadsAlone) return config;

@@ -93,8 +93,9 @@ export function isDeep(text: string): boolean {
 }
 
 /**
- * True if JSON has more than `max` marks: brackets, commas and quotes outside of strings. They take most of the time of
- * parsing. Each is one byte of the value, so a value with more marks than permitted bytes is too large.
+ * True if JSON has more than `max` marks: brackets, commas and quotes outside of strings. Each is one byte of the
+ * value, so a value with more marks than permitted bytes is too large. Parsing many marks takes long, so this is
+ * checked before.
  */
 export function hasMoreMarks(text: string, max: number): boolean {
   let marks = 0;
@@ -133,8 +134,8 @@ export function firstCharacter(text: string, from = 0): number {
 }
 
 /**
- * Returns the text without JSON's white space at its ends. `trim` would also remove characters that JSON does not
- * allow.
+ * Returns the text without JSON's white space at its ends. `trim` would also remove characters that JSON does not allow
+ * there.
  */
 export function trimmed(text: string): string {
   const start = firstCharacter(text);

@@ -13,7 +13,7 @@ export type Log = pino.Logger;
 type LogMethod = NonNullable<NonNullable<pino.LoggerOptions['hooks']>['logMethod']>;
 
 const destination = pino.destination(1);
-// pino's own flush at exit hangs if the reader of stdout hangs. Code that ends the process awaits `logged` instead.
+// pino's own flush at exit hangs if the reader of stdout hangs, so it is turned off. `logged` replaces it.
 destination.flushSync = () => {};
 
 /** Creates a logger that writes JSON lines to standard output. Each line contains `bindings`. */
@@ -24,8 +24,8 @@ export function createLog(level: pino.LevelWithSilent, bindings: Record<string, 
 
 /**
  * Returns a hook of pino for lines about a Redis that cannot be reached (field `away`) or is full (`full`). Such a line
- * is written at most once a minute for each message and Redis. Otherwise everything that needs this Redis would repeat
- * it.
+ * is written at most once a minute for each message and Redis. Otherwise everything that needs this Redis would fill
+ * the log.
  */
 export function rarelyFailing(nowMs = clock.monotonicMs): LogMethod {
   const writtenAtMs = new Map<string, number>();

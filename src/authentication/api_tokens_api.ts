@@ -150,7 +150,7 @@ function handlers(parts: HandlerParts) {
     },
 
     async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // A client that exists may keep a shorter token, which it may have from a Ruby Routemaster.
+      // A client that exists keeps its token, however short: it may be from a Ruby Routemaster.
       if (token && token.length < minTokenLength && !(await clients.find(token))) {
         const rule = `token must have at least ${minTokenLength} characters in production`;
         throw new BusError('bad_client', rule, { members: { field: 'token' } });

@@ -31,7 +31,7 @@ const CREDENTIALS: Record<Role, string> = {
 
 const UNKNOWN_SCHEME: Refusal = { reason: 'unknown_scheme' };
 
-/** Reasons for a refusal that a caller must not learn, because they show which users exist. The caller gets WRONG. */
+/** Reasons that show which users exist, so a caller must not learn them. The caller gets the text WRONG. */
 const UNPROVED: ReadonlySet<Refusal['reason']> = new Set(['unknown_user', 'wrong_secret']);
 const WRONG = 'the credentials that came with this request are wrong';
 
@@ -56,9 +56,9 @@ export class Authentication {
   }
 
   /**
-   * Resolves with the caller of a request, whatever its role. Otherwise throws unauthenticated, too_many_failures,
-   * too_many_nonces, bad_header or StorageUnavailable. The text of unauthenticated names `roles`, which may make the
-   * call.
+   * Resolves with the caller of a request, whatever its role. `roles` are those that may make the API call; the error
+   * unauthenticated names them. Throws unauthenticated, too_many_failures, too_many_nonces, bad_header or
+   * StorageUnavailable.
    */
   async callerOf(request: IncomingMessage, roles: readonly Role[]): Promise<Caller> {
     const verdict = await this.#judge(request);
@@ -68,9 +68,9 @@ export class Authentication {
     throw this.#unauthenticated(roles, verdict);
   }
 
-  /** Resolves with the error for a caller whose role is none of `roles`, which may make the API call. */
+  /** Resolves with the error for a caller whose role may not make the API call. `roles` are those that may. */
   async wrongRole({ role }: Caller, roles: readonly Role[], code: Dialect['wrongRole']): Promise<BusError> {
-    // `code` is `unauthenticated` in compatibility mode, as in the Ruby Routemaster. That one had no viewers, so a
+    // In compatibility mode `code` is `unauthenticated`, as the Ruby Routemaster answered. It had no viewers, so a
     // viewer gets `forbidden` in both modes.
     if (code === 'forbidden' || role === 'viewer') {
       const detail = `the credentials are right, but this call takes ${this.#needed(roles)}`;
@@ -131,7 +131,7 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // Correct credentials with a nonce use that was consumed before get a new challenge, whatever the address has done.
+    // Correct credentials with a nonce use that is consumed already get a new challenge, even after too many failures.
     if (refusal && !stale) throw refusal;
   }
 

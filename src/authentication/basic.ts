@@ -29,7 +29,7 @@ export class Basic extends BasicStrategy {
   readonly #clients: Pick<ClientDirectory, 'known'>;
   /**
    * The last correct credentials of each client. They need not be hashed again, which takes a twelfth of the CPU of a
-   * publish. The key is the object under which `ClientDirectory` caches a client for a second.
+   * publish. The keys are the clients in the cache of `ClientDirectory`, which replaces them after a second.
    */
   readonly #proved = new WeakMap<Client, Proved>();
 

@@ -77,8 +77,7 @@ export class Clients {
       replies(redis.multi().hset(keys.api_tokens(), token, name).hset(keys.api_token(token), fields)),
     );
     this.#list.forget();
-    // Errors are ignored: the client exists, and this answer is the only one with its secret. The sweep makes missing
-    // copies.
+    // Errors are ignored: the client exists, and only this answer has its secret. The sweep makes missing copies later.
     await Promise.allSettled(this.#others.map((each) => registerIn(each, { token, name, scopes })));
     return { token, name, secret };
   }

@@ -7,7 +7,10 @@ import { readScopes, scopeList } from './scope.ts';
 /** About how many clients `repairCopies` compares at a time. Reading 300 takes Redis about 1 ms. */
 const CLIENTS_PER_SCAN = 300;
 
-/** What partitions other than `control` know of a client. Their scripts check its triggers against this copy. */
+/**
+ * What a copy of a client has. Partitions other than `control` have such copies, against which their scripts check
+ * triggers.
+ */
 interface KnownClient {
   token: string;
   name: string;
@@ -45,8 +48,7 @@ export async function repairCopies(
       if (now) ended.push(...(await registerIn(other, now)).ended);
     }
   }
-  // A client is registered in the control partition first. So a copy whose client is missing there is of a removed
-  // client.
+  // A client is registered in the control partition first. So if it is missing there, it was removed.
   for await (const tokens of tokensOf(other, signal)) {
     const clients = await readKnown(control, tokens);
     for (const token of tokens) if (!clients.has(token)) await other.run('remove_client', { token });

@@ -63,8 +63,8 @@ export class Digest extends DigestStrategy {
   }
 
   /**
-   * Checks the credentials of a request that `judge` accepted once more, because the client may have been removed
-   * since. The nonce use is consumed already.
+   * Checks again the credentials of a request that `judge` has accepted, because the client may have been removed
+   * since. Consumes no nonce use.
    */
   judgeAgain(request: IncomingMessage): Verdict | Promise<Verdict> {
     const answer = readAnswer(credentialsOf(request));

@@ -23,10 +23,7 @@ export class FailedLogins {
   readonly #max: number;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  /**
-   * The failures of the current minute, by counter. They include those of other processes as of the last reply from
-   * Redis.
-   */
+  /** The failures of the current minute, by counter. A reply from Redis adds those of other processes. */
   readonly #counts = new Uint16Array(BUCKETS);
   #minute = 0;
   #isReported = false;

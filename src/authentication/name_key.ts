@@ -34,7 +34,7 @@ export class NameKey {
   async #load(): Promise<Buffer> {
     this.#askAgainAtMs = this.#monotonicMs() + ASK_EVERY_MS;
     // The script stores the given key only if Redis has none. So a Redis that lost the key gets the same key back, and
-    // the public names stay.
+    // public names stay the same.
     const call = this.#control.run('name_key', { key: this.#key ?? randomBytes(KEY_BYTES) });
     const known = this.#key;
     this.#key = known ? await call.catch(() => known) : await call;

@@ -64,8 +64,8 @@ export class NonceKeys {
   }
 
   /**
-   * Returns the key that signed a nonce issued at `issuedMs`, as `signed` tells. Returns undefined if no known key has,
-   * or if the nonce is more than a day old.
+   * Returns the key that signed a nonce issued at `issuedMs`: the one for which `signed` is true. Returns undefined if
+   * there is none, or if the nonce is more than a day old.
    */
   find(issuedMs: number, signed: (key: Buffer) => boolean): NonceKey | undefined {
     const hour = Math.floor(issuedMs / HOUR_MS);

@@ -75,11 +75,9 @@ export class PublicNames {
   }
 
   /**
-   * Finds the client that a caller names. A viewer gives a public name, which is searched among all `tokens`. Root and
-   * clients give a token, which is returned unchecked, so a route must refuse a client that names another. Resolves
-   * with
-   * - `token`: the token of the client, or undefined if none has this public name;
-   * - `looked`: the number of tokens that were searched, for the caller's rate limit.
+   * Finds the client that a caller names. Root and clients give a token, which is returned unchecked, so a route must
+   * refuse a client that names another one. A viewer gives a public name, which is searched among all `tokens`. `token`
+   * is undefined if none has this name. `looked` is the number of searched tokens, for the caller's rate limit.
    */
   async tokenGiven(
     { role }: Caller,

@@ -50,7 +50,7 @@ export const tokens = list.pipe(
   ),
 );
 
-/** Certificates: their text, or the path of a file. It is read once, so that all threads use the same ones. */
+/** Certificates: their text, or the path of a file. The file is read once, so that all threads use the same ones. */
 export const certificates = z.string().transform((value, { issues }) => {
   try {
     return readCertificates(value);
@@ -80,7 +80,7 @@ function readCertificates(value: string): string {
   return pem;
 }
 
-/** A prefix of all keys in Redis. Other characters would have a meaning in the patterns of `SCAN` and of ACLs. */
+/** A prefix of all keys in Redis. Other characters could have a meaning in the patterns of `SCAN` and of ACLs. */
 export const keyPrefix = z
   .string()
   .regex(/^[\w{}:-]*$/, 'must have only letters, digits, and the characters _ - { } :');

@@ -36,8 +36,8 @@ const CHARACTERS_PER_CALL = 16_384;
 const charges = new WeakMap<object, number>();
 
 /**
- * Returns how many calls a visit costs in the visitor's rate limit, besides the visit itself. Long answers of the API
- * cost more.
+ * Returns how many calls a visit (a request for a page or form) costs in the visitor's rate limit, besides itself. Long
+ * answers of the API cost more.
  */
 export function chargeOf(visit: object): number {
   return charges.get(visit) ?? 0;

@@ -166,8 +166,8 @@ const NO_SECRET = html`<span class="none">none: the token is the credential</spa
 const NO_TOPIC = '-';
 
 /**
- * Returns the topic patterns in a field as a member of the API call's body. An empty field has no member: it sets no
- * limit.
+ * Returns the topic patterns in a field as a member of the API call's body. An empty field sets no limit, so it has no
+ * member.
  */
 function patterns(field: string, value: string | string[] | undefined) {
   const list = linesOf(value);

@@ -13,7 +13,9 @@ const LONG_SECONDS = 60;
 
 /** The state of the bus, from which the overview derives its complaints. */
 export interface State {
-  /** The newest sample of the bus. If a client looks: its subscriber now, with the dead letters of its joins. */
+  /**
+   * Of the bus, from the newest sample. If a client looks: of its subscriber now, with the dead letters of its joins.
+   */
   figures: SeenFigures | undefined;
   /** The age of the newest sample. Undefined if there is none. */
   ageMs: number | undefined;

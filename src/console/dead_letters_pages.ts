@@ -54,8 +54,7 @@ export function deadLettersPages({ api, bulks, joinsOf }: BulkParts & { api: Api
       },
     }),
     ...bulkPages({ api, bulks, joinsOf }),
-    // This route comes after those of the forms. Otherwise `:id` would match `selected` and `bulk`, and it takes no
-    // POST.
+    // This route takes no POST, and its `:id` would match `selected` and `bulk`. So it comes after those of the forms.
     page(`${PATH}/:id`, ALL, {
       params: ID,
       async show(call) {

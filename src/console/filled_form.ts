@@ -69,7 +69,7 @@ function faultyField(fields: readonly string[], { members }: BusError): string |
   if (members.field === undefined) return undefined;
   const visible = fields.filter(isVisible);
   const named = visible.find((each) => attributeOf(each, 'name') === String(members.field).split('.')[0]);
-  // A name that no field has is that of a part of some JSON.
+  // If no field has this name, it is that of a part of some JSON.
   const json = visible.find((each) => each.startsWith('<textarea'));
   return attributeOf(named ?? json ?? '', 'name');
 }

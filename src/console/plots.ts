@@ -29,7 +29,7 @@ interface Plot {
   lines: Partial<Record<MetricName, string>>;
 }
 
-/** All plots in the order of the pages. A plot without metrics in the history is left out. */
+/** All plots, in the order in which pages show them. A plot without metrics in the history is left out. */
 const PLOTS: readonly Plot[] = [
   { title: 'Events a second', lines: { published: 'published', delivered: 'delivered', failed: 'failed' } },
   { title: 'Queued events', lines: { queued: 'queued' } },

@@ -24,7 +24,7 @@ export function testForm(api: ApiCalls, call: PageCall, { subscriber }: Subscrib
   return form(call, { action: `${subscriberPath(subscriber)}/test`, does: 'Send a test event' });
 }
 
-/** A form that removes the subscriber. It warns of what is deleted too. */
+/** A form that removes the subscriber. Its warning says what else is deleted. */
 export function removalForm(api: ApiCalls, call: PageCall, report: SubscriberReport): Content {
   if (!api.allows('DELETE /subscribers/:token', call)) return undefined;
   const { subscriber, events, dead_letters } = report;

@@ -12,8 +12,8 @@ const PAUSED_BY: Record<string, string> = {
 };
 
 /**
- * Returns the name and text of a box that says since when and why a subscriber is paused, or an empty list if it is
- * not.
+ * Returns a list with one box, a pair of name and text, that says since when and why a subscriber is paused. The list
+ * is empty if it is not paused.
  */
 function pause({ paused_at, paused_by }: SubscriberReport, nowMs: number): [string, Content][] {
   if (paused_at === null) return [];

@@ -26,7 +26,7 @@ export function topicPage(api: ApiCalls): Route[] {
         const { name } = call.params;
         const { range, done } = call.query;
         const { body: topic } = await api.call<WholeTopic>('GET /topics/:name', call, { params: { name } });
-        // Asked after the topic, because the error of this call for an unknown topic names a call of the API.
+        // This call comes second, because its error for an unknown topic is meant for programs.
         const history =
           isAsked('plots', call.query) &&
           (await api.call<HistoryReport>('GET /history', call, {

@@ -9,7 +9,7 @@ import { ANY_QUERY, nextPage, pathWith, table } from './parts.ts';
 import { PATH, removal } from './topic_changes.ts';
 import { isOwn } from './topic_page.ts';
 
-/** A page that lists topics, with forms that remove those that the visitor may remove. */
+/** A page that lists topics, with a form to remove each topic that the visitor may remove. */
 export function topicsPages(api: ApiCalls): Route[] {
   return [
     page(PATH, ALL, {

@@ -8,7 +8,7 @@ import { boxes, form, pathParameter } from './parts.ts';
 import { pathOf, type Ruled, ruledPages, whose } from './ruled_pages.ts';
 
 const PATH = '/console/triggers';
-/** Number of next times on the page of a trigger. */
+/** Number of next times that the page of a trigger shows. */
 const PREVIEW = '5';
 
 type Trigger = TriggerReport & { preview?: number[] };

@@ -6,7 +6,7 @@ import { overloaded, Reservation } from './reservation.ts';
 
 /** Maximum requests with a body that a process handles at the same time. */
 const MAX_REQUESTS = 1000;
-/** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size on top. */
+/** Maximum bytes of bodies that a process holds in memory. Parsing a body takes several times its size in addition. */
 const MAX_HELD_BYTES = 128 * 1024 * 1024;
 /**
  * Maximum bytes per second that a process reads of one client's long bodies (64 KiB or more). One connection can bring
@@ -19,7 +19,8 @@ const PACE_BURST_MS = 250;
 const SEARCH_EVERY_MS = 50;
 
 /**
- * Number of requests with a body that are under way, and the bytes reserved for their bodies: of one client, or of all.
+ * The requests with a body that are under way: their number, and the bytes reserved for their bodies. There is one
+ * Holding for each client with such requests, and one for all together.
  */
 interface Holding {
   requests: number;

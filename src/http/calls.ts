@@ -16,10 +16,12 @@ import { readForm, visitorOf, wrongVisitor } from './forms.ts';
 import { checked } from './validation.ts';
 import type { WorkBudget } from './work_budget.ts';
 
-/** Bodies with more bytes are decoded in several turns of the event loop, so that other requests do not wait. */
+/**
+ * Bodies with more bytes than this are decoded in several turns of the event loop, so that other requests do not wait.
+ */
 const LONG_BODY = 4096;
 /**
- * The caller of a publish is checked again if the body takes longer to arrive. The client may have been removed
+ * The caller of a publish is checked again if the body takes longer than this. Its client may have been removed
  * meanwhile.
  */
 const MOMENT_MS = 50;
@@ -197,8 +199,8 @@ function lengthOf(chunks: readonly Buffer[]): number {
 /** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Marks are brackets, commas and quotes outside of strings. The data of a trigger may have the most: one for each of
-  // its bytes, of which `maxBytes` is six times as many.
+  // Marks are brackets, commas and quotes outside of strings. The data of a trigger may have the most: one for each
+  // permitted byte. `maxBytes` is six times these bytes.
   if (text.length > SHORT_TEXT && hasMoreMarks(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

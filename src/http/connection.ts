@@ -11,8 +11,8 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const MAX_DUE = 4;
 /**
- * A slice of a chunked body that takes longer to parse has tiny chunks. Other slices take 0.01 ms, and chunks of one
- * byte up to 1.2 ms.
+ * A slice of a chunked body that takes longer than this to parse has tiny chunks. Other slices take 0.01 ms, and chunks
+ * of one byte up to 1.2 ms.
  */
 const LONG_PARSING_MS = 0.1;
 /**
@@ -94,7 +94,7 @@ export class Connection {
     return responses.findLast(({ req }) => req.complete);
   }
 
-  /** True if the last request was read to its end and answered. */
+  /** True if the last request, if any, was read to its end and answered. */
   get isIdle(): boolean {
     const { last } = this;
     return !last || (isOver(last) && last.req.complete);

@@ -141,7 +141,10 @@ export class Pipeline {
     return this.#parts.forceSsl && !this.#parts.proxies.cameByHttps(request);
   }
 
-  /** Begins the audit entry of a call that changes something. The rate limit has refused floods of calls before. */
+  /**
+   * Begins the audit entry of a call that changes something. The rate limit comes before, so floods do not fill the
+   * audit.
+   */
   #record({ action }: Route, request: IncomingMessage, caller: Caller): AuditedCall | undefined {
     const { audit, proxies } = this.#parts;
     return action === undefined ? undefined : audit?.begin(action, caller, proxies.addressOf(request));

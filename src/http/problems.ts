@@ -97,8 +97,8 @@ export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
 
 /**
  * True if only the method of a request line is wrong. The whole line is checked because the parser reports a wrong
- * method even for bytes that are no HTTP. `rawPacket` has only the last chunk, so the result is false for a line in
- * several.
+ * method even for bytes that are no HTTP. `rawPacket` has only the last chunk, so a line in several chunks is not
+ * recognized.
  */
 function isUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
   // HPE_INVALID_CONSTANT is for methods of RTSP, such as DESCRIBE. `bytesParsed` is then the end of the request line.

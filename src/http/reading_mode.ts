@@ -20,7 +20,7 @@ export class ReadingMode {
   readonly #whole = new Set<Sliceable>();
   #slicedUntilMs = 0;
 
-  /** Adds a new connection, which is read whole unless SLICED_MS are running. */
+  /** Adds a new connection. It is read in slices if another one made that necessary in the last minute. */
   add(connection: Sliceable): void {
     if (clock.monotonicMs() < this.#slicedUntilMs) connection.readInSlices();
     else this.#whole.add(connection);

@@ -26,8 +26,8 @@ export class Slices {
    * Removes and returns the next slice: all bytes, if they are at most SLICE_BYTES. Otherwise:
    *
    * - Inside a body: all arrived bytes of this body, because no request begins in them.
-   * - At the headers of a request: only the headers, because they announce the length of the body. Of headers longer
-   *   than SLICE_BYTES, SLICE_BYTES.
+   * - At the headers of a request: only the headers, because they announce the length of the body. Of long headers, the
+   *   first SLICE_BYTES.
    */
   next(): Buffer {
     const { slice, endsHead } = this.#cut();

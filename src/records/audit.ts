@@ -84,7 +84,7 @@ export class Audit {
     }
   }
 
-  /** Writes an entry after all entries of calls that ended before, even if its names take long to look up. */
+  /** Writes the entries in the order in which their calls ended, even if some names take long to look up. */
   #write(about: Pick<Entry, 'role' | 'address'> & { action: Action }, ending: Promise<Ended>): void {
     this.#writing = this.#writing.then(async () => {
       const entry = { ...about, ...(await ending) };

@@ -107,7 +107,7 @@ export class Deliveries {
     return { delivery: undefined, looked };
   }
 
-  /** Makes a waiting batch due at once. With `clients` (tokens of subscribers), it must be for one of these. */
+  /** Makes a waiting batch due at once. With `clients` (tokens of subscribers), the batch must be for one of these. */
   async retry(id: string, clients?: readonly string[]): Promise<Reply<'retry_batch'>> {
     for (const [partition, its] of this.#holding(clients)) {
       const outcome = await partition.run('retry_batch', { clients: its, bid: id });
@@ -127,8 +127,8 @@ export class Deliveries {
   }
 
   /**
-   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list, which means all
-   * subscribers to the scripts.
+   * Groups subscribers by partition. Without `clients`, returns each partition with an empty list, which scripts take
+   * to mean all subscribers.
    */
   #holding(clients: readonly string[] | undefined): [Partition, string[]][] {
     if (clients === undefined) return this.#partitions.all.map((partition) => [partition, []]);

@@ -16,9 +16,9 @@ import type { Deliveries, DeliveryPlace } from './deliveries.ts';
 import { DELIVERY, STATES } from './delivery.ts';
 import { wholeJson } from './whole_delivery.ts';
 
-/** Batches that Redis looks at for one call of the rate limit. It takes a quarter of a ms. */
+/** In the rate limit, looking at this many batches counts as one call. It takes Redis a quarter of a ms. */
 const LOOKED_PER_CALL = 100;
-/** Records of the delivery log that Redis searches for one call of the rate limit. 100,000 take Redis 3 ms. */
+/** In the rate limit, searching this many records of the delivery log counts as one call. 100,000 take Redis 3 ms. */
 const SEARCHED_PER_CALL = 10_000;
 
 /** What is listed, for error messages and docs. */
@@ -61,7 +61,7 @@ const WHOLE_DELIVERY = DELIVERY.extend({
 });
 export type WholeDelivery = z.infer<typeof WHOLE_DELIVERY>;
 
-/** Why a batch cannot be tried at once, by the refusals of the script `retry_batch`. */
+/** Why a batch cannot be tried at once: the text for each refusal of the script `retry_batch`. */
 const NOT_WAITING = {
   delivery_not_waiting: 'this batch is under way, or a worker is about to take it',
   delivery_paused: 'its subscriber is paused; resume the subscriber first',

@@ -97,8 +97,8 @@ export function deliveryOf(entry: Entry): Delivery {
 function stillThere({ id, subscriber, state, ...entry }: Entry): Delivery {
   const attempts = entry.lastAttempts.map(readAttempt);
   const first = entry.firstAttempt === undefined ? undefined : readAttempt(entry.firstAttempt).at;
-  // When a first attempt that is still running began. `first` is the time of a first attempt that has failed. Both are
-  // undefined if, for example, a Ruby Routemaster made the attempt.
+  // The time of a first attempt that is still running: when a worker got the job. `first` is that of one that has
+  // failed. Both are undefined if, for example, a Ruby Routemaster made the attempt.
   const began = entry.attempts === 1 ? entry.heldMs : undefined;
   const opened_at = entry.createdMs ?? 0;
   return {

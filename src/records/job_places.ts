@@ -22,7 +22,7 @@ export interface FoundJob {
 }
 
 /**
- * How far a JobPlace has read. The form depends on the kind of key: of a list, it is the number of jobs that were read.
+ * How far a JobPlace has read. The form depends on the kind of key: for a list it is the number of jobs that were read.
  */
 export type Position = readonly string[];
 
@@ -191,7 +191,7 @@ async function sorted(redis: Commands, key: string, after: Position | undefined,
 
 /**
  * Returns the rank after that of the last job that was read. If that job is gone or has another score (`isGone`),
- * returns the rank of the first job with at least its former score.
+ * returns the rank of the first job with its former score or a higher one.
  */
 async function rankAfter(redis: Commands, key: string, score: string, last: Buffer) {
   const [now, rank] = await Promise.all([redis.zscore(key, last), redis.zrank(key, last)]);

@@ -11,7 +11,7 @@ const WATCH_MS = 15_000;
 /** Maximum topics that are watched at a time. Redis keeps the newest KEPT events of each. */
 const MAX_WATCHES = 20;
 const KEPT = 100;
-/** Maximum bytes of an event that is shown. Of a longer one, only the length is. */
+/** Maximum bytes of an event that is shown. Of a longer one, only the length is shown. */
 const MAX_EVENT_BYTES = 2000;
 /** Interval at which a process asks Redis which topics are watched, and sends the events of these to Redis. */
 const INTERVAL_MS = 1000;

@@ -131,8 +131,8 @@ export class Pages {
   }
 
   /**
-   * Decrypts the place that `seal` has encrypted for this `path`. Throws bad_query if `text`, the value of the query
-   * parameter `name`, is none.
+   * Decrypts the place that `seal` has encrypted for this `path`. Throws bad_query if `text` is no such place. `name`
+   * is the query parameter that has the value `text`.
    */
   async open(path: string, name: string, text: string): Promise<string> {
     const key = await this.#keyOf(path);

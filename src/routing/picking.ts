@@ -1,7 +1,7 @@
 /**
- * Number of read entries that count as one call in the caller's rate limit, shown or not. Reading 10,000 names takes 7
- * ms. `pickPage` counts the entries that it gets, so a route should filter them by `matches`. A route that filters them
- * before must add the cost of those left out. test/routing/listing_costs.test.ts checks this.
+ * Number of entries that count as one call in the caller's rate limit. All that are read count, shown or not: reading
+ * 10,000 names takes 7 ms. `pickPage` counts the entries that it gets, so a route should filter them by `matches`. A
+ * route that filters them before must add the cost of those left out. test/routing/listing_costs.test.ts checks this.
  */
 export const ENTRIES_PER_CALL = 1000;
 
@@ -17,8 +17,8 @@ interface Picking<T, Rank> {
 }
 
 /**
- * Returns a page of `all`, a list in any order: the ranks of its entries. `last` is the last rank, or undefined if no
- * page follows. `calls` is the cost of reading the whole list in the caller's rate limit.
+ * Returns a page of `all`, a list in any order. The page has the ranks of the entries. `last` is the last rank, or
+ * undefined if no page follows. `calls` is the cost of reading the whole list in the caller's rate limit.
  */
 export function pickPage<T, Rank>(all: readonly T[], picking: Picking<T, Rank>) {
   const { matches = () => true, rankOf, isAfter, compare, limit } = picking;

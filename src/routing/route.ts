@@ -126,8 +126,8 @@ interface Row<R extends Role, Params, Query, Body, A extends Answers> {
    */
   isPublic?: true;
   /**
-   * Makes the page that shows an error. Present if the route is a page of the console, which needs a session instead of
-   * credentials.
+   * Makes the page that shows an error. Present if the route is a page of the console, whose caller has a session
+   * instead of credentials.
    */
   page?: (error: BusError, call: FailedCall) => Answer;
   /** The schema of a form's fields, without `form_token`, which is checked before. */
