@@ -24,7 +24,7 @@ export const SHORT_TEXT = 65_536;
  * `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
-/** Maximum number of values in JSON with a long number. A reviver parses it in a microsecond for each value. */
+/** Maximum number of values in JSON with a long number. A reviver parses such JSON: a microsecond for each value. */
 const MAX_VALUES = 16_000;
 /**
  * Maximum digits of a whole number. Integers of 64 bits have up to 20, and millions of digits would take seconds to

@@ -13,9 +13,7 @@ const LONG_SECONDS = 60;
 
 /** The state of the bus, from which the overview derives its complaints. */
 export interface State {
-  /**
-   * Of the bus, from the newest sample. If a client looks: of its subscriber now, with the dead letters of its joins.
-   */
+  /** The newest sample of the bus. For a client: its subscriber's present figures, with its joins' dead letters. */
   figures: SeenFigures | undefined;
   /** The age of the newest sample. Undefined if there is none. */
   ageMs: number | undefined;

@@ -49,8 +49,8 @@ export function linkToDeliveries(subscriber: string): string {
 const SUBSCRIBER: Column<Delivery> = { name: 'Subscriber', cell: linkToOwner };
 
 /**
- * Returns a table of batches, newest first. `isOfOne` leaves out the column of the subscriber, who is the same for all.
- * `more` are further columns at the end.
+ * Returns a table of batches, newest first. `isOfOne` leaves out the column of the subscriber, which is the same for
+ * all. `more` are further columns at the end.
  */
 export function deliveriesTable(
   deliveries: readonly Delivery[],

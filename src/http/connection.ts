@@ -120,7 +120,7 @@ export class Connection {
    */
   detach(): Buffer {
     this.#isDetached = true;
-    // A paused socket would be resumed when earlier answers are read. Nobody listens to it then, so bytes would be
+    // Node would resume a paused socket when earlier answers are read. Nobody listens to it then, so bytes would be
     // lost.
     this.#socket._paused = false;
     this.#forget();

@@ -144,8 +144,8 @@ export class HttpServer {
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     for (const socket of this.#open) socket[CONNECTION]?.endWithLast();
-    // Node's own function cuts off responses that are written but not sent, and keeps connections that have sent no
-    // request yet, which routers open in advance.
+    // Node's `close` calls this function, which would cut off responses that are written but not sent, and keep
+    // connections that have sent no request yet. Routers open such connections in advance.
     this.#server.closeIdleConnections = () => {};
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#closeIdle();
