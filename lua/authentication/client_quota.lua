@@ -17,22 +17,20 @@ function client_quota.begin(call, key_of, max, window_ms)
   return { key_of = key_of, now_us = call.now_us, window_us = window_us, key_us = key_us, full_at_us = {} }
 end
 
--- Returns true if a client may not use a new key (an idempotency key or a nonce) now, because no permission is left in
--- its bucket.
+-- Returns true if no permission for a new key (an idempotency key or a nonce) is left in the client's bucket.
 function client_quota.is_empty(quota, client)
   local full_at_us = quota.full_at_us[client]
   if not full_at_us then
     local stored = redis.call('GET', quota.key_of(client))
     full_at_us = math.max(quota.now_us, tonumber(stored) or 0)
-    -- An empty bucket is full after the window. A later time was stored before Redis's clock was set back.
+    -- No bucket needs longer than the window to be full. A later time was stored before Redis's clock was set back.
     full_at_us = math.min(full_at_us, quota.now_us + quota.window_us)
     quota.full_at_us[client] = full_at_us
   end
   return full_at_us + quota.key_us - quota.now_us > quota.window_us
 end
 
--- Takes one permission from the client's bucket, for a new key. The caller must have called `is_empty` for the client
--- before.
+-- Takes one permission for a new key from the client's bucket. The caller must have called `is_empty` for the client.
 function client_quota.take(quota, client)
   quota.full_at_us[client] = quota.full_at_us[client] + quota.key_us
 end

@@ -19,12 +19,11 @@ refusal grow no more: a use that would need a further step is `old`.
 local client_quota = include('authentication/client_quota')
 local digest_keys = include('authentication/digest_keys')
 
--- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, so it has at most 8 KiB.
--- It takes up to 20 KB of Redis, because Redis reserves spare memory for a text that grows.
+-- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
+-- reserves room for a text that grows, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
--- Number of bits by which the bit set of a nonce's uses grows. The set has one bit for each count (`nc`), and counts
--- may arrive in any order. Example: the set has 512 bits, for the counts 0 to 511. A count up to 1023 makes the set
--- grow, and a higher count is refused.
+-- Number of bits by which this bit set grows. Example: a set of 512 bits has the counts 0 to 511. A count up to 1023
+-- makes it grow, and a higher count is refused.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing

@@ -60,9 +60,8 @@ end
 local function note_alive(call, q, workers)
   local heard, now = {}, string.format('%d', call.now_ms)
   for i, worker in ipairs(workers) do heard[2 * i - 1], heard[2 * i] = worker, now end
-  -- HSET returns how many of these workers are new. If any is new, all are added to the set of workers of their queue.
-  -- The number of workers of `main` decides how many may deliver to slow subscribers, to failing ones, and for joins
-  -- (lanes.lua).
+  -- HSET returns how many of these workers are new. If any is, all are added to the set of the workers of their queue.
+  -- The sizes of shares depend on the set of `main` (lanes.lua).
   if #heard > 0 and redis.call('HSET', call.keys.workers(), unpack(heard)) > 0 then
     if q == 'main' then
       lanes.add_workers(call, workers)
@@ -101,8 +100,8 @@ return function(call, args)
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)
   local left = lanes.count_ready(call, q, args.kind)
-  -- If the finished deliveries made waiting jobs ready (`came_back`), and this call leaves ready jobs, other workers
-  -- are woken. A quarantine leaves all of them, because it takes only suspects (batches that may have killed workers).
+  -- Other workers are woken if waiting jobs came back and this call leaves ready jobs. A quarantine leaves all of them,
+  -- because it takes only suspects.
   if came_back and (left > 0 or args.kind == 'quarantine') then call.wakes[q] = true end
   given.pieces[1] = cmsgpack.pack({ left, call.now_ms, acks_of(removed), subscribers, given.list })
   return given.pieces

@@ -9,8 +9,8 @@ local MAX_KEPT = 20
 -- Text by which the note of a worker's death is found in the history of a batch. No answer of a subscriber can contain
 -- this text, because JSON escapes the quotes in an answer.
 local DEATH = '"reason":"its worker died"'
--- Number of worker deaths that make a batch a suspect, which may itself have killed these workers. One death says
--- little, because every batch that a killed process was delivering gets a note.
+-- Number of worker deaths that make a batch a suspect. One death says little, because every batch that a killed process
+-- was delivering gets a note.
 local DEATHS_OF_SUSPECT = 2
 
 function attempts.note(call, bid, attempt)
@@ -32,7 +32,7 @@ function attempts.note_death(call, bid, worker)
   attempts.note(call, bid, string.format(text, at_ms, math.max(0, call.now_ms - at_ms), DEATH))
 end
 
--- Returns true if the batch is a suspect: at least two of the workers that held it died, so it may have killed them.
+-- Returns true if at least two workers died while they held the batch.
 function attempts.is_suspect(call, bid)
   local deaths = 0
   for _, attempt in ipairs(redis.call('LRANGE', call.keys.attempts(bid), 0, -1)) do

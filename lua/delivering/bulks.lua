@@ -39,8 +39,7 @@ local function next_letters(call, args, record)
   local index = args.token and keys.dead_letters_of(args.token) or keys.dead_letters_index()
   local found = {}
   -- The dead letters of the millisecond `at_ms` are few, so they are read without a limit. Redis runs only a few script
-  -- calls in a millisecond. A call of the sweep (the job that repairs Redis) can make some 300 dead letters, any other
-  -- call only one.
+  -- calls in a millisecond. A call of the sweep can make some 300 dead letters, any other call only one.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
     if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end

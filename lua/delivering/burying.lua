@@ -8,10 +8,9 @@ local subscribers = include('delivering/subscribers')
 local waiting = include('delivering/waiting')
 local burying = {}
 
--- Ends a delivery for good. The caller has already taken the job of the delivery from the worker.
---   - The job is deleted.
---   - The batch becomes a dead letter: it is kept, but not tried any more. If the subscriber has left, it is deleted.
---   - A waiting job of the subscriber, if there is one, becomes ready for a worker.
+-- Ends a delivery for good: deletes its job, makes its batch a dead letter, and brings back a waiting job of the
+-- subscriber. If the subscriber has left, the batch is deleted instead. The caller has already taken the job from the
+-- worker.
 --
 -- `failure` has the batch (`bid`), the `reason`, the `attempt` as JSON (nil if `attempts:{bid}` has it already),
 -- `damage` (health points that the subscriber loses) and `throttle_ms` (time without deliveries to the subscriber).

@@ -9,20 +9,18 @@ local lanes = include('delivering/lanes')
 local ruby = include('maintenance/ruby')
 local choosing = {}
 
--- Maximum jobs that one script call skips because they cannot run now. The maximum bounds the time for which a call
--- blocks Redis.
+-- Maximum jobs that a script call skips because they cannot run now. It bounds the time for which a call blocks Redis.
 local MAX_PASSED_OVER = 500
 
 -- Number of items that are read at the start of a batch's list: its header and up to ten events. A short list is read
 -- as a whole.
 choosing.START = batches.HEADER + 10
 
--- Creates the working state of a script call that chooses jobs for workers. `workers` is the number of workers that
--- need a job. The call pops that many instant jobs (jobs that are ready for a worker) at a time into `popped`.
+-- Creates the working state of a script call that chooses jobs. `workers` is the number of workers that need one; the
+-- call pops that many instant jobs at a time into `popped`.
 --
--- Other jobs wait for room in a share (lanes.lua). `sharing` has, for each share, how many of its waiting jobs the call
--- may still take: only those that wait now, so none that the call itself puts there. `may_have_history` is false if the
--- batch of the next job surely has no history of attempts.
+-- `sharing` has, for each share, how many of its waiting jobs the call may still take: those that waited at its start.
+-- `may_have_history` is false if the batch of the next job surely has no history of attempts.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }
@@ -35,8 +33,7 @@ function choosing.start_of(call, bid)
 end
 
 -- If the batch `bid` is a stray, adopts it and returns the first items of its list. Otherwise returns nothing. A stray
--- is a batch that the Ruby Routemaster stored, under its own kind of key, after this bus had taken over its Redis.
--- Adopting renames the key and indexes the batch.
+-- is a batch that a Ruby process stored after the takeover. Adopting renames its key and indexes it.
 local function start_of_stray(call, bid)
   if not ruby.adopt(call, bid) then return end
   redis.call('INCR', call.keys.strays_adopted())
@@ -72,9 +69,8 @@ local function next_job(call, choice)
   return choice.popped[choice.position]
 end
 
--- If the batch of a job is a suspect (two workers died while they held it), makes the job wait for the quarantine, and
--- returns true. The quarantine is a process that delivers only suspects, so its jobs are not checked. A batch without
--- an attempt can be a suspect too, if it was a dead letter.
+-- Makes the job of a suspect wait for the quarantine, and returns true. The jobs that a quarantine gets are not
+-- checked. A batch without an attempt can be a suspect too, if it was a dead letter.
 local function set_aside(call, choice, job, bid)
   if choice.kind == 'quarantine' or not choice.may_have_history then return false end
   if not attempts.is_suspect(call, bid) then return false end

@@ -63,15 +63,13 @@ function drop_notices.give(call, token, bid)
   return redis.call('HGETALL', carried)
 end
 
--- Returns the drop notice (field, value, …) that is sent with each attempt at this batch. Returns nothing if the batch
--- carries no notice. The field `teller` of a notice has the UID of the batch that carries it.
+-- Returns the drop notice (field, value, …) that this batch carries in each attempt, or nothing if it carries none.
 function drop_notices.carried_by(call, token, bid)
   local carried = call.keys.drop_notice_carried(token)
   if redis.call('HGET', carried, 'teller') == bid then return redis.call('HGETALL', carried) end
 end
 
--- Deletes the notice of a subscriber if one of these accepted batches has carried it, because the subscriber has then
--- received the notice.
+-- Deletes the notice of a subscriber if one of these accepted batches carried it.
 function drop_notices.forget(call, token, bids)
   local carrier = redis.call('HGET', call.keys.drop_notice_carried(token), 'teller')
   for _, bid in ipairs(carrier and bids or {}) do

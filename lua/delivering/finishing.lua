@@ -77,8 +77,7 @@ local function finish(call, q, each, lane, lease_of, collected)
   return events
 end
 
--- Updates a subscriber after its batches were accepted. Returns a true value if they ended its trial. (A subscriber
--- that fails, or has accepted no batch yet, is on trial: it gets one delivery at a time.)
+-- Updates a subscriber after its batches were accepted. Returns a true value if they ended its trial.
 local function settle_subscriber(call, token, sum, args)
   redis.call('ZREM', call.keys.batches_queued(token), unpack(sum.bids))
   batches.count_out(call, token, #sum.bids, sum.events)
@@ -108,9 +107,9 @@ local function delete_lists(call, collected)
   redis.call('UNLINK', unpack(attempts, 1, count))
 end
 
--- Makes waiting jobs of a subscriber ready for a worker, because `ended` of its deliveries have ended.
+-- Makes waiting jobs of a subscriber ready, after `ended` of its deliveries have ended.
 --   - Normally two jobs for each ended delivery: 4 deliveries at a time become 8, then 16.
---   - If `recovered` (failing or new until now, with one delivery at a time), as many as the subscriber's limit allows.
+--   - If the subscriber was on trial until now (`recovered`), as many as its limit allows.
 --   - Never more than the limit has room for. Otherwise workers would take jobs only to put them back.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
@@ -120,8 +119,7 @@ local function go_on(call, lane, ended, recovered, args)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 
--- Writes the collected changes to Redis: to leases, jobs, batches, subscribers and lanes (a lane is the deliveries that
--- a subscriber has in flight). An error at one subscriber does not stop the others.
+-- Writes the collected changes to Redis. An error at one subscriber does not stop the others.
 local function settle(call, collected, args)
   local keys = call.keys
   redis.call('HDEL', keys.leases(), unpack(collected.workers))

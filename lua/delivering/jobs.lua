@@ -24,22 +24,20 @@ function jobs.batch_of(job)
   if type(args) == 'table' and type(args[1]) == 'string' then return args[1] end
 end
 
--- Makes jobs instant, that is, ready for a worker. They come after all other instant jobs: jobs are pushed at the left
--- end of the list and popped at the right.
+-- Makes jobs instant. They come after all other instant jobs: jobs are pushed at the left end of the list and popped at
+-- the right.
 function jobs.make_instant(call, q, ...)
   redis.call('LPUSH', call.keys.jobs_instant(q), ...)
   call.wakes[q] = true
 end
 
--- Makes a job instant (ready for a worker) again, after a worker has held the job. The job goes before all other
--- instant jobs.
+-- Makes a job instant again, before all other instant jobs, after a worker has held it.
 function jobs.make_instant_again(call, q, job)
   redis.call('RPUSH', call.keys.jobs_instant(q), job)
   call.wakes[q] = true
 end
 
--- Makes the job of a suspect wait for the quarantine, behind other suspects. A suspect is a batch that two workers held
--- when they died. The quarantine is the process that delivers suspects one at a time.
+-- Makes the job of a suspect wait for the quarantine, behind other suspects.
 function jobs.make_suspect(call, job)
   redis.call('RPUSH', call.keys.jobs_suspect(), job)
   call.wakes.suspect = true

@@ -24,8 +24,7 @@ for i = 1, #lane_entry.DELIVERY_FIELDS do LANE_FIELDS[i] = lane_entry.DELIVERY_F
 for i = 1, #ENTRY_FIELDS do LANE_FIELDS[#LANE_FIELDS + 1] = ENTRY_FIELDS[i] end
 
 -- Creates the working state of a script call that begins deliveries. `lanes` has what was read of each subscriber's
--- lane (its deliveries in flight), and `entered` is the number of deliveries that began. `args` has lane_limit,
--- lane_limit_max and kind.
+-- lane, and `entered` is the number of deliveries that began. `args` has lane_limit, lane_limit_max and kind.
 function lane_entry.reader(args)
   return { args = args, lanes = {}, entered = 0 }
 end
@@ -62,13 +61,11 @@ local function make_wait(call, lane, job)
   return false
 end
 
--- Makes a job of an `ordered` subscriber wait, because the job's batch is not the oldest of the subscriber. Returns
--- false, because no delivery begins.
+-- Makes a job of an `ordered` subscriber wait for its older batches. Returns false, because no delivery begins.
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- `make_wait` has just removed the trial job. So `bring_back` can make the job of the oldest batch ready for a
-  -- worker.
+  -- `make_wait` has just removed the trial job, so the job of the oldest batch can be brought back.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end
@@ -92,11 +89,9 @@ local function enter_share(call, reader, lane, share, worker, job)
   return false
 end
 
--- Returns true if a subscriber with deliveries in flight may have another one. It must not be on trial (failing or
--- new).
---
--- A quarantine (a process that delivers only suspects, batches that may have killed workers) always has room. If a
--- suspect waited, its job would come back to a regular worker, which would have to pass it to the quarantine again.
+-- Returns true if a subscriber with deliveries in flight may have another one. It must not be on trial. A quarantine
+-- always has room. If a suspect waited, its job would come back to an ordinary worker, which would have to pass it to
+-- the quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
   if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
@@ -130,8 +125,8 @@ function lane_entry.enter(call, reader, worker, job, token)
     set_trial_job(call, lane, job)
     return false
   end
-  -- If the subscriber has no delivery in flight, its lane has room for one. Otherwise the job waits if the subscriber
-  -- is `ordered` or on trial, because it may then have only one delivery in flight, or if its lane is full.
+  -- A lane without a delivery in flight has room for one. Any other lane has none if its subscriber is `ordered` or on
+  -- trial, or if the lane is full.
   if lane.in_flight > 0 and (ordered or on_trial or not has_room(call, reader, lane)) then
     return make_wait(call, lane, job)
   end

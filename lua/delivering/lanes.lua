@@ -101,7 +101,7 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns, for each share, the number of jobs that wait for room in it; usually none waits, and the table is empty.
+-- Returns the number of jobs that wait for room in each share. Usually none waits, and the table is empty.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -109,8 +109,8 @@ function lanes.share_jobs(call)
   return counts
 end
 
--- Returns the number of jobs in a queue that a worker of this `kind` can acquire now. A quarantine acquires only the
--- jobs of suspects (batches that may have killed workers), and all other workers only the other jobs.
+-- Returns how many jobs of a queue a worker of this `kind` can acquire now. A quarantine acquires only the jobs of
+-- suspects, and all other workers only the other jobs.
 function lanes.count_ready(call, q, kind)
   if kind == 'quarantine' then return redis.call('LLEN', call.keys.jobs_suspect()) end
   local ready = redis.call('LLEN', call.keys.jobs_instant(q))
@@ -133,8 +133,7 @@ end
 -- Removes workers from the shares. Returns how many of these workers were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
-  -- Usually no worker delivers to a slow or failing subscriber or to a join, so all shares are empty. A single command
-  -- shows this.
+  -- Usually all shares are empty, which a single command shows.
   if redis.call('EXISTS', of_all(keys.share_workers)) == 0 then return 0 end
   for _, share in ipairs(lanes.SHARES) do
     local had = redis.call('SREM', keys.share_workers(share), unpack(workers))
@@ -144,8 +143,7 @@ function lanes.leave_shares(call, workers)
   return left
 end
 
--- Returns the lane of each of these workers, in the same order. A lane is named by the token of its subscriber; false
--- stands for a worker in no lane.
+-- Returns the lane of each of these workers, in the same order: the token of its subscriber, or false without a lane.
 function lanes.of(call, workers)
   return redis.call('HMGET', call.keys.lanes_held(), unpack(workers))
 end
@@ -169,14 +167,12 @@ function lanes.leave_all(call, workers, tokens)
   return left
 end
 
--- Removes a worker from its lane and its share. Returns the subscriber's token, or nothing if the worker was in no
--- lane.
+-- Removes a worker from its lane and share. Returns the subscriber's token, or nothing if the worker had no lane.
 function lanes.leave(call, worker)
   return next(lanes.leave_all(call, { worker }, lanes.of(call, { worker })))
 end
 
--- Stores which workers deliver to which subscribers. `token_of` has the subscriber's token for each worker. The workers
--- of one subscriber are its lane.
+-- Stores which workers deliver to which subscribers. `token_of` has the subscriber's token for each worker.
 function lanes.join(call, token_of)
   local held, joined = {}, {}
   for worker, token in pairs(token_of) do

@@ -12,8 +12,8 @@ local late = {}
 -- leases, which takes Redis 20 µs for 64 deliveries in flight.
 local LOOK_EVERY_US = 250000
 
--- Returns the workers whose delivery is late, as a table that maps each worker to the token of the subscriber. Workers
--- with other jobs, which deliver nothing, are left out.
+-- Returns the workers whose delivery is late, each with the token of the subscriber. Workers with other jobs are left
+-- out.
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do
@@ -24,8 +24,8 @@ local function late_lanes(call, slow_ms)
   return found
 end
 
--- Finds late deliveries. Their subscribers count as slow from then on. Their workers enter the slow share (lanes.lua),
--- unless they are in another share.
+-- Makes the subscribers of late deliveries slow. Their workers enter the slow share (lanes.lua), unless they are in
+-- another share.
 function late.notice(call, slow_ms)
   -- One search per interval of LOOK_EVERY_US is enough. The number of a lease is its time, and acquire searches before
   -- it gives leases. So a lease of this interval shows that the search was made.

@@ -12,8 +12,7 @@ function leases.last(call)
   return call.last_lease
 end
 
--- Makes the numbers of `count` new leases. Returns the first number; each of the others is one more than the number
--- before it.
+-- Draws the numbers of `count` new leases. Returns the first; each of the others is one more than the one before.
 function leases.draw(call, count)
   local first = math.max(leases.last(call) + 1, call.now_us)
   call.last_lease = first + count - 1

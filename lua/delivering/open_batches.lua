@@ -21,7 +21,7 @@ local jobs = include('delivering/jobs')
 local open_batches = {}
 
 local UID_LENGTH = 20
--- Maximum part of max_bytes that a batch full of small events has.
+-- A batch full of small events has at most this part of max_bytes.
 local SMALL_PART = 1 / 8
 
 -- Returns the maximum number of events in a batch, by the subscriber's setting. It is at least 1: a batch with no
@@ -159,9 +159,8 @@ function open_batches.forget_closed(call, bids)
   redis.call('HDEL', call.keys.batches_closed(), unpack(bids))
 end
 
--- Closes a full batch. If its job is still scheduled for the deadline of the batch, the job becomes instant (ready for
--- a worker). After the deadline the job does not change: it is instant, or waits until its subscriber may get another
--- delivery.
+-- Closes a full batch. If its job is still scheduled for the deadline of the batch, the job becomes instant. After the
+-- deadline the job does not change: it is instant, or waits for its lane or share.
 function open_batches.close_full(call, token, bid)
   open_batches.close(call, token, bid)
   open_batches.note_closed(call, bid)

@@ -14,9 +14,8 @@ local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')
 local waiting = include('delivering/waiting')
 
--- If a subscriber is held back after failures, lets it be tried now, and makes `job` its trial job (the single job by
--- which a failing subscriber is tried again). A former trial job that is scheduled for later becomes a waiting job. Any
--- other former trial job stays, and `job` does not replace it.
+-- Lets a subscriber that is held back after failures be tried now, with `job` as its trial job. A former trial job that
+-- is scheduled for later becomes a waiting job. Any other former trial job stays, and `job` does not replace it.
 local function try_first(call, token, job)
   local keys, subscriber = call.keys, call.keys.subscriber(token)
   local throttled_until, trial_job = unpack(redis.call('HMGET', subscriber, 'throttled_until', 'probe'))

@@ -30,12 +30,10 @@ function subscribers.fail(call, token, failure)
   end
 end
 
--- Stores the effects of accepted batches on their subscriber. The batches have `events` events, and add `heal` to its
--- health points (0 to 100). If the last delivery took longer than `slow_ms`, the subscriber counts as slow. Otherwise
--- it no longer does, unless another of its deliveries has been in flight for longer than `slow_ms`.
---
--- A subscriber that fails, or has accepted no batch yet, is on trial: it gets one delivery at a time. Returns whether
--- the subscriber still exists, and a true value if these batches ended its trial.
+-- Stores the effects of accepted batches on their subscriber: `events` more are sent, and its health rises by `heal`
+-- points, to 100 at most. If the last delivery took longer than `slow_ms`, the subscriber is slow. Otherwise it no
+-- longer is, unless another of its deliveries is late. Returns whether the subscriber still exists, and a true value if
+-- these batches ended its trial.
 function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   local subscriber = call.keys.subscriber(token)
   local callback, health, throttled, slow, trial_job =
@@ -53,9 +51,8 @@ function subscribers.heal(call, token, events, heal, took_ms, slow_ms)
   return true, trial_job or throttled or first
 end
 
--- Makes the trial job of a subscriber (the single job that is tried while its other jobs wait) an ordinary job. If it
--- is scheduled for later, it becomes instant (ready for a worker). If it waits for room in a share (lanes.lua), it
--- stays there. Returns true if it was scheduled.
+-- Makes the trial job of a subscriber an ordinary job. If it is scheduled for later, it becomes instant. If it waits
+-- for room in a share (lanes.lua), it stays there. Returns true if it was scheduled.
 function subscribers.release_trial_job(call, token, trial_job)
   redis.call('HDEL', call.keys.subscriber(token), 'probe')
   local was_scheduled = redis.call('ZREM', call.keys.jobs_scheduled('main'), trial_job) == 1

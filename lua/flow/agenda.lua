@@ -12,15 +12,13 @@ local function first_ms(entries)
   return tonumber(redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')[2]) or math.huge
 end
 
--- Returns the time (µs) until the first entry of a sorted set is due: 0 if it is due already, nil if there is no
--- entry.
+-- Returns the time (µs) until the first entry of a sorted set is due: 0 if it is due already, nil without an entry.
 function agenda.due_in_us(call, entries)
   local first = first_ms(entries)
   if first ~= math.huge then return math.max(0, first * 1000 - call.now_us) end
 end
 
--- Enters `member` in a sorted set for the time `due_ms`, or moves it to that time. Wakes the scheduler if the member
--- is now the first entry.
+-- Enters `member` in a sorted set for the time `due_ms`, or moves it there. Wakes the scheduler if it is now the first.
 function agenda.enter(call, entries, member, due_ms)
   if due_ms < first_ms(entries) then call.wakes.due = true end
   redis.call('ZADD', entries, string.format('%d', due_ms), member)
@@ -31,8 +29,8 @@ function agenda.postpone(call, entries, member)
   redis.call('ZADD', entries, string.format('%d', call.now_ms + agenda.WAIT_MS), member)
 end
 
--- Returns true if `score` may be the score of an entry that is due at `due_ms`. It is that time, or a later one if the
--- entry is due and was postponed.
+-- Returns true if `score` fits an entry that is due at `due_ms`. It is that time, or a later one if the entry is due
+-- and was postponed.
 function agenda.is_placed(call, score, due_ms)
   if not score or not due_ms then return false end
   return score == due_ms or due_ms <= math.min(call.now_ms, score) and score <= call.now_ms + agenda.WAIT_MS

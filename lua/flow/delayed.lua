@@ -46,8 +46,7 @@ function delayed.place_of(entry)
   return tonumber(entry:sub(1, PLACE_LENGTH))
 end
 
--- Returns the bytes of Redis that a delayed event takes, without reading its text. Returns nothing if the event has
--- no text.
+-- Returns the bytes of Redis that a delayed event takes, without reading its text; nothing if the event has no text.
 function delayed.bytes_at(call, topic, id)
   local length = redis.call('HSTRLEN', call.keys.delayed_events(topic), id)
   if length > 0 then return delayed.bytes_of(length - PLACE_LENGTH) end
@@ -70,15 +69,13 @@ function delayed.of_topic(call, publisher, topic)
   return redis.call('ZCARD', call.keys.delayed_due(topic)), delayed.bytes_in(call, publisher, topic)
 end
 
--- Returns the reason why a client may not have so many delayed events, or so many bytes of them. Returns nothing if it
--- may.
+-- Returns why a client may not have so many delayed events or so many bytes of them, or nothing if it may.
 function delayed.judge_room(events, bytes, args)
   if events > args.max_client_delayed then return 'too_many_delayed' end
   if bytes > args.max_client_bytes then return 'too_much_delayed' end
 end
 
--- Adds to the stored number of a client's delayed events, and to the stored sum of their bytes. Negative numbers
--- subtract.
+-- Adds to the stored number and bytes of a client's delayed events. Negative numbers subtract.
 local function count(call, publisher, topic, events, bytes)
   local held = call.keys.delayed_held(publisher)
   if redis.call('HINCRBY', held, EVENTS, events) <= 0 then
@@ -89,16 +86,15 @@ local function count(call, publisher, topic, events, bytes)
   if redis.call('HINCRBY', held, topic, bytes) <= 0 then redis.call('HDEL', held, topic) end
 end
 
--- Corrects the stored bytes of a topic's delayed events. The sweep calls this. Returns true if the stored number was
--- wrong.
+-- Corrects the stored bytes of a topic's delayed events, for the sweep. Returns true if they were wrong.
 function delayed.set_bytes(call, publisher, topic, bytes)
   if delayed.bytes_in(call, publisher, topic) == bytes then return false end
   redis.call('HSET', call.keys.delayed_held(publisher), topic, bytes)
   return true
 end
 
--- Corrects what is stored about a client's delayed events: their number, the sum of their bytes, and the fields of
--- topics without delayed events, which are removed. The sweep calls this. Returns true if anything was wrong.
+-- Corrects what is stored about a client's delayed events, for the sweep: their number, the sum of their bytes, and the
+-- fields of topics that have none. Returns true if anything was wrong.
 function delayed.correct_held(call, token)
   local keys, held = call.keys, call.keys.delayed_held(token)
   local fields, events, bytes, is_wrong = redis.call('HGETALL', held), 0, 0, false
@@ -123,8 +119,7 @@ function delayed.correct_held(call, token)
   return true
 end
 
--- Enters a topic in `delayed:topics` with the time of its first delayed event. Removes the topic if it has no delayed
--- event.
+-- Enters a topic in `delayed:topics` with the time of its first delayed event, or removes it if it has none.
 function delayed.enter_topic(call, topic)
   local keys = call.keys
   local due = redis.call('ZRANGE', keys.delayed_due(topic), 0, 0, 'WITHSCORES')[2]
@@ -152,8 +147,8 @@ function delayed.add(call, publisher, topic, events)
   delayed.enter_topic(call, topic)
 end
 
--- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events. `bytes` is
--- the sum of the bytes that these events take.
+-- Removes delayed events of a topic. `entries` (members of the sorted set) and `ids` name the same events, which take
+-- `bytes` together.
 function delayed.remove(call, publisher, topic, entries, ids, bytes)
   bulk.command('ZREM', call.keys.delayed_due(topic), entries)
   bulk.command('HDEL', call.keys.delayed_events(topic), ids)

@@ -16,12 +16,12 @@ local due_topics = {}
 
 -- Number of delayed events of a topic that one command reads.
 local DELAYED_PER_READ = 20
--- Maximum topics that a script call looks at, the earliest due ones first. It is twice the number that one client may
--- own by default, so that topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
+-- Maximum topics that a script call looks at, the earliest due ones first. It is twice the default maximum of one
+-- client's topics, so that other clients' are also seen. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
--- Goes on to the next delayed event of a topic that is being read. Sets the fields `entry` and `due_ms` of the table
--- `topic` to those of the event. After the last event, `due_ms` is math.huge.
+-- Goes on to a topic's next delayed event: sets `entry` and `due_ms` of the table `topic`. After the last event,
+-- `due_ms` is math.huge.
 function due_topics.go_on(topic)
   if topic.at >= #topic.entries then
     topic.entries = redis.call('ZRANGE', topic.due, topic.read, topic.read + DELAYED_PER_READ - 1, 'WITHSCORES')
@@ -44,8 +44,8 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next unread topic of a client. If its first event is not due yet, corrects the time of the topic in the set
--- `delayed:topics`. If it cannot be read, removes it from the set, and leaves it to the sweep, a maintenance job.
+-- Reads the next unread topic of a client. If its first event is not due yet, corrects the time of the topic in
+-- `delayed:topics`. If it cannot be read, removes it from there, and leaves it to the sweep.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1
@@ -85,10 +85,9 @@ function due_topics.find_first(call, client)
   end
 end
 
--- Returns the publishers of topics with due events (delayed events whose time has come). The publisher of the event
--- that was due earliest comes first. Also returns whether topics that were not read here may have due events. Removes a
--- topic without a publisher from `delayed:topics`, and leaves it to the sweep, a maintenance job. Leaves out topics
--- that take no events now, because an outbox is full; they come again after a second.
+-- Returns the publishers of topics with due events, the publisher of the earliest one first. Also returns whether
+-- topics that were not read here may have due events. Removes a topic without a publisher from `delayed:topics`, and
+-- leaves it to the sweep. Postpones topics that take no events now because an outbox is full.
 function due_topics.clients(call, taken)
   local now, clients, by_token = string.format('%d', call.now_ms), {}, {}
   local due = redis.call(

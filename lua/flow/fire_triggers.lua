@@ -43,9 +43,8 @@ local ERRORS = {
   rate_limited = 'rate_limited',
 }
 
--- Returns the definition of a firing's trigger, and its stored `fired`, `missed` and `error`. (A firing is the due
--- times of one trigger that are handled together.) Returns nil if the trigger is paused, or was changed or fired since
--- the caller computed the firing.
+-- Returns the definition of a firing's trigger, and its stored `fired`, `missed` and `error`. Returns nil if the
+-- trigger is paused, or was changed or fired since the caller computed the firing.
 local function read(call, firing)
   local keys, client, name = call.keys, firing.client, firing.name
   local definition = redis.call('HGET', keys.triggers_of(client), name)
@@ -73,8 +72,8 @@ local function work_of(call, trigger, topic)
   return math.max(1, copies / COPIES_PER_UNIT, bytes / BYTES_PER_UNIT)
 end
 
--- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops when the script call
--- has done its maximum of work, but publishes at least one event. Returns the number of published events.
+-- Publishes an event of a trigger for each of the due times `firing.times`, oldest first. Stops at the maximum work of
+-- the script call, but after one event at least. Returns the number of published events.
 local function publish(call, progress, firing, trigger, publication)
   local topic = intake.accept(call, progress.taken, publication)
   local work = work_of(call, trigger, topic)
@@ -96,8 +95,8 @@ local function judge(call, progress, publication)
   return intake.judge(call, progress.taken, publication)
 end
 
--- Stores in the hash of a trigger what became of its due times: how many have fired and how many were missed in all,
--- the next due time, and the error.
+-- Stores in the hash of a trigger how many of its due times have fired and how many were missed, the next due time, and
+-- the error.
 local function settle(call, settlement)
   local firing, state, fired, error = settlement.firing, settlement.state, settlement.fired, settlement.error
   local trigger, next_at = call.keys.trigger(firing.client, firing.name), settlement.next_at

@@ -33,8 +33,7 @@ local key_records = include('flow/key_records')
 local leases = include('delivering/leases')
 local open_keys = include('flow/open_keys')
 
--- Maximum open join keys that one script call closes early, that is, before they are complete or expire. It does so
--- before it counts events, if the join has too many open join keys, or if these take too many bytes.
+-- Maximum open join keys that one script call closes early to make room, before it counts events.
 local MAX_EVICTED = 100
 
 local function outcome(word, reason)
@@ -43,9 +42,8 @@ local function outcome(word, reason)
   return none
 end
 
--- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes. (A
--- join key is a value that events have in common. It is open while events for it are missing.) Join keys that are
--- closed here count as expired. The joins of a client have equal parts of `max_bytes`.
+-- Closes the oldest open join keys of a join if it has more than `max_keys` of them, or if they take too many bytes.
+-- They count as expired. The joins of a client have equal parts of `max_bytes`.
 local function make_room(call, work, args)
   local open = work.open
   local max_bytes = args.max_bytes / math.max(1, redis.call('SCARD', call.keys.joins_of(args.client)))
@@ -59,9 +57,8 @@ local function make_room(call, work, args)
   end
 end
 
--- Publishes an event for a join key each time that its counted events complete it. This can be several times, if the
--- rules have changed since the events were counted. Returns false if the call reached its maximum of copies before the
--- end.
+-- Publishes an event each time that the counted events of a join key complete it. This can be several times if the
+-- rules have changed since. Returns false if the call reached its maximum of copies before the end.
 local function complete(call, work, args, key)
   local record = open_keys.read(work.open, key)
   while record and key_records.is_complete(record, args.sources) do
@@ -72,8 +69,8 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key. Earlier events may already complete this join key by new rules, so their events
--- are published first. If these take the call's maximum of copies, the event is not counted, and the result is false.
+-- Counts one event for its join key. Earlier events may complete the key by new rules, so these are published first. If
+-- they take the call's maximum of copies, the event is not counted, and the result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)
@@ -92,9 +89,8 @@ local function count(call, work, args, event)
   return true
 end
 
--- Counts the events of a batch for the join, and publishes when a join key (the value that groups its events) is
--- complete or expires. Stops at the maximum of copies of a script call (an event for one subscriber is a copy). Returns
--- how many events were handled, and how many of these had no join key.
+-- Counts the events of a batch for the join, and publishes when a join key is complete or expires. Stops at the maximum
+-- of copies of a script call. Returns how many events were handled, and how many of these had no join key.
 local function count_all(call, work, args)
   local unkeyed = 0
   for i, event in ipairs(args.events) do

@@ -4,8 +4,7 @@ HTTP Basic could not carry it.
 ]]
 local join_tokens = {}
 
--- Stands in place of the callback URL in the hash of a join. Batches of a join are not sent: workers count their
--- events.
+-- Stands in the hash of a join in place of a callback URL, as its batches are not sent.
 join_tokens.CALLBACK = 'join'
 
 function join_tokens.is_join(token)

@@ -15,8 +15,8 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local join_work = {}
 
--- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum bounds the time for
--- which the script call blocks Redis.
+-- Maximum copies (events for one subscriber each) that a script call publishes. It bounds how long the call blocks
+-- Redis.
 local MAX_COPIES = 20000
 local HASH_LENGTH = 28
 
@@ -47,7 +47,7 @@ local function outlet(call, taken, args, topic, type, home)
 end
 
 -- Returns the text with which the ids of this script call's events begin. The number of the event in the call follows.
--- No other script call has the same text, not even one for a former join of the same name.
+-- Other script calls have other texts, also those for a former join of the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end
@@ -75,7 +75,7 @@ function join_work.must_wait(to)
   return to and to.refusal == 'outbox_full'
 end
 
--- True if the script call has published its maximum of copies (an event for one subscriber is a copy).
+-- True if the script call has published its maximum of copies.
 function join_work.is_full(work)
   return work.copies >= MAX_COPIES
 end
@@ -87,8 +87,7 @@ local function json(text)
   return (cjson.encode(text):gsub('\\/', '/'))
 end
 
--- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text with further members of the event's
--- data.
+-- Adds an event about a join key to a topic of the join (`to`). `rest` is JSON text with further members of its data.
 local function publish(work, to, key, url, ids, rest)
   work.published = work.published + 1
   local id = work.id_stem .. string.format('%04x', work.published)
@@ -103,18 +102,16 @@ local function publish(work, to, key, url, ids, rest)
   work.copies = work.copies + to.copies
 end
 
--- Publishes the event for a complete join key (the value that groups the events of a join): each source topic has its
--- required number of events. These numbers are subtracted. Further events count towards the next time that the join key
--- is complete.
+-- Publishes the event for a complete join key, and subtracts the required number of events of each source. Further
+-- events count towards the next time that the join key is complete.
 function join_work.complete(call, work, key, record)
   local url, sources = record.url, work.args.sources
   publish(work, work.ready, key, url, open_keys.take_complete(call, work.open, key, record, sources), '')
   work.completed = work.completed + 1
 end
 
--- Gives up a join key (the value that groups the events of a join) for which events are still missing. If the join has
--- a topic for expired join keys, publishes an event there. `is_early` is true if the join key has not expired yet, but
--- must make room for others.
+-- Gives up a join key for which events are still missing. If the join has a topic for expired join keys, publishes an
+-- event there. `is_early` is true if the key must make room for others before it expires.
 function join_work.expire(work, key, is_early)
   local record, stuck = open_keys.read(work.open, key), work.stuck
   if record and stuck and not stuck.refusal then
@@ -139,14 +136,13 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic passed its check when the script call began, but can still be refused. A join can have two topics. If
-  -- both were deleted, publishing creates both anew. But each was checked as if it were the only new topic, and the
-  -- limits on topics may leave room for one. The second topic is then refused.
+  -- The topic passed its check when the script call began, but can still be refused. If both topics of a join were
+  -- deleted, each was checked as if it were the only new one, and the limits on topics may leave room for one. The
+  -- second is then refused.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 
--- Returns how many events and bytes the script call has published to each topic of this partition, and to which
--- subscribers.
+-- Returns how many events and bytes the script call has published to each topic of this partition, and to whom.
 local function report(work)
   local published = {}
   for i, added in ipairs(storing.added(work.taken)) do
@@ -163,8 +159,8 @@ end
 -- what was published, by topic.
 --
 -- Redis may be killed and keep only the first writes. The records of join keys are written after the events, so that
--- the events are then published again, not lost. The field `published` is written before the events, because their ids
--- depend on it. Otherwise another event could get the id of one that is stored.
+-- events are then published again, not lost. The field `published` is written before them, because their ids depend on
+-- it. Otherwise another event could get the id of one that is stored.
 function join_work.store(call, work)
   local subscriber = call.keys.subscriber(work.args.token)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end

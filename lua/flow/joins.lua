@@ -26,8 +26,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Has a topic take events from this join. If another client's join published to it until now, that join loses the
--- topic for good: this one may end, and nobody would check whether events of the other one come back to it by now.
+-- Makes a topic take events from this join. A join of another client that published to it until now loses it for good.
+-- Otherwise that join's events might by now come back to it in a loop, and nobody would check this.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token
@@ -41,8 +41,7 @@ function joins.open_outlet(call, token, topic)
   redis.call('HSET', into, topic, token)
 end
 
--- Removes the entries of a join from the hash `joins:into`. An entry is a topic to which a join publishes, with the
--- token of the join. If such a topic now belongs to another join, its entry stays.
+-- Removes the topics of a join from the hash `joins:into`, but for those that belong to another join by now.
 function joins.close_outlets(call, token)
   local into = call.keys.joins_into()
   for _, topic in ipairs(joins.outlets(call, token)) do

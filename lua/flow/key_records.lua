@@ -7,8 +7,7 @@ the last of them, and when the topic was added to the join (µs; missing if the 
 ]]
 local key_records = {}
 
--- A join groups events by a value, the join key, and counts them in one record for each join key. A record also lists
--- the ids of these events, but at most this number of ids. If there are more, `forget_id` removes one.
+-- Maximum event ids in the record of a join key. If there are more, `forget_id` removes one.
 local MAX_IDS = 100
 
 -- Creates the record of a join key, without any counted events.
@@ -17,8 +16,8 @@ function key_records.new(call)
 end
 
 -- Unpacks the record of a join key. `sources` has the source topics of the join, and `added_at` the times at which some
--- of them were added to it. Counts of topics that are no longer sources are left out, and so are those from before a
--- source left and came back.
+-- of them were added. Leaves out the counts of topics that are no longer sources, and of a source that left and came
+-- back after they were counted.
 function key_records.unpack(packed, sources, added_at)
   local all = cmsgpack.unpack(packed)
   local record = { since_ms = all[1], url = all[2], counts = {}, ids = 0 }
@@ -40,8 +39,8 @@ function key_records.pack(record, added_at)
   return cmsgpack.pack(all)
 end
 
--- Removes one event id from a record that has too many. The ids are listed by topic. The topic with the most ids loses
--- its oldest one, so that a topic with few events keeps its ids.
+-- Removes one event id from a record that has too many: the oldest of the topic with the most ids. So a topic with few
+-- events keeps its ids.
 local function forget_id(record)
   local most
   for _, count in pairs(record.counts) do
@@ -70,14 +69,13 @@ function key_records.is_complete(record, sources)
   return true
 end
 
--- Takes the events that completed a join key out of its record: subtracts the required count of each source topic.
--- Returns the ids of these events. Some ids may be missing, because the record keeps at most MAX_IDS ids.
+-- Subtracts the required count of each source topic from the record of a complete join key. Returns the ids of the
+-- events that completed it, as far as the record has them.
 function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- The record of a join key keeps at most MAX_IDS ids, so the ids of the first events can be missing. `unknown` is
-    -- the number of missing ids.
+    -- `unknown` is the number of the first events whose ids the record no longer has.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and taken or kept
@@ -90,8 +88,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids in the record of a join key (the value that groups the events of a join), by source topic. A record
--- keeps at most MAX_IDS ids, those of the last events of each source topic.
+-- Returns the ids in the record of a join key, by source topic.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

@@ -13,9 +13,8 @@ local topics = include('subscribing/topics')
 -- Number of events that one Redis command reads.
 local DELAYED_PER_READ = 20
 
--- Returns the rank (position) in a topic's sorted set of delayed events at which the next page begins. The page before
--- ended with the event that is due at `after_ms`. Events of the same time are sorted by a number; that event has
--- `after_place`.
+-- Returns the rank in a topic's sorted set of delayed events at which the next page begins. The page before ended with
+-- the event that is due at `after_ms` and has the place `after_place` among the events of that time.
 local function rank_behind(due, after_ms, after_place)
   local from = redis.call('ZCOUNT', due, '-inf', '(' .. after_ms)
   local to = from + redis.call('ZCOUNT', due, after_ms, after_ms)

@@ -10,12 +10,10 @@ local bulk = include('store/bulk')
 local key_records = include('flow/key_records')
 local open_keys = {}
 
--- Number of entries of a hash or sorted set from which the command MEMORY USAGE estimates its size. With 20 the
--- estimate is good enough.
+-- Number of entries from which MEMORY USAGE estimates the size of a hash or sorted set. With 20 it is good enough.
 local SAMPLES = 20
 
--- Creates the working state of one script call for a join (`state` in this file). Events of a join are grouped by a
--- value, the join key, which is open while events for it are missing. Some fields:
+-- Creates the working state of one script call for a join (`state` in this file). Some fields:
 --   counts   for each source topic, how many of its events a join key needs
 --   added_at the time (µs, as text) at which each source topic was added that the join did not have at first
 --   touched  the join keys whose record must be written
@@ -43,8 +41,8 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key (the value that groups the events of a join), which must not be open already. The time after which
--- it expires is measured from now. Returns a new record, to which events are added.
+-- Opens a join key, which must not be open already. It expires a time after now. Returns a new record, to which events
+-- are added.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true
@@ -63,8 +61,8 @@ function open_keys.count(state, key, record, event)
 end
 
 -- Takes the events that completed a join key out of its record. Returns their ids, as far as the record has them. If no
--- event is left, the join key is closed. Otherwise it stays open, and its time to expire begins anew. Example: a join
--- needs one `order` and one `payment` with the same order number. If two payments have come, one is left.
+-- event is left, the join key is closed. Otherwise it stays open, and its time to expire begins anew. Example: if a
+-- join needs one `order` and one `payment`, and two payments have come, one is left.
 function open_keys.take_complete(call, state, key, record, sources)
   local taken = key_records.deduct(record, sources)
   state.touched[key] = true
@@ -76,9 +74,8 @@ function open_keys.take_complete(call, state, key, record, sources)
   return taken
 end
 
--- Writes the changes to the sorted set of open join keys (the values that group the events of a join). The scores are
--- the times at which the keys were opened. Closed keys are removed. A complete key of which events are left for its
--- next round stays open, with a new time (`take_complete`).
+-- Writes the changes to the sorted set of open join keys, whose scores are the times at which they were opened. Closed
+-- keys are removed. A complete key that stays open for its next round gets a new time (`take_complete`).
 local function store_order(state)
   local entered, removed = {}, {}
   for key in pairs(state.moved) do
@@ -95,8 +92,7 @@ local function store_order(state)
   bulk.command('ZREM', state.since, removed)
 end
 
--- Returns up to `max` open join keys, beginning with the one that has been open for the longest time. Join keys that
--- were opened after `until_ms` are left out.
+-- Returns up to `max` open join keys, the longest open first. Leaves out those that were opened after `until_ms`.
 function open_keys.oldest(state, max, until_ms)
   store_order(state)
   if until_ms then return redis.call('ZRANGEBYSCORE', state.since, '-inf', until_ms, 'LIMIT', 0, max) end
@@ -109,8 +105,7 @@ function open_keys.bytes(state)
   return records + (redis.call('MEMORY', 'USAGE', state.since, 'SAMPLES', SAMPLES) or 0)
 end
 
--- Writes the records that this script call has changed, and deletes those of closed join keys. A record has what the
--- join has counted for one join key (the value that groups its events).
+-- Writes the records that this script call has changed, and deletes those of closed join keys.
 function open_keys.store(state)
   store_order(state)
   local written, removed = {}, {}

@@ -31,8 +31,7 @@ local WORK_OF = { topic = 12, subscriber = 12, event = 6, copy = 0.4, byte = 0.0
 local MAX_CLIENTS = 16
 
 -- Takes the next event of a topic (`topic.entry`) and returns its text. The script deletes the event at its end. If the
--- text is missing, for example after a write that was cut off, returns nothing, and the script's reply names the event
--- in `lost`.
+-- text is missing, as after a write that was cut off, returns nothing, and the reply names the event in `lost`.
 local function take_entry(call, progress, topic)
   local id = delayed.id_of(topic.entry)
   topic.taken[#topic.taken + 1] = topic.entry
@@ -53,9 +52,8 @@ local function count_work(progress, client, work)
   progress.work, client.work = progress.work + work, client.work + work
 end
 
--- Must be called before events of a topic are taken. Adds to the work of the script call (µs of Redis), once for each
--- topic, what the topic and its subscribers cost without any event. If this would exceed the call's maximum, returns
--- false and adds nothing.
+-- Adds what a topic and its subscribers cost without any event to the work of the script call, before its first event
+-- is taken. If this would exceed the call's maximum, returns false and adds nothing.
 --
 -- The first topic of a call is always accepted. If its work is more than half of the maximum, the maximum becomes twice
 -- this work, to leave room for events: with 1,000 subscribers 24,024 µs.

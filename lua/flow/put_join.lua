@@ -34,8 +34,7 @@ local SETTINGS = { 'uuid', '', 'timeout', 0, 'max_events', 100, 'max_bytes', 262
 -- Maximum joins of one client that may count the events of the same topic.
 local MAX_OF_TOPIC = 16
 
--- Returns a source topic of this join that is already a source of too many other joins of the client. Returns nothing
--- if there is no such topic.
+-- Returns a source topic of this join that is already a source of too many other joins of the client, if there is one.
 local function crowded_source(call, args)
   local others = joins.of(call, args.client)
   if #others < MAX_OF_TOPIC then return end
@@ -61,8 +60,8 @@ local function loop_source(call, args, is_outlet)
       if is_outlet[topic] then return source end
       local join = not seen[topic] and redis.call('HGET', keys.joins_into(), topic)
       seen[topic] = true
-      -- `join` publishes to `topic`, so the search goes on with the source topics of `join`. It does not go on if
-      -- `join` is the join that this script call changes: from now on this join no longer publishes to `topic`.
+      -- `join` publishes to `topic`, so the search goes on with its source topics. The join that this script call
+      -- changes is left out: from now on it no longer publishes to `topic`.
       if join and join ~= args.token then
         for _, before in ipairs(redis.call('SMEMBERS', keys.subscriber_topics(join))) do left[#left + 1] = before end
       end
@@ -70,8 +69,8 @@ local function loop_source(call, args, is_outlet)
   end
 end
 
--- Returns the reason why the join may not publish to one of its outlets (the topics that it publishes to), and the
--- name of that topic. Returns nothing if the join may publish to all of them.
+-- Returns why the join may not publish to one of its outlets (the topics that it publishes to), and the name of that
+-- topic. Returns nothing if it may publish to all.
 local function judge_outlets(call, args, taken)
   for _, topic in ipairs(args.outlets) do
     local join = redis.call('HGET', call.keys.joins_into(), topic)
@@ -95,8 +94,7 @@ local function by_home(args)
   return here
 end
 
--- Decides whether the join may be made. Returns the reason for a refusal and the topic that causes it, or nothing if
--- the join is allowed.
+-- Returns why the join may not be made and the topic that is the reason, or nothing if it may be made.
 local function judge(call, args, taken)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then
@@ -140,9 +138,9 @@ local function store(call, args, taken)
   redis.call('HSET', subscriber, 'join', args.rules, 'added_at', added, 'into', table.concat(args.outlets, ' '))
   redis.call('HSETNX', subscriber, 'health_points', 100)
   local is_new = redis.call('HSETNX', subscriber, 'created_at', call.now_ms) == 1
-  -- An earlier join of this name may have left batches. Workers delete those up to `counts_after`, the score of the last
-  -- one, without counting. The time of a batch does not show to which join it belongs: the events of a new batch may
-  -- have been accepted before this call, in another partition.
+  -- An earlier join of this name may have left batches. Workers delete those up to `counts_after`, the score of the
+  -- last one, without counting. Times do not show to which join a batch belongs: another partition may have accepted
+  -- the events of a new batch before this call.
   local last = is_new and redis.call('ZRANGE', keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   if last then redis.call('HSET', subscriber, 'counts_after', last) end
   topics.subscribe_to(call, token, args.here.sources, args.here.foreign_sources)

@@ -36,8 +36,8 @@ function triggers.topic_of(definition)
   return definition:match('^[^\n]*\n([^\n]*)')
 end
 
--- Enters a trigger in the sorted set `triggers:due`. Wakes the scheduler if the trigger is now the first there. A
--- trigger without `due_ms` is paused or will never be due again, and is entered as due at infinity.
+-- Enters a trigger in `triggers:due`. Wakes the scheduler if it is now the first there. A trigger without `due_ms` is
+-- paused or will never be due again, and stands at infinity.
 function triggers.enter(call, client, name, due_ms)
   local member = triggers.member(client, name)
   if due_ms then

@@ -13,16 +13,16 @@ local drop_records = {}
 -- Maximum work of one script call, in units of about 1 µs of Redis (measured once): some 2 ms. The work is checked
 -- only after every 20 events, and 20 of the largest events can add another 2 ms.
 local MAX_WORK = 1900
--- Work in the units of MAX_WORK (about 1 µs of Redis): `record` for each subscriber whose events are dropped, `event`
--- for each event that is counted, and `byte` for each byte of these events.
+-- Work in the units of MAX_WORK: `record` for each subscriber whose events are dropped, `event` for each event that is
+-- counted, and `byte` for each byte of these events.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
--- Number of events in a chunk, which one LRANGE reads. It is small, because a script call never stops within a chunk,
--- and twenty of the largest events that the default settings allow have 1.3 MB.
+-- Number of events that one LRANGE reads. A script call never stops within them, so there are few: twenty of the
+-- largest events that the default settings allow have 1.3 MB.
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Makes the table that adds up, for each subscriber, what one script call drops from its queue. The call before may
--- have counted only a part of a large batch. Then these fields of the script's `args` say where to go on:
+-- Adds up, for each subscriber, what one script call drops from its queue. The call before may have counted only a part
+-- of a large batch. Then these fields of the script's `args` say where to go on:
 --   begun_bid     the UID of the batch, or nil
 --   begun_at      the number of items read from the batch's list so far
 --   begun_topics  the number of events counted so far, by topic
@@ -30,8 +30,8 @@ function drop_records.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
 
--- True if the script call may drop more: it has done less than its maximum of work, and there is no large batch of
--- which it has counted only a part (`begun`). The next script call goes on with such a batch first.
+-- True if the script call may drop more: it has done less than its maximum of work, and has not stopped within a large
+-- batch (`begun`), with which the next call goes on.
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun
 end
@@ -72,10 +72,9 @@ local function count_events(records, items, first, counts)
 end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
--- counts and the length of the list. Returns nothing at the maximum work of a script call; the next call adds to the
--- present counts. If acquire has meanwhile cut off so many events that the list is shorter than what was counted, the
--- next call counts from the beginning. After a smaller cut it goes on: only the counts by topic may then be slightly
--- wrong, and the list might otherwise be counted for ever.
+-- counts and the length of the list. Returns nothing at the maximum work of a script call; the next call goes on from
+-- `begun_at`. If acquire has cut the list to less than that meanwhile, the count begins anew. After a smaller cut it
+-- goes on, or it might never end; the counts by topic may then be slightly wrong.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then
@@ -113,8 +112,8 @@ function drop_records.note(call, records, bid, list, is_queued)
   sum.batches = sum.batches + 1
   sum.events = sum.events + events
   if is_queued then sum.queued = sum.queued + events end
-  -- The time of creation is unreadable if the first items of the list are damaged. The present time is then used
-  -- instead. The sweep reports such a batch.
+  -- The time of creation is unreadable if the first items of the list are damaged, which the sweep reports. The present
+  -- time is then used instead.
   local at_ms = tonumber(created_ms) or call.now_ms
   sum.from_ms = math.min(sum.from_ms, at_ms)
   sum.to_ms = math.max(sum.to_ms, at_ms)

@@ -11,8 +11,8 @@ local open_batches = include('delivering/open_batches')
 local waiting = include('delivering/waiting')
 local drops = {}
 
--- Returns a table of the jobs that workers hold, with the worker of each job, and the number of these jobs. The batches
--- of these jobs are being delivered, so they must not be dropped.
+-- Returns a table of the jobs that workers hold, with the worker of each job, and the number of these jobs. Their
+-- batches are being delivered, so they must not be dropped.
 function drops.jobs_held(call)
   local held, count = {}, 0
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index('main'))) do
@@ -54,11 +54,10 @@ function drops.add(call, collection, bid, token, about)
   delivery_log.add_drop(call, collection.log, bid, token, about)
 end
 
--- Takes the jobs of dropped batches out of a subscriber's waiting jobs, and out of its field `probe` (the single job by
--- which a failing subscriber is tried again).
+-- Takes the jobs of dropped batches out of a subscriber's waiting jobs, and out of its field `probe` (its trial job).
 --
--- When a delivery ends, one waiting job becomes ready for a worker. A dropped job is never delivered. So for each
--- dropped job that was not waiting itself, one waiting job becomes ready here. Otherwise some might wait for ever.
+-- When a delivery ends, it brings a waiting job back. A dropped job is never delivered. So for each dropped job that
+-- was not waiting itself, one waiting job is brought back here. Otherwise some might wait for ever.
 function drops.settle_lane(call, collection, token, dropped_jobs)
   local waiting_count = redis.call('ZREM', call.keys.jobs_waiting(token), unpack(dropped_jobs))
   if waiting_count == #dropped_jobs then return end
@@ -67,8 +66,8 @@ function drops.settle_lane(call, collection, token, dropped_jobs)
   waiting.bring_back(call, token, #dropped_jobs - waiting_count)
 end
 
--- Deletes the collected batches with their jobs, and stores their records in the delivery log. But jobs stay in the
--- list from which acquire takes them, because searching a long list is slow. Acquire forgets a job without a batch.
+-- Deletes the collected batches with their jobs, and stores their records in the delivery log. Jobs stay in the list of
+-- instant jobs, since searching a long list is slow. Acquire forgets a job without a batch.
 function drops.settle(call, collection)
   local keys = call.keys
   delivery_log.write_drops(call, collection.log)

@@ -15,8 +15,8 @@ function ruby.was_here(call)
   return call.ruby_was_here
 end
 
--- Returns the living workers of a Ruby Routemaster, and the time (ms) since any of them last gave a sign of life. The
--- time is infinite if there are none.
+-- Returns the living workers of a Ruby Routemaster, and the time (ms) since the last sign of life of any of them
+-- (infinite without any).
 function ruby.workers(call, lease_ms)
   local keys, living, silent_ms = call.keys, {}, math.huge
   local heard = redis.call('HGETALL', keys.workers())
@@ -35,8 +35,7 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a new UID for events that `add_header` turns into a batch. A Ruby process stored them under `bid`. They
--- cannot keep that UID, because a batch of this bus has it.
+-- Returns a new UID for events that a Ruby process stored under `bid`, which a batch of this bus has.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end
@@ -60,22 +59,22 @@ local function add_header(call, bid)
   return uid, token, now
 end
 
--- Adopts a stray (a batch that a Ruby process stored after the takeover): makes it a closed batch of this bus, with a
+-- Adopts a stray, a batch that a Ruby process stored after the takeover: makes it a closed batch of this bus, with a
 -- job. Returns true, or false if the stray cannot be adopted, or nothing if there is no stray.
 function ruby.adopt(call, bid)
   local keys = call.keys
   if redis.call('TYPE', keys.ruby_batch(bid)).ok ~= 'list' then return end
   local token, created_ms, attempts = batches.read_header(keys.ruby_batch(bid))
   if token then
-    -- A Ruby web process that still runs finds its open batches in the set `batches:current`. The adopted batch belongs
-    -- to this bus now. So it is removed from the set, and the Ruby process opens another batch.
+    -- A Ruby web process that still runs finds its open batches in this set. The adopted batch is removed from it, so
+    -- the process opens another one.
     redis.call('SREM', keys.batches_current(token), bid)
   else
     bid, token, created_ms = add_header(call, bid)
   end
   if not token or redis.call('RENAMENX', keys.ruby_batch(bid), keys.batch(bid)) == 0 then return false end
-  -- The Ruby Routemaster never gives up, so the batch may have more attempts than this bus allows. Their number is set
-  -- back to 1.
+  -- The Ruby Routemaster never gives up, so the batch may have more attempts than this bus allows. They are set back to
+  -- 1.
   if attempts and tonumber(attempts) > 1 then redis.call('LSET', keys.batch(bid), 2, 1) end
   redis.call('ZADD', keys.batches_index(), 'NX', created_ms, bid)
   redis.call('ZADD', keys.batches_queued(token), created_ms * 1000, bid)

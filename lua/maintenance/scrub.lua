@@ -25,8 +25,7 @@ local function tell_apart(call, lease_ms)
   return dead, alive
 end
 
--- Returns the jobs of a dead worker to the queue, and removes the worker from its lane (the deliveries of one
--- subscriber that are in flight). Returns the number of jobs.
+-- Gives the jobs of a dead worker back to the queue, and removes the worker from its lane. Returns the number of jobs.
 local function give_back(call, q, worker)
   local keys, given_back = call.keys, 0
   local lane = q == 'main' and lanes.leave(call, worker)
@@ -42,9 +41,8 @@ local function give_back(call, q, worker)
     given_back = given_back + 1
     job = redis.call('RPOP', keys.jobs_pending(q, worker))
   end
-  -- The job given back above takes the place of the ended delivery, so no waiting job need become ready for a worker:
-  -- the maximum is 0. Only for an `ordered` subscriber, `bring_back` still makes the job of the oldest batch ready,
-  -- because that batch must come first.
+  -- The job given back takes the place of the ended delivery, so no waiting job is brought back: the maximum is 0. Only
+  -- of an `ordered` subscriber, `bring_back` still makes the job of the oldest batch instant, which must come first.
   if lane then waiting.bring_back(call, lane, 0) end
   redis.call('SREM', keys.jobs_pending_index(q), worker)
   redis.call('HDEL', keys.leases(), worker)

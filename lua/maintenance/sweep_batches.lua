@@ -31,25 +31,25 @@ local function owner_of(list)
   return redis.pcall('LINDEX', list, 0)
 end
 
--- Returns true if the list of a batch begins with an event, so that its header (the first three items) is missing. A
--- Redis that is killed may keep only the first writes of a script. If that script removes the first events of a batch,
--- it may have removed the header with them, and not added it again.
+-- Returns true if the list of a batch begins with an event, so its header is missing. A Redis that is killed within a
+-- script may keep only the first writes: those that remove the first events with the header, but not those that add the
+-- header again.
 local function has_no_header(batch)
   local first = owner_of(batch)
   return type(first) == 'string' and first:sub(1, 1) == '{'
 end
 
--- Returns the subscriber whose index has the batch, or nothing. All subscribers are searched, since nothing else tells
--- the subscriber of a batch without a header.
+-- Returns the subscriber whose index has the batch, or nothing. Nothing else tells the subscriber of a batch without a
+-- header.
 local function find_owner(call, bid)
   for _, token in ipairs(redis.call('SMEMBERS', call.keys.subscribers())) do
     if redis.call('ZSCORE', call.keys.batches_queued(token), bid) then return token end
   end
 end
 
--- Adds a new header to a batch whose header is missing or damaged. Removes no item. If the header was only missing, all
--- other items are events, and the batch stays in the queue. Otherwise the batch becomes a dead letter, which is kept
--- but not tried again. If the subscriber is not known, the batch is only reported.
+-- Adds a new header to a batch whose header is missing or damaged. Removes no item. If the header was only missing, the
+-- batch stays in the queue. Otherwise it becomes a dead letter. If the subscriber is not known, the batch is only
+-- reported.
 local function set_apart(call, bid, found)
   local keys, batch = call.keys, call.keys.batch(bid)
   local is_whole = has_no_header(batch)
@@ -63,8 +63,7 @@ local function set_apart(call, bid, found)
   findings.add(found, 'batch_malformed', bid)
 end
 
--- Removes an entry from an index. If the entry was still there, it is reported as a finding (an inconsistency that the
--- sweep has repaired).
+-- Removes an entry from an index. Reports it as a finding if the entry was still there.
 local function remove(command, index, bid, found, kind)
   if redis.call(command, index, bid) == 1 then findings.add(found, kind, bid) end
 end
@@ -76,15 +75,14 @@ local function may_be_open(call, bid, owner)
   return owner_of(batch) == owner and redis.call('LINDEX', batch, 2) == '0'
 end
 
--- True if a worker holds the job of the batch. The first use in a script call reads all jobs that workers hold, so that
--- later uses need no read.
+-- True if a worker holds the job of the batch. The first use in a script call reads all jobs that workers hold.
 local function is_in_flight(call, bid)
   call.jobs_held = call.jobs_held or drops.jobs_held(call)
   return call.jobs_held[jobs.delivery_of(bid)]
 end
 
--- Each function of this table checks and repairs one kind of key or entry. A script call uses only the function that
--- the script's argument `where` names.
+-- Each function of this table checks and repairs one kind of key or entry. A script call uses the one that its argument
+-- `where` names.
 local check = {}
 
 function check.batch(call, bid, found)
@@ -148,9 +146,8 @@ function check.batches_queued(call, bid, found, token)
   remove('ZREM', call.keys.batches_queued(token), bid, found, 'entry_without_batch')
 end
 
--- Removes a UID from the set `batches:current:{token}`, unless it is that of the subscriber's open batch (which takes
--- new events) or of a batch of a Ruby process. An open batch with attempts is removed too: it should have been closed
--- before the first attempt.
+-- Removes a UID from the set `batches:current:{token}`, unless it is that of the subscriber's open batch or of a batch
+-- of a Ruby process. An open batch with attempts is removed too: its first attempt should have closed it.
 function check.batches_current(call, bid, found, token)
   if exists(call.keys.ruby_batch(bid)) then return end
   local entry = redis.call('HGET', call.keys.batches_open(), token)
@@ -158,9 +155,8 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes an open batch if it is not the subscriber's, was attempted, or is missing in the set
--- `batches:current:{token}`. Also closes it if its entry in `batches:open` disagrees with the subscriber's max_events
--- and max_bytes.
+-- Closes an open batch if it is not the subscriber's, was attempted, or is missing in `batches:current:{token}`, or if
+-- its entry in `batches:open` disagrees with the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)
@@ -168,8 +164,8 @@ function check.batches_open(call, token, found)
   local bid, current = open_batches.read_entry(entry), keys.batches_current(token)
   local max_events, max_bytes = unpack(redis.call('HMGET', keys.subscriber(token), 'max_events', 'max_bytes'))
   local expected = open_batches.entry(bid, open_batches.max_events(max_events), max_bytes)
-  -- An open batch must also be in the set `batches:current:{token}`. But if the Ruby Routemaster used this Redis
-  -- before, the bus keeps its open batches out of that set (opening.lua says why).
+  -- An open batch must also be in the set `batches:current:{token}`, unless the Ruby Routemaster used this Redis before
+  -- (opening.lua says why).
   local is_current = ruby.was_here(call) or redis.call('SISMEMBER', current, bid) == 1
   if is_current and entry == expected and may_be_open(call, bid, token) then return end
   open_batches.close_open(call, token, bid)
@@ -177,13 +173,13 @@ function check.batches_open(call, token, found)
   findings.add(found, 'entry_without_batch', bid)
 end
 
--- Removes the entry of `batches:room` (the bytes that fit into an open batch) of a subscriber that has left.
+-- Removes the entry in `batches:room` of a subscriber that has left.
 function check.batches_room(call, token, found)
   if exists(call.keys.subscriber(token)) then return end
   remove('HDEL', call.keys.batches_room(), token, found, 'entry_without_batch')
 end
 
--- If a batch no longer exists, not even as a dead letter, deletes the stored time at which it was closed.
+-- Deletes the stored time of closing of a batch that no longer exists, not even as a dead letter.
 function check.batches_closed(call, bid, found)
   if bid == '' or exists(call.keys.batch(bid)) or exists(call.keys.dead_letter(bid)) then return end
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')

@@ -15,14 +15,13 @@ local batches = include('delivering/batches')
 local findings = include('maintenance/findings')
 local open_batches = include('delivering/open_batches')
 
--- Number of batches after which a script call stops counting, so that it does not block Redis for too long. The next
--- script call continues.
+-- Number of batches after which a script call stops counting, so as not to block Redis. The next one continues.
 local MAX_LISTS = 2000
--- Number of batches in a slice, the part of an index that is counted in one step. Batches with the same score are in
--- the same slice, so a slice can have more than this number.
+-- Number of batches in a slice, the part of an index that is counted in one step. A slice can have more, because
+-- batches with the same score are in the same one.
 local BATCHES_PER_SLICE = 200
--- Stands for the number of batches in a slice (some 200 that are counted together) if one of them is open, and may get
--- more events. No real number equals this value, so the next script call counts the slice again.
+-- Stands for the number of batches in a slice if one of them is open, and may get more events. No real number equals
+-- this value, so the next script call counts the slice again.
 local UNSETTLED = -1
 
 -- Describes what is counted: the batches or the dead letters of a subscriber. `index` is the key of their sorted set,
@@ -37,8 +36,8 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Returns the number of batches between two scores, and the number of their events. The first number is UNSETTLED if
--- one of the batches is open, because it may get more events: later script calls then count again.
+-- Returns the number of batches between two scores, or UNSETTLED if one of them is open, and the number of their
+-- events.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do
@@ -51,11 +50,9 @@ local function count_slice(subject, from, to)
   return settled and #bids or UNSETTLED, events
 end
 
--- Counts the events of an index in slices of some 200 batches, until MAX_LISTS batches were counted. The last batches,
--- too few for a slice, are left to the caller. `counted` has the slices of earlier script calls. Such a slice is
--- counted again only if its number of batches has changed.
---
--- Returns three values:
+-- Counts the events of an index in slices, until MAX_LISTS batches were counted. The last batches, too few for a slice,
+-- are left to the caller. `counted` has the slices of earlier script calls. Such a slice is counted again only if its
+-- number of batches has changed. Returns three values:
 --   slices  all slices so far, for the next script call
 --   events  the number of events in the slices, or false if this script call stopped early
 --   from    the score at which the last slice ends
@@ -85,7 +82,7 @@ local function count_all(subject, counted)
   return slices, finished and subject.read < MAX_LISTS and events, from
 end
 
--- Sets a gauge to the counted number. If the gauge had another value, the wrong value is reported as a finding.
+-- Sets a gauge to the counted number. Reports a finding if it had another value.
 local function correct(found, gauge, token, kind, counted)
   local wanted = counted > 0 and string.format('%d', counted)
   if redis.call('HGET', gauge, token) == wanted then return end

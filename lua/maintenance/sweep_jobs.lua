@@ -15,8 +15,8 @@ local findings = include('maintenance/findings')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 
--- Returns which workers hold each job, and how often. A damaged list of a worker can have a job more than once, so the
--- result maps each job to its workers, and each worker to the number of copies in its list.
+-- Returns a table that maps each job to the workers that hold it, and each worker to the number of copies in its list.
+-- There are several copies only if the list is damaged.
 local function read_holders(call, q)
   local holders = {}
   for _, worker in ipairs(redis.call('SMEMBERS', call.keys.jobs_pending_index(q))) do
@@ -28,7 +28,7 @@ local function read_holders(call, q)
   return holders
 end
 
--- Returns the keys of the lists that may contain a job, except those of workers.
+-- Returns the lists that may contain a job, except those of workers.
 local function lists_of(call, q)
   local lists = { call.keys.jobs_instant(q) }
   if q ~= 'main' then return lists end
@@ -37,8 +37,7 @@ local function lists_of(call, q)
   return lists
 end
 
--- Returns the keys of the sorted sets that may contain the job: the scheduled jobs, and the waiting jobs of its
--- subscriber.
+-- Returns the sorted sets that may contain the job: the scheduled jobs, and the waiting jobs of its subscriber.
 local function sorted_sets_of(call, q, suspect)
   local sets, lane = { call.keys.jobs_scheduled(q) }, suspect.lane
   local token = suspect.bid and redis.call('LINDEX', call.keys.batch(suspect.bid), 0)
@@ -47,8 +46,8 @@ local function sorted_sets_of(call, q, suspect)
   return sets
 end
 
--- Removes surplus copies of a job from a list. The list has `times` copies, and `places` copies were found elsewhere
--- before. One copy stays if `places` is 0. Returns the number of copies found so far.
+-- Removes surplus copies of a job from a list that has `times` copies, after `places` copies were found elsewhere. One
+-- copy stays if `places` is 0. Returns the number of copies found so far.
 local function trim(list, job, times, places)
   if times > 0 and (places > 0 or times > 1) then
     redis.call('LREM', list, places > 0 and 0 or times - 1, job)
@@ -62,8 +61,8 @@ local function keep_one(call, q, suspect, holders)
   local job, places = suspect.job, 0
   for worker, times in pairs(holders[job] or {}) do
     if places > 0 then
-      -- Several workers hold this job. The worker that came first in this loop keeps it. The present worker loses the
-      -- job and its lease (its right to the job), so the bus refuses its ack or nack of the job.
+      -- Several workers hold this job, and the one that came first in this loop keeps it. The present worker loses the
+      -- job and its lease, so its ack or nack of the job is refused.
       redis.call('HDEL', call.keys.leases(), worker)
       lanes.leave(call, worker)
     end
@@ -81,8 +80,8 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- Removes a job whose batch no longer exists from the index, the scheduled jobs and the waiting jobs. The job may stay
--- in a list from which acquire takes jobs. Acquire forgets the job when it finds no batch.
+-- Removes a job whose batch no longer exists from the index, the scheduled jobs and the waiting jobs. It may stay in a
+-- list from which acquire takes jobs: acquire forgets a job without a batch.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)
@@ -90,9 +89,8 @@ local function forget(call, q, suspect, found)
   if removed > 0 then findings.add(found, 'job_without_batch', suspect.bid) end
 end
 
--- Makes a lost job instant (ready for a worker). But workers of a Ruby Routemaster would take a delivery job from the
--- list of instant jobs, and lose the job. While they run, it goes to the list of jobs for slow subscribers, which
--- only this bus reads.
+-- Makes a lost job instant. But Ruby workers would take a delivery job from the list of instant jobs, and lose it.
+-- While any run, the job goes to the list of the share `slow`, which only this bus reads.
 local function give_state(call, q, job, ruby_workers)
   if not ruby_workers or q ~= 'main' then return jobs.make_instant(call, q, job) end
   redis.call('RPUSH', call.keys.share_jobs('slow'), job)

@@ -22,8 +22,7 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Corrects the entry of a join in `joins:expiring`. A join has an entry there while it has open join keys (join keys
--- that are not complete yet), and no entry otherwise.
+-- Corrects the entry of a join in `joins:expiring`, which it has while it has open join keys.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end
@@ -32,8 +31,8 @@ local function reschedule(call, token, found)
   findings.add(found, 'join_unscheduled', token)
 end
 
--- Each function of this table checks and repairs one kind of key. A script call runs one of them: the one that the
--- script's argument `where` names.
+-- Each function of this table checks and repairs one kind of key. A script call runs the one that its argument `where`
+-- names.
 local check = {}
 
 function check.joins(call, token, found)
@@ -78,8 +77,7 @@ function check.joins_expiring(call, token, found)
   if removed then findings.add(found, 'entry_without_join', token) end
 end
 
--- Returns the time (ms) from which a join key has been open, according to its record. Returns nothing if there is no
--- readable record.
+-- Returns the time (ms) from which a join key has been open, by its record; nothing without a readable record.
 local function since_in_record(call, token, key)
   local packed = redis.call('HGET', call.keys.open_keys(token), key)
   local ok, record = pcall(cmsgpack.unpack, packed or '')

@@ -14,8 +14,8 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 
--- True if the worker holds a job of the queue. If the index of workers that hold jobs lacks this worker, the worker is
--- added to it.
+-- True if the worker holds a job of the queue. Then adds it to the index of workers that hold jobs, if it is missing
+-- there.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1
@@ -59,8 +59,8 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
--- Corrects the stored number of deliveries in flight of each subscriber: it must be the number of workers that deliver
--- to the subscriber now. Wrong numbers are reported as findings.
+-- Corrects the stored number of deliveries in flight of each subscriber: it is the number of workers that deliver to it
+-- now. Wrong numbers are findings.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}
   for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do

@@ -14,15 +14,14 @@ function counters.has_ended(call, series)
   return false
 end
 
--- Returns the name under which the topic or subscriber of a series has its history (numbers about it over time).
+-- Returns the name under which the topic or subscriber of a series has its history.
 function counters.subject(series)
   if series.topic then return table.concat({ 'topic', series.topic }, ':') end
   return series.subscriber and table.concat({ 'subscriber', series.subscriber }, ':')
 end
 
 -- Moves these counts to totals that remain, and deletes their histories. What the metric service got already
--- (`counters_reported`) is moved too. Otherwise the service would get these counts again, as growth of the totals.
--- Returns the number of moved counts.
+-- (`counters_reported`) is moved too; otherwise it would get these counts again. Returns the number of moved counts.
 function counters.fold(call, all_series)
   local folded = 0
   for _, series in ipairs(all_series) do

@@ -15,8 +15,7 @@ A subject that no longer exists gets no entry, so that a late sample does not br
 ]]
 local counters = include('metrics/counters')
 
--- Redis deletes a history (numbers about the bus, a topic or a subscriber over time) this long after its last entry.
--- The history of a removed topic or subscriber is deleted at once.
+-- Redis deletes a history this long after its last entry. That of a removed topic or subscriber is deleted at once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)
@@ -26,9 +25,9 @@ local function same(entry, figures)
   return #entry == #figures + 1
 end
 
--- Appends figures about a topic, a subscriber or the bus to a history, which keeps `kept` entries. A step of time gets
--- at most one entry; `slot` is the number of the present step since the Unix epoch. With `may_skip`, unchanged figures
--- are not appended. Returns the number of appended entries, 0 or 1.
+-- Appends figures about a topic, a subscriber or the bus to a history, which keeps `kept` entries. `slot` is the number
+-- of the present step of time, which gets one entry at most. With `may_skip`, unchanged figures are not appended.
+-- Returns the number of appended entries, 0 or 1.
 local function append(history, kept, slot, figures, may_skip)
   local last = redis.call('LINDEX', history, -1)
   if last then

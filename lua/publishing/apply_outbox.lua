@@ -25,8 +25,7 @@ local function slice_of(events)
   return { list = events, first = 1, last = #events }
 end
 
--- Stores events of a topic that another partition owns. The events go to the subscribers that the topic has in this
--- partition. The other partition has already accepted the events.
+-- Stores events that another partition, the home of the topic, has accepted for the subscribers in this partition.
 local function take_events(call, state, name, events)
   local topic = intake.foreign_topic(state.taken, name)
   intake.add(call, state.taken, topic, slice_of(events))
@@ -68,9 +67,9 @@ local function published(taken)
   return found
 end
 
--- Sets the time of the script call back to the time of an outbox entry, because the entry's events were accepted at
--- that time. So deadlines and ages count from then. The number of an entry is its time in µs, or later (outboxes.lua).
--- `clock_us` and `clock_ms` keep the present time, at which the call numbers its own entries and closes batches.
+-- Sets the time of the script call back to that of an outbox entry, whose number is its time in µs, or later
+-- (outboxes.lua). So deadlines and ages count from when its events were accepted. `clock_us` and `clock_ms` keep the
+-- present time, at which the call numbers its own entries and closes batches.
 local function go_back_to(call, number)
   call.clock_us, call.clock_ms = call.clock_us or call.now_us, call.clock_ms or call.now_ms
   call.now_us = math.min(call.now_us, number)

@@ -7,8 +7,7 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Reads the field `elsewhere` of a topic. Returns a list of marks, which is empty if the topic has no such field. A
--- mark is an entry for another partition that has subscribers of the topic.
+-- Reads the field `elsewhere` of a topic, its marks. Returns an empty list if the topic has no such field.
 function elsewhere.read(text)
   local marks = {}
   for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
@@ -17,7 +16,7 @@ function elsewhere.read(text)
   return marks
 end
 
--- Stores the marks of a topic: an entry for each other partition that has subscribers of the topic.
+-- Stores the marks of a topic.
 function elsewhere.store(call, topic, marks)
   local texts = {}
   for i, mark in ipairs(marks) do
@@ -30,16 +29,14 @@ function elsewhere.store(call, topic, marks)
   end
 end
 
--- Returns the number of subscribers that a topic has in other partitions. `marks` has an entry for each of these
--- partitions, with the number of subscribers there.
+-- Returns the number of subscribers that a topic has in other partitions, by its marks.
 function elsewhere.count(marks)
   local count = 0
   for _, mark in ipairs(marks) do count = count + mark.subscribers end
   return count
 end
 
--- Returns the numbers of the partitions that have subscribers of a topic, as one text, separated by commas. `marks` has
--- an entry for each of these partitions.
+-- Returns the numbers of the partitions in a topic's marks, as one text, separated by commas.
 function elsewhere.partitions(marks)
   local partitions = {}
   for i, mark in ipairs(marks) do partitions[i] = mark.partition end

@@ -68,8 +68,8 @@ local function is_free(topic)
   return not topic.publisher or topic.publisher == ''
 end
 
--- Decides whether a client may publish to a topic. If the topic has no publisher, the client would become its owner.
--- Returns the reason for a refusal, or nothing if the client may publish.
+-- Returns why a client may not publish to a topic, or nothing if it may. If the topic has no publisher, the client
+-- would become its owner.
 local function judge_client(call, taken, topic, client)
   if not is_free(topic) then return topic.publisher ~= client and 'claimed_by_other' or nil end
   local keys = call.keys
@@ -121,7 +121,7 @@ function intake.end_run(taken)
   taken.run = nil
 end
 
--- Adds events to those that the subscribers of a topic get in this script call. `events` is a slice: a list, and the
+-- Adds events to those that the subscribers of a topic get in this script call. `events` is a slice: a list, with the
 -- positions `first` and `last` of the events in it.
 function intake.add(call, taken, topic, events)
   if not topic.subscribers then
@@ -148,8 +148,7 @@ function intake.judge_outboxes(call, taken, topic)
   return topic.is_stuck and 'outbox_full' or nil
 end
 
--- Decides whether a publication may be accepted. Returns the reason for a refusal, or nothing if the publication may be
--- accepted. Changes nothing in Redis.
+-- Returns why a publication is refused, or nothing if it may be accepted. Changes nothing in Redis.
 function intake.judge(call, taken, publication)
   local topic = intake.topic(call, taken, publication.topic)
   return judge_key(call, taken, publication)
@@ -157,9 +156,9 @@ function intake.judge(call, taken, publication)
     or intake.judge_outboxes(call, taken, topic)
 end
 
--- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the first refused
--- topic, or nothing. The client would become the publisher of each topic that has none, so such a topic lowers the
--- maximums in `taken`. Changes nothing in Redis.
+-- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
+-- or nothing. A topic without a publisher lowers the maximums in `taken`, as it would become the client's. Changes
+-- nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do
     local reason = intake.judge(call, taken, { topic = name, client = client })
@@ -187,8 +186,8 @@ function intake.count_subscribers(topic)
   return #topic.subscribers + elsewhere.count(topic.elsewhere)
 end
 
--- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers that get the events,
--- in all partitions. The number is 0 if the publication is refused.
+-- Accepts or refuses a publication as a whole. Returns the outcome, and the number of subscribers in all partitions
+-- that get the events (0 if it is refused).
 function intake.take(call, taken, publication)
   local refusal = intake.judge(call, taken, publication)
   if refusal then return refusal, 0 end
@@ -198,7 +197,7 @@ function intake.take(call, taken, publication)
 end
 
 -- Stores the idempotency keys of the accepted publications. This must be the last step of a script: if the script fails
--- before it, the same publications can be sent again under the same idempotency keys.
+-- before it, the publications can be sent again under the same keys.
 function intake.remember(call, taken, window_ms)
   for digest, fingerprint in pairs(taken.fingerprints) do
     redis.call('SET', call.keys.idempotency(digest), fingerprint, 'PX', window_ms)

@@ -14,13 +14,12 @@ local ruby = include('maintenance/ruby')
 local uids = include('store/uids')
 local opening = {}
 
--- If a subscriber's events would bring the batches that one script call opens above this number, they all go into one
--- long batch. Acquire delivers it in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000 events for a
--- subscriber with max_events 1 blocked Redis for 130 ms.
+-- Maximum batches that one script call opens. Events of a subscriber that would need more go into one long batch, which
+-- acquire delivers in parts (cutting.lua). Opening a batch takes Redis 13 µs: 10,000 events for a subscriber with
+-- max_events 1 blocked Redis for 130 ms.
 local MAX_OPENED = 300
 
--- Creates the working state of one script call. `uid_seed` is the text with which all UIDs of the call begin: 16
--- characters.
+-- Creates the working state of one script call. All UIDs of the call begin with the 16 characters of `uid_seed`.
 function opening.begin(uid_seed)
   return { uids = uids.begin(uid_seed) }
 end
@@ -57,8 +56,8 @@ local function write_batch(call, opened, bid, token, list, first, last)
   end
 end
 
--- Makes a new batch the open batch of its subscriber, so that it gets the next events. Returns false, and does
--- nothing, if the batch already has as many bytes as a delivery may have.
+-- Makes a new batch the open batch of its subscriber, which gets the next events. Returns false, and does nothing, if
+-- it already has as many bytes as a delivery may have.
 local function leave_open(call, opened, bid, token, max_events, max_bytes, slice, first)
   if not open_batches.needs_no_count(max_events, max_bytes, slice, first) then
     local value, room = open_batches.new_room(bid, max_bytes, open_batches.bytes_of(slice, first))
@@ -66,17 +65,17 @@ local function leave_open(call, opened, bid, token, max_events, max_bytes, slice
     opened.rooms[#opened.rooms + 1] = token
     opened.rooms[#opened.rooms + 1] = value
   end
-  -- A Ruby Routemaster finds its open batches in this set. This bus finds them in `batches:open`. After a takeover, the
-  -- batch is not added to the set. Otherwise a Ruby web process that still runs would append events to the batch, under
-  -- a key that this bus does not read.
+  -- A Ruby web process finds its open batches in this set, and this bus in `batches:open`. After a takeover, batches
+  -- stay out of the set. Otherwise a Ruby process that still runs would append events under a key that this bus does
+  -- not read.
   if not ruby.was_here(call) then redis.call('SADD', call.keys.batches_current(token), bid) end
   opened.entries[#opened.entries + 1] = token
   opened.entries[#opened.entries + 1] = open_batches.entry(bid, max_events, max_bytes)
   return true
 end
 
--- Collects what is written to indexes and queues about a new batch. The job of the batch is instant if the batch is
--- full already, or if the subscriber's timeout is 0. Otherwise it is scheduled.
+-- Collects what is written to indexes and queues about a new batch. Its job is instant if the batch is full already, or
+-- the subscriber's timeout is 0. Otherwise it is scheduled.
 local function collect(call, opened, bid, is_full, timeout_ms)
   local job = jobs.delivery_of(bid)
   local index, scheduled = opened.index, opened.scheduled
@@ -95,8 +94,7 @@ local function collect(call, opened, bid, is_full, timeout_ms)
   scheduled[#scheduled + 1] = job
 end
 
--- Stores events in new batches of a subscriber. The events are those of a slice (a part of a list of events, see
--- intake.lua), from position `first` to the end of the slice.
+-- Stores the events of a slice (intake.lua), from position `first` on, in new batches of a subscriber.
 function opening.open(call, opened, token, slice, first)
   if not opened.index then begin_collection(call, opened) end
   local timeout, max_events, ordered, max_bytes =
@@ -119,8 +117,8 @@ function opening.open(call, opened, token, slice, first)
   if #opened.jobs >= bulk.MAX_VALUES then opening.enter(call, opened) end
 end
 
--- Writes the collected data about new batches: to the indexes, to the job queues, and to the hashes of open batches.
--- These are the batches that were opened since `enter` was last called.
+-- Writes what was collected about the batches opened since the last call of `enter`: to the indexes, the job queues,
+-- and the hashes of open batches.
 function opening.enter(call, opened)
   if not opened.index then return end
   local keys = call.keys

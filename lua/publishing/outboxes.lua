@@ -28,8 +28,8 @@ local leases = include('delivering/leases')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
--- memory all that a script reads.
+-- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis keeps
+-- all that a script reads.
 local READ_AT_ONCE = 8
 -- If a partition does not apply its entries in time, they are sent to it again after this pause.
 local ASK_AGAIN_MS = 1000
@@ -72,8 +72,8 @@ function outboxes.first_entries(list, max_entries, max_bytes)
   return entries
 end
 
--- Deletes the job that sends the entries of a list, which the caller has found empty. The list is `outbox` or, with
--- `partition`, the list `outbox:{partition}`. Returns false if the worker does not hold the job.
+-- Deletes the job that sends the entries of a list which the caller has found empty: `outbox` or, with `partition`,
+-- `outbox:{partition}`. Returns false if the worker does not hold the job.
 function outboxes.end_job(call, partition, worker, lease, lease_ms)
   local job = job_for(partition)
   if not leases.settle(call, 'aux', worker, job, lease, lease_ms) then return false end
@@ -86,21 +86,21 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads the number of the last entry in the outbox, the bytes of all its entries, and how far (µs) numbers are ahead of
--- the clock. Reads them once in a script call.
+-- Reads, once in a script call, the number of the last entry in the outbox, the bytes of all its entries, and how far
+-- (µs) numbers are ahead of the clock.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))
   outgoing.last, outgoing.bytes, outgoing.ahead = tonumber(last) or 0, tonumber(bytes) or 0, tonumber(ahead) or 0
 end
 
--- Adds a piece of work (its kind, the topic, and further data) to the collection. `partitions` has the numbers of the
--- partitions that must do it, as one text, separated by commas.
+-- Adds a piece of work to the collection. `partitions` has the numbers of the partitions that must do it, as one text,
+-- separated by commas.
 function outboxes.add(outgoing, partitions, kind, topic, about)
   outgoing.work[#outgoing.work + 1] = { partitions, { kind, topic, about } }
 end
 
--- Returns a list with the events of a slice. A slice is a part of a longer list, given by its first and last position.
+-- Returns a list with the events of a slice (intake.lua).
 function outboxes.events_of(slice)
   local events = {}
   for i = slice.first, slice.last do events[#events + 1] = slice.list[i] end
@@ -116,8 +116,8 @@ local function last_number(call, outgoing)
   return number
 end
 
--- Appends the collected work of a script call to the outbox. Queues the job that empties the outbox, unless that job
--- is queued already.
+-- Appends the collected work of a script call to the outbox. Queues the job that empties the outbox, if it is not
+-- queued.
 function outboxes.store(call, outgoing)
   if #outgoing.work == 0 then return end
   read_state(call, outgoing)
@@ -158,8 +158,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks` (those with subscribers of a topic).
--- Counted are the whole list `outbox`, which all partitions share, and the list `outbox:{partition}`.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks`, in the list `outbox`, which all
+-- partitions share, and in `outbox:{partition}` together.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)
@@ -169,8 +169,8 @@ function outboxes.are_full(call, outgoing, marks, max_bytes)
   return false
 end
 
--- Sets outbox entries aside for the partitions in `late`: copies the entries of each partition to a list of its own.
--- Schedules the job that sends this list again, unless it is queued already.
+-- Copies the outbox entries of each partition in `late` to a list of its own. Schedules the job that sends this list,
+-- if it is not queued.
 function outboxes.set_aside(call, entries, late)
   local keys, lists = call.keys, {}
   for _, partition in ipairs(late) do lists[partition] = {} end

@@ -9,9 +9,8 @@ was set back, and the times of the buckets are set back too. A rate of 0 means n
 ]]
 local rates = {}
 
--- Creates the working state of one script call that limits the rates of clients. Each client has a token bucket for
--- published events and one for bytes. `buckets` caches those that were read, by client; `changed` has those to be
--- stored.
+-- Creates the working state of one script call that limits the rates of clients. A client has a bucket for published
+-- events and one for bytes. `buckets` has those that were read, by client, and `changed` those to be stored.
 function rates.begin(call, args)
   return {
     now_us = call.now_us, burst_us = args.burst_ms * 1000,
@@ -40,7 +39,7 @@ local function is_full_late(state, full_at_us, rate)
   return rate > 0 and full_at_us - state.now_us >= state.burst_us
 end
 
--- True if the client's bucket of events or its bucket of bytes is empty, so that the client may publish nothing now.
+-- True if the client's bucket of events or of bytes is empty, so that it may publish nothing now.
 function rates.is_empty(call, state, client)
   if state.events_rate == 0 and state.bytes_rate == 0 then return false end
   local buckets = buckets_of(call, state, client)

@@ -10,11 +10,10 @@ local opening = include('publishing/opening')
 local outboxes = include('publishing/outboxes')
 local storing = {}
 
--- Appends as many events to an open batch as fit. Returns two values: the number of appended events, and the new length
--- of the batch's list. A length of 0 means that nothing was appended, because the list no longer exists.
+-- Appends as many events to an open batch as fit. Returns the number of appended events, and the new length of the
+-- batch's list: 0 if nothing was appended, because the list no longer exists.
 local function fill(batch, max, list, first, last)
-  -- An open batch always has room for one more event, because it is closed when it is full. So its length need not be
-  -- read first.
+  -- An open batch always has room for one more event, so its length need not be read first.
   if first == last then return 1, redis.call('RPUSHX', batch, list[first]) end
   local length = redis.call('LLEN', batch)
   if length == 0 then return 0, 0 end
@@ -25,9 +24,8 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- The room of an open batch is the number of bytes that still fit. Subtracts the bytes of new events from the rooms,
--- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and those whose bytes are not
--- counted.
+-- Subtracts the bytes of new events from the rooms of open batches, the bytes that still fit. Returns what is left, by
+-- subscriber. Leaves out subscribers without an open batch, and those whose bytes are not counted.
 local function take_room(call, taken, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(taken.tokens) do
@@ -81,9 +79,8 @@ local function append_from(call, opened, taken, entries, rooms, counts, first)
   end
 end
 
--- Stores the accepted events in batches and in the outbox for other partitions, and counts them for the topics of this
--- partition. An error at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the others still
--- get their events.
+-- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
+-- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the others still get their events.
 function storing.store(call, uid_seed, taken)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end

@@ -27,14 +27,13 @@ local open_batches = include('delivering/open_batches')
 local delivery_log = { ENDINGS = { 'taken', 'dropped' } }
 
 local UNIT = 16
--- When all logs together are full, LUMP records of the longest log are removed at a time, and at most MAX_REMOVED in
--- one script call: after an operator has lowered the limit, there can be very many to remove.
+-- When all logs together are full, the longest one loses LUMP records at a time. A script call removes at most
+-- MAX_REMOVED: after an operator has lowered the limit, very many must go.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
--- subscriber, which could otherwise take more memory than the rest of the record.
+-- Maximum failed attempts in a record, and of their bytes together. The attempts quote the answers of the subscriber,
+-- which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
--- Maximum bytes of the JSON with the number of events by topic. If the JSON is longer, the record has `null` in its
--- place.
+-- Maximum bytes of the JSON with the number of events by topic. A record has `null` in place of a longer one.
 local MAX_TOPICS_BYTES = 256
 -- Time for which a record is shown: a day.
 delivery_log.KEPT_MS = 86400000
@@ -55,15 +54,14 @@ function delivery_log.name_of(ending, token)
   return ending .. ' ' .. token
 end
 
--- Returns the two parts of a log's name: the way in which its batches ended ('taken' or 'dropped'), and the
--- subscriber.
+-- Returns how the batches of a log ended ('taken' or 'dropped') and its subscriber, by the name of the log.
 function delivery_log.read_name(name)
   local space = name:find(' ', 1, true)
   return name:sub(1, space - 1), name:sub(space + 1)
 end
 
--- Returns the names of the logs of these subscribers. Some of these logs may be empty. If `tokens` is empty, returns
--- the names of the logs of all subscribers.
+-- Returns the names of the logs of these subscribers, some of which may be empty. Without `tokens`, those of all
+-- subscribers.
 function delivery_log.names(call, tokens)
   if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
   local names = {}
@@ -123,21 +121,19 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Must be called after records were appended to the logs of these subscribers. Enters the time and the subscribers in
--- the trail of this `ending` ('taken' or 'dropped'). By the trail, a listing of all subscribers finds the newest
--- records.
+-- Enters the time and these subscribers, to whose logs records were just appended, in the trail of this `ending`. By
+-- the trail, a listing of all subscribers finds the newest records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
-  -- The newest `max` entries suffice: each stands for at least one record, and all logs together keep only about `max`
-  -- records. LUMP entries more are allowed, so that few script calls have to cut the trail.
+  -- The newest `max` entries suffice: each stands for at least one record, and all logs together keep about `max`. The
+  -- trail may have LUMP entries more, so that few script calls have to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than the time `place` (ms). A trail lists which logs were
--- written when, the oldest first, so this is a binary search.
+-- Returns the number of entries of a trail that are older than the time `place` (ms), by a binary search.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1
@@ -158,7 +154,7 @@ function delivery_log.remove(call, ending, token)
 end
 
 -- Returns the last part of a record, as JSON text: the time of the first failed attempt at the batch, and a list of the
--- last failed attempts. Returns an empty text if no attempt failed.
+-- last ones. Returns an empty text if no attempt failed.
 function delivery_log.failures(call, bid)
   local attempts = call.keys.attempts(bid)
   local first = redis.call('LINDEX', attempts, 0)
@@ -173,8 +169,7 @@ function delivery_log.failures(call, bid)
 end
 
 -- Completes a record: puts the present time (µs) and `closed_ms` (or 0) in front. Records of one script call get times
--- 1 µs apart, so that each has its own. Making a record takes longer than 1 µs, so the next script call begins later
--- than the last of these times.
+-- 1 µs apart. Making a record takes longer, so the records of later calls come after these.
 function delivery_log.ended_now(call, closed_ms, record)
   call.records_made = (call.records_made or 0) + 1
   return string.format('%d', call.now_us + call.records_made) .. ',' .. (closed_ms or '0') .. ',' .. record
@@ -194,8 +189,8 @@ local function topics_text(topics)
   return #text <= MAX_TOPICS_BYTES and text or 'null'
 end
 
--- Returns an empty collection for the records of batches that the caller drops. `reason` says why they are dropped. If
--- `max` is 0, the delivery log is off, and nothing is collected.
+-- Returns an empty collection for the records of batches that the caller drops for this `reason`. If `max` is 0, the
+-- delivery log is off, and nothing is collected.
 function delivery_log.drops(reason, max)
   return { reason = reason, max = max, by_token = {}, open_of = {} }
 end
@@ -218,7 +213,7 @@ function delivery_log.add_drop(call, records, bid, token, about)
   records.by_token[token] = entries
   entries[#entries + 1] = bid
   local failures = about.attempts ~= '0' and delivery_log.failures(call, bid) or ''
-  -- If the header of the batch is damaged, its values may not be numbers. The record then has 0 in their place.
+  -- Values of a damaged header may not be numbers. The record then has 0 in their place.
   entries[#entries + 1] = delivery_log.ended_now(call, closed_ms_of(call, records, bid, token), string.format(
     '%d,%d,%d,%s,"%s"%s', tonumber(about.created_ms) or 0, about.events, tonumber(about.attempts) or 0,
     topics_text(about.topics), records.reason, failures

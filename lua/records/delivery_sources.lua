@@ -22,9 +22,8 @@ local MIN_CHUNK, MAX_CHUNK = 4, 128
 local JUST_BEFORE = '-'
 
 -- Creates the working state of one listing. A listing of one state may have to skip very many batches in other states,
--- so it looks at `max_looked` batches at most. After that, `read_index` returns `{ place, id, stopped = true }`: the
--- place after which the next page begins. `sources` counts the searched indexes and logs, even empty ones, for the
--- caller's rate limit.
+-- so it looks at `max_looked` batches at most. Then `read_index` returns `{ place, id, stopped = true }`: the place
+-- after which the next page begins. `sources` counts the searched indexes and logs, for the caller's rate limit.
 function delivery_sources.begin(call, bounds, max_looked)
   return {
     bounds = bounds, seen = delivery_states.begin(), looked = 0, max_looked = max_looked, sources = 0,
@@ -38,8 +37,8 @@ local function is_after(bounds, place, id)
   return not bounds.id or merging.is_before(bounds.place, bounds.id, place, id)
 end
 
--- Returns the bounds of a listing as scores of an index (a sorted set of batches): the highest and the lowest. Scores
--- are times, in ms if `scale` is 1 and in µs if it is 1000. They are formatted only once for each scale.
+-- Returns the highest and the lowest score of an index within the bounds of a listing. Scores are times, in ms if
+-- `scale` is 1 and in µs if it is 1000. They are formatted only once for each scale.
 local function score_range(listing, scale)
   local range = listing.ranges[scale]
   if not range then
@@ -52,8 +51,8 @@ local function score_range(listing, scale)
   return range.upper, range.lower
 end
 
--- Returns an iterator over the entries of an index, which is a sorted set of the ids of batches. The function `read`
--- returns the entry for an id, or nothing if the batch must not be listed.
+-- Returns an iterator over the entries of an index, a sorted set of ids. The function `read` returns the entry for an
+-- id, or nothing if the batch must not be listed.
 local function read_index(listing, index, scale, read)
   local upper, lower = score_range(listing, scale)
   local chunk, at, offset, size = {}, 1, 0, MIN_CHUNK
@@ -85,9 +84,9 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source for a listing: the entries of the sorted set `index` within the listing's bounds. Returns nothing if
--- there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each
--- subscriber, so all share `open_index` instead of having a closure each.
+-- Returns a source for a listing, or nothing if the sorted set `index` has no entries within its bounds. Scores are
+-- times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each subscriber, so all share
+-- `open_index` instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -117,8 +116,8 @@ function delivery_sources.dead_letters(call, listing, index)
   return index_source(listing, index, 1, function(bid) return delivery_states.dead_letter(call, bid) end)
 end
 
--- Returns an iterator over the single batch of a source that `add_singles` made. The iterator returns nothing if the
--- batch is not in the wanted state.
+-- Returns an iterator over the single batch of a source of `add_singles`; over nothing if it is not in the wanted
+-- state.
 local function read_single(source)
   local is_read = false
   return function()
@@ -151,11 +150,9 @@ end
 -- The position of the last item of a list. It is a text, because Redis takes longer to convert a Lua number.
 local LAST = '-1'
 
--- Finds the newest record of a log that is not newer than the time `place` (ms). Returns its position and its time, or
--- nothing if all records are newer.
---
--- A binary search. Subscribers of the same topics have similar logs, so the first step looks where the search in the
--- previous log ended: at the same fraction of the log's length (`listing.part`).
+-- Returns the position and the time of a log's newest record that is not newer than the time `place` (ms), or nothing
+-- if all are newer. The binary search begins where that in the previous log ended (`listing.part`, a fraction of the
+-- length), since subscribers of the same topics have similar logs.
 local function position_at(listing, list, place)
   local length = redis.call('LLEN', list) / 2
   local low, low_place, high, at = 0, nil, length + 1, math.floor(listing.part * length)
@@ -176,8 +173,8 @@ local function position_at(listing, list, place)
   if low > 0 then return low, low_place end
 end
 
--- Returns an iterator over the records of one delivery log, newest first. It starts at `source.position`, or at the end
--- of the log. It returns only records within the bounds of the listing.
+-- Returns an iterator over the records of one delivery log within the bounds of the listing, newest first. It starts at
+-- `source.position`, or at the end of the log.
 local function read_log(source)
   local listing, list, items, at, size = source.listing, source.list, {}, 0, MIN_CHUNK
   local bounds, position = listing.bounds, source.position or redis.call('LLEN', list) / 2
@@ -200,9 +197,9 @@ local function read_log(source)
   end
 end
 
--- Returns a source for a listing: the records of a delivery log within the listing's bounds and, if `newest` (ms) is
--- given, not newer than this time. Returns nothing if there are none. Reads only the time of the first record: a bus
--- can have thousands of logs, and a listing never comes to most of them.
+-- Returns a source for a listing: the records of a delivery log within the listing's bounds and, with `newest` (ms),
+-- not newer than that. Returns nothing if there are none. Reads only the time of the first record: a bus can have
+-- thousands of logs, and a listing never comes to most of them.
 function delivery_sources.log(call, listing, ending, token, newest)
   local list, position = delivery_log.list_of(call, ending, token), nil
   listing.sources = listing.sources + 1

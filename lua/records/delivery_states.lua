@@ -14,9 +14,8 @@ local jobs = include('delivering/jobs')
 local open_batches = include('delivering/open_batches')
 local delivery_states = {}
 
--- Creates an empty cache of what one script call reads. `workers` becomes a table with the workers that deliver to each
--- subscriber. The others have for each subscriber the jobs that its workers hold, its open batch, and whether it is
--- paused.
+-- Creates an empty cache of what one script call reads. `workers` becomes a table of the workers that deliver to each
+-- subscriber. The others have by subscriber: the jobs that its workers hold, its open batch, whether it is paused.
 function delivery_states.begin()
   return { workers = nil, held = {}, open = {}, paused = {} }
 end
@@ -46,13 +45,12 @@ local function held_of(call, seen, token)
   return held
 end
 
--- Returns the worker that holds the job of a batch. Returns nothing if no worker holds it.
+-- Returns the worker that holds the job of a batch, or nothing.
 local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
 
--- Returns the batches that workers hold. If `tokens` has subscribers, only their batches are returned, and otherwise
--- those of all subscribers.
+-- Returns the batches that workers hold: those of the subscribers in `tokens` or, without any, of all subscribers.
 function delivery_states.in_flight(call, seen, tokens)
   local bids = {}
   local function add(token)
@@ -77,7 +75,7 @@ local function is_open(call, seen, token, bid)
   return seen.open[token] == bid
 end
 
--- Returns the state of a batch. `attempts` is the number of its attempts, as the header of the batch has it: a text.
+-- Returns the state of a batch. `attempts` is the number of its attempts, as text.
 local function state_of(call, seen, bid, token, attempts)
   if holder_of(call, seen, bid, token) then return 'in_flight' end
   if is_open(call, seen, token, bid) then return 'open' end

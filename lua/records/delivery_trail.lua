@@ -13,15 +13,15 @@ local delivery_sources = include('records/delivery_sources')
 local merging = include('records/merging')
 local delivery_trail = {}
 
--- A trail is the list that tells which delivery logs were written when. The first command reads MIN_CHUNK entries of a
--- trail. Each later command reads more, up to MAX_CHUNK.
+-- The first command reads MIN_CHUNK entries of a trail (the list that tells which delivery logs were written when).
+-- Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
--- A page of a listing returns a time and an id, after which the next page begins. Times and ids descend. No id is
--- smaller than this text, so if it is returned as the id, the next page begins with an older time.
+-- The next page of a listing begins after a time and an id. Times and ids descend, and no id is smaller than this text.
+-- So after this text as id, the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the entries of a trail (the list that tells which logs were written when) that are older
--- than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') selects the trail.
+-- Returns an iterator over the entries of a trail that are older than the time `place` (ms), the newest first. `ending`
+-- ('taken' or 'dropped') selects the trail.
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)
@@ -37,9 +37,9 @@ local function read_entries(call, ending, place)
   end
 end
 
--- A trail lists which delivery logs were written when. Its entries with the same time come from one script call.
--- Returns an iterator over these calls, the newest first: the time (`place`, ms) and the subscribers whose logs were
--- written (`tokens`). Leaves out the oldest call, because the trail may have lost some of its entries.
+-- Entries of a trail with the same time come from one script call. Returns an iterator over these calls, the newest
+-- first: the time (`place`, ms) and the subscribers whose logs were written (`tokens`). Leaves out the oldest call,
+-- because the trail may have lost some of its entries.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()
@@ -68,9 +68,8 @@ local function log_of(reader, token)
   return log
 end
 
--- Returns the records that an earlier script call wrote, the newest last. `written` has the time of that call (`place`)
--- and the subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds of the
--- listing.
+-- Returns the records that an earlier script call wrote, the newest last. `written` has its time (`place`) and the
+-- subscribers whose logs it wrote (`tokens`). Leaves out records that are gone, or outside the bounds of the listing.
 local function records_of(reader, written)
   local records = {}
   for _, token in ipairs(written.tokens) do
@@ -84,8 +83,7 @@ local function records_of(reader, written)
   return records
 end
 
--- Returns an iterator over the records of all logs, the newest first. It begins at the time `place` (ms) and goes back
--- in time.
+-- Returns an iterator over the records of all logs from the time `place` (ms) on backwards, the newest first.
 local function read_all_logs(reader, place)
   local call, ending, sources = reader.call, reader.ending, {}
   for _, name in ipairs(delivery_log.names(call, {})) do
@@ -97,8 +95,8 @@ local function read_all_logs(reader, place)
   return merging.merged(sources)
 end
 
--- Returns an iterator over the records of all subscribers' logs, the newest first. A trail names the logs that were
--- written at each time, so only these logs are read. For records older than the trail, all logs are read.
+-- Returns an iterator over the records of all logs, the newest first. A trail names the logs that were written at each
+-- time, so only these are read. For records older than the trail, all logs are read.
 local function read_trail(reader)
   local listing = reader.listing
   local records, place, rest = {}, listing.newest_record, nil
@@ -124,9 +122,9 @@ local function read_trail(reader)
   end
 end
 
--- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). A listing opens
--- a source when it comes to the time `place` of the source's newest record. That time is not known yet, so `place` is
--- infinity: the source is opened first.
+-- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). Listings open a
+-- source when they come to the time `place` of its newest record. That is not known yet, so it is infinity, and the
+-- source is opened first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

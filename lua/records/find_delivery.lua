@@ -10,12 +10,10 @@ local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
--- Maximum failed attempts in the reply. The bus never stores more than 20 for a batch (attempts.lua), so the reply has
--- all that are stored.
+-- Maximum failed attempts in the reply: all, since the bus stores no more of a batch (attempts.lua).
 local MAX_SHOWN_ATTEMPTS = 20
 
--- Searches a delivery log for the record of a batch. Returns the entry for the reply and the number of records in the
--- log. The entry is nil if the log has no such record.
+-- Returns the entry for the reply, nil if the log has no record of the batch, and the number of records in the log.
 local function in_log(call, ending, token, id)
   local list, length = delivery_log.list_of(call, ending, token), delivery_log.length(call, ending, token)
   local position = redis.call('LPOS', list, id, 'RANK', -1)

@@ -24,8 +24,7 @@ local open_batches = include('delivering/open_batches')
 local MAX_BATCHES = 2000
 -- Maximum failed attempts that an entry of the reply shows. If a batch has more, the latest ones are shown.
 local MAX_SHOWN_ATTEMPTS = 3
--- Number of subscribers that one EXISTS command checks for an index of retried batches. Most subscribers have no such
--- index.
+-- Number of subscribers that one EXISTS command checks for an index of retried batches. Most have none.
 local SUBSCRIBERS_PER_EXISTS = 50
 
 -- Returns the tokens in `clients`. If there are none, returns all subscribers that have queued batches.
@@ -79,8 +78,7 @@ local function add_retrying(call, listing, sources, clients)
     for i = from, math.min(from + SUBSCRIBERS_PER_EXISTS - 1, #tokens) do
       indexes[#indexes + 1] = call.keys.batches_retrying(tokens[i])
     end
-    -- Most subscribers have no batch that is tried again, and therefore no index of such batches. A single EXISTS
-    -- command shows whether any of the subscribers in this chunk has one.
+    -- Most subscribers have no such index. A single EXISTS shows whether any of this chunk has one.
     if redis.call('EXISTS', unpack(indexes)) > 0 then
       for _, index in ipairs(indexes) do
         sources[#sources + 1] = delivery_sources.batches(call, listing, index, 1000, 'retrying')
@@ -98,8 +96,8 @@ local function add_dead(call, listing, sources, clients)
   end
 end
 
--- Adds the delivery logs to the sources of the listing (the indexes and logs that it reads). With `wanted` ('taken' or
--- 'dropped'), adds only the logs of batches that ended in this way.
+-- Adds the delivery logs to the sources of the listing; with `wanted` ('taken' or 'dropped'), only the logs with this
+-- ending.
 local function add_logs(call, listing, sources, clients, wanted)
   for _, ending in ipairs(#clients == 0 and delivery_log.ENDINGS or {}) do
     if not wanted or ending == wanted then sources[#sources + 1] = delivery_trail.source(call, listing, ending) end

@@ -9,8 +9,8 @@ source then begins with an older batch.
 ]]
 local merging = {}
 
--- True if `id` is larger than `other`. The ids are compared byte by byte, as Redis sorts the members of sorted sets.
--- Lua's own comparison is not used, because it depends on the locale of Redis.
+-- True if `id` is larger than `other` byte by byte, as Redis sorts. Lua's own comparison depends on the locale of
+-- Redis.
 local function is_larger(id, other)
   for i = 1, #id do
     local byte, its = id:byte(i), other:byte(i)
@@ -19,8 +19,7 @@ local function is_larger(id, other)
   return false
 end
 
--- True if one entry comes before another one in a listing. `place` is the time (ms) by which an entry is listed. The
--- newer entry comes first. At the same time, the larger id comes first.
+-- True if one entry comes before another one in a listing: the newer by its time `place` (ms), then the larger id.
 function merging.is_before(place, id, other_place, other_id)
   if place ~= other_place then return place > other_place end
   return is_larger(id, other_id)
@@ -72,8 +71,8 @@ local function pop(heap)
   return entry
 end
 
--- Returns an iterator over the entries of all sources, newest first. `places` has the times of the sources' newest
--- entries, sorted. `at_place` has the sources by this time. Sorting the sources themselves, which are tables, takes Lua
+-- Returns an iterator over the entries of all sources, newest first. `places` has the sorted times of the sources'
+-- newest entries, and `at_place` the sources by this time: sorting the sources themselves, which are tables, takes Lua
 -- ten times as long.
 function merging.merged(sources)
   local heap, places, at_place = {}, {}, {}

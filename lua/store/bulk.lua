@@ -52,8 +52,8 @@ function bulk.set_fields(hash, pairs_of)
   if spread then redis.call('HDEL', hash, '') end
 end
 
--- Adds counts[i] to the field tokens[i] of a gauge, a hash with a number for each subscriber. If `counts` is shorter
--- than `tokens`, the fields of the remaining tokens do not change.
+-- Adds counts[i] to the field tokens[i] of a gauge. If `counts` is shorter, the fields of the remaining tokens do not
+-- change.
 function bulk.add_to_gauge(gauge, tokens, counts)
   if #counts == 1 then redis.call('HINCRBY', gauge, tokens[1], counts[1]) end
   if #counts <= 1 then return end

@@ -7,8 +7,8 @@ wake other processes. No state outlives a call.
 ]]
 local calls = {}
 
--- Publishes an announcement on a channel. If the channel's name has a hash tag (a part in braces), SPUBLISH sends the
--- announcement only to the shard with that tag. PUBLISH would send it to all nodes of a cluster.
+-- Publishes an announcement on a channel. On a cluster, PUBLISH sends it to all nodes, and SPUBLISH only to the shard
+-- of the hash tag (a part in braces) in the channel's name.
 local function announce(channel)
   if channel:find('^[^{]*{[^}]+}') then
     redis.call('SPUBLISH', channel, '')
@@ -17,8 +17,8 @@ local function announce(channel)
   end
 end
 
--- Runs a script and returns its result. At the end, publishes the announcements, which wake other processes: each once,
--- even if the script made it several times. Then throws the first error that `calls.try` caught.
+-- Runs a script and returns its result. At the end, publishes each announcement that the script made, once. Then throws
+-- the first error that `calls.try` caught.
 function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }

@@ -18,15 +18,14 @@ function pausing.paused_by(call, token)
   if paused_at then return by or 'callback_gone' end
 end
 
--- Pauses a subscriber. If it is paused already, `paused_at` keeps the time of the first pause. Returns true if it was
--- not paused before.
+-- Pauses a subscriber. A later pause keeps the first `paused_at`. Returns true if the subscriber was not paused before.
 function pausing.pause(call, token, by)
   local subscriber, before = call.keys.subscriber(token), pausing.paused_by(call, token)
   if before and RANKS[before] >= RANKS[by] then return end
   redis.call('HSETNX', subscriber, 'paused_at', call.now_ms)
   if by == 'callback_gone' then
-    -- A pause that began because the callback answered 410 (Gone) has no `paused_by`. The field may be left over from
-    -- an earlier pause, because earlier releases of the bus did not delete it at the end of a pause.
+    -- A pause after a 410 has no `paused_by`. Earlier releases did not delete the field at the end of a pause, so it
+    -- may be left over.
     redis.call('HDEL', subscriber, 'paused_by')
   else
     redis.call('HSET', subscriber, 'paused_by', by)
@@ -39,16 +38,15 @@ function pausing.lift(call, token)
   return redis.call('HDEL', call.keys.subscriber(token), 'paused_at', 'paused_by') > 0
 end
 
--- Makes the job of a subscriber's oldest failed batch ready for a worker, if it is scheduled for its next attempt.
+-- Makes the job of a subscriber's oldest failed batch instant, if it is scheduled for its next attempt.
 local function try_failed(call, token)
   local bid = redis.call('ZRANGE', call.keys.batches_retrying(token), 0, 0)[1]
   local job = bid and jobs.delivery_of(bid)
   if job and redis.call('ZREM', call.keys.jobs_scheduled('main'), job) == 1 then jobs.make_instant(call, 'main', job) end
 end
 
--- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` waiting jobs become ready
--- for a worker, and so does a scheduled trial job (the single job by which a failing subscriber is tried again). If
--- there are none, the oldest failed batch is tried.
+-- Lets workers try a subscriber at once, even if it is held back after a failure. Up to `max` waiting jobs become
+-- instant, and so does a scheduled trial job. If there are none, the oldest failed batch is tried.
 function pausing.try_at_once(call, token, max)
   local subscriber = call.keys.subscriber(token)
   redis.call('HDEL', subscriber, 'throttled_until')

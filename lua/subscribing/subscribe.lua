@@ -26,8 +26,8 @@ local STORED_DEFAULTS = {
   'timeout', defaults.timeout_ms, 'max_events', defaults.max_events, 'health_points', defaults.perfect_health,
 }
 
--- True if the subscriber is new, and there are already `max` subscribers. Joins are subscribers too, but are not
--- counted here: they have a limit of their own.
+-- True if the subscriber is new, and there are already `max` subscribers. Joins have a limit of their own, and do not
+-- count here.
 local function has_no_room_for_it(call, token, max)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.subscribers(), token) == 1 then return false end
@@ -35,8 +35,8 @@ local function has_no_room_for_it(call, token, max)
 end
 
 local function store_settings(call, subscriber, args)
-  -- `subscribed_at` is in µs, so that no two requests to subscribe store the same time. If it has changed since a
-  -- delivery began, a 410 (Gone) does not pause the subscriber (nack.lua): the callback may be another one now.
+  -- `subscribed_at` is in µs, so that no two requests store the same time. If it has changed since a delivery began, a
+  -- 410 pauses nobody (nack.lua): the callback may be another one now.
   redis.call('HSET', subscriber, 'callback', args.callback, 'uuid', args.uuid, 'subscribed_at', call.now_us)
   local settings = {
     timeout = args.timeout_ms, max_events = args.max_events, max_bytes = args.max_bytes, ordered = args.ordered,
@@ -55,11 +55,11 @@ local function store_signing_key(call, subscriber, key, overlap_ms)
   end
 end
 
--- Applies new settings to the open batch, which takes the subscriber's new events:
---   timeout     the batch is due after this time from now, unless it was due earlier anyway
+-- Applies new settings to the open batch:
+--   timeout     the batch is due this long from now, unless it was due earlier anyway
 --   max_events  the batch is closed if it has this many events already
---   max_bytes   a change closes the batch. The bus may not know the batch's bytes: the bytes of small events are
---               not counted for a subscriber with the default limits
+--   max_bytes   a change closes the batch, whose bytes may not be known: with the default limits, bytes of small events
+--               are not counted
 local function change_open_batch(call, token, args, max_bytes_before)
   local keys, timeout_ms = call.keys, args.timeout_ms
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -17,8 +17,8 @@ function topics.publisher(call, topic)
   return publisher and publisher ~= '' and publisher or nil
 end
 
--- Decides whether the caller may change a topic. Only root (`client` is nil) and the topic's publisher may. Returns the
--- reason for a refusal, or nothing if the caller may change the topic.
+-- Returns why the caller may not change a topic, or nothing if it may. Only root (`client` is nil) and its publisher
+-- may.
 function topics.refusal(call, topic, client)
   if redis.call('SISMEMBER', call.keys.topics(), topic) == 0 then return 'topic_not_found' end
   local publisher = topics.publisher(call, topic)
@@ -44,8 +44,7 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells other partitions to end their subscriptions to a topic. Each of the topic's `marks` names a partition with such
--- subscriptions.
+-- Tells the partitions in a topic's `marks` to end their subscriptions to it.
 local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
@@ -55,10 +54,10 @@ end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. The topic's name stays, without a publisher, if
 -- joins count the topic's events or other partitions have subscribers; their marks stay until the subscriptions have
--- ended. Returns the number of deleted delayed events, and the indexes of these partitions.
+-- ended. Returns the number of deleted delayed events, and the partitions that were told.
 --
--- The other partitions are told before the marks are deleted with the topic. If Redis is killed and keeps only the first
--- writes, the caller's repeat still finds the marks.
+-- They are told before the marks are deleted with the topic. If Redis is killed and keeps only the first writes, the
+-- caller's repeat still finds the marks.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -78,7 +77,7 @@ function topics.remove(call, topic)
   return delayed_events, partitions
 end
 
--- Makes a client the publisher of a topic. The present publisher, if there is one, no longer owns the topic.
+-- Makes a client the publisher of a topic, instead of the present one if there is any.
 function topics.give(call, topic, client)
   local keys, before = call.keys, topics.publisher(call, topic)
   if before then
@@ -101,8 +100,7 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if there is no room for all of these topics: adding those that do not exist would bring the number of all topics
--- above `max`.
+-- True if adding those of these topics that do not exist would bring the number of all topics above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end
@@ -131,7 +129,7 @@ function topics.subscribe_to(call, token, names, foreign)
   topics.unsubscribe_from(call, token, left)
 end
 
--- Returns the topics among `names[first]` to `names[last]` that have neither a publisher nor a subscription. If one
+-- Returns those of the topics `names[first]` to `names[last]` that have neither a publisher nor a subscription. If one
 -- EXISTS command finds no data of any of them, they are not looked up one by one, which takes Redis 3 µs each.
 local function unused_among(call, names, first, last)
   local keys, about = call.keys, {}
@@ -146,8 +144,8 @@ local function unused_among(call, names, first, last)
   return unused
 end
 
--- Ends these subscriptions of a subscriber, all of which must exist. Then deletes the topics of this partition that
--- have neither a publisher nor a subscription: many with one command, because there can be a thousand.
+-- Ends these subscriptions of a subscriber, which must exist, and deletes the topics of this partition that are then
+-- unused: many with one command, because there can be a thousand.
 --
 -- A subscription leaves the list of the topic before that of the subscriber. If Redis is killed and keeps only the
 -- first writes, the caller's repeat still finds the subscription, and ends it.
@@ -164,9 +162,8 @@ function topics.unsubscribe_from(call, token, names)
   end
 end
 
--- Ends one subscription. Returns false if there is none. Deletes a topic of this partition that then has neither a
--- publisher nor a subscription. Otherwise a client could use up the maximum of topics by subscribing to new ones and
--- unsubscribing.
+-- Ends one subscription, and deletes a topic of this partition that is then unused. Otherwise a client could use up the
+-- maximum of topics by subscribing and unsubscribing. Returns false if there was no subscription.
 function topics.unsubscribe(call, token, topic)
   redis.call('SREM', call.keys.topic_subscribers(topic), token)
   if redis.call('SREM', call.keys.subscriber_topics(token), topic) == 0 then return false end

@@ -12,19 +12,16 @@ export interface Acquired {
   grants: Grant[];
   /** Number of jobs in the queue that could still be acquired after the script call. */
   left: number;
-  /**
-   * One result for each finished job that the script call has acknowledged, in the order of its argument `finished`.
-   */
+  /** A result for each finished job, in the order of the script's argument `finished`. */
   acks: Acknowledged[];
 }
 
 /**
- * The first item of the script's reply, decoded from MessagePack. `left` is the number of jobs that are still ready.
- * `atMs` is the time by Redis's clock. `acks` has two numbers for each finished job: 1 if the worker still held the
- * job, else 0, and how many events were removed. `subscribers` has two items for each subscriber: its token and its
- * values.
+ * The first item of the script's reply, decoded. `left` is the number of jobs that are still ready, and `atMs` the time
+ * by Redis's clock. `acks` has two numbers for each finished job: 1 if the worker still held the job, else 0, and how
+ * many events were removed. `subscribers` has two items for each subscriber: its token and its values.
  *
- * The values have no names, because names cost time: for one acquired job 5 µs more in Redis, and 5 µs more in Node.
+ * The values have no names, which would cost 5 µs more for each job in Redis, and as much in Node.
  */
 type Head = [
   left: number,
@@ -37,7 +34,7 @@ type Head = [
 /** The values of DELIVERY_FIELDS. False stands for a field that the hash of the subscriber does not have. */
 type SubscriberValues = (string | false)[];
 
-/** What the script's reply says about a job that a worker has acquired. A job that delivers no batch has no `batch`. */
+/** What the reply says about an acquired job. A job that delivers no batch has no `batch`. */
 type GrantHead = [worker: string, lease: number, batch?: BatchHead, dropNotice?: string[]];
 
 type BatchHead = [token: string, created: string, attempts: string, count: number, pieces: number];
@@ -45,8 +42,8 @@ type BatchHead = [token: string, created: string, attempts: string, count: numbe
 const decoder = new Decoder();
 
 /**
- * Reads the reply of the script `acquire`. The first buffer is the head. Then each acquired job has a buffer with the
- * packed job, and one for each piece (one or several events) of its batch, as explained at `Batch.pieces`.
+ * Reads the reply of the script `acquire`: first the head, then for each acquired job the packed job and the pieces of
+ * its batch (`Batch.pieces`).
  */
 export function readAcquired([head = Buffer.of(), ...rest]: Buffer[]): Acquired {
   const [left, atMs, flatAcks, flatSubscribers, grantHeads] = decoder.decode(head) as Head;

@@ -8,31 +8,26 @@ import type { Acknowledged, Burial, Finished, JobHandler, Settlement, Success } 
 import { DONE, GIVEN_BACK, type Retry, triedAgainIn } from './settlement.ts';
 
 /**
- * The settlement of a job that failed because Redis failed: the job runs again after a second. The delay is short for
- * the sake of periodic jobs: a periodic job that waits in its queue cannot be queued again.
+ * The settlement of a job that failed because Redis failed: it runs again after a second. The delay is short, because a
+ * periodic job that waits in its queue cannot be queued again.
  */
 const LOST_REDIS_RETRY = triedAgainIn(1000);
 
 export interface AssignmentParts {
   queue: Queue;
-  /**
-   * Acknowledges a job, together with other finished jobs in one script call. If the script call fails, Redis may have
-   * applied it all the same.
-   */
+  /** Acknowledges a job, together with others. If the script call fails, Redis may have applied it all the same. */
   acknowledge: (finished: Finished) => Promise<Acknowledged>;
   handler: JobHandler;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   log: Log;
 }
 
-/**
- * Runs one acquired job. Reports its outcome (ack, nack or bury) to Redis, and repeats the report until it succeeds.
- */
+/** Runs one acquired job. Reports its outcome (ack, nack or bury) to Redis until the report succeeds. */
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a script call that reported the outcome has failed. The lost reply may have assigned the worker its next
-   * job. So the worker must ask Redis for a job, and then gets that job again.
+   * True after a failed script call that reported the outcome. Its lost reply may have given the worker its next job,
+   * which the worker gets again when it asks.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -46,8 +41,7 @@ export class Assignment {
   }
 
   /**
-   * Resolves when Redis has stored the outcome. If the job is aborted, resolves even if Redis does not answer. Never
-   * rejects.
+   * Resolves when Redis has stored the outcome or, if the job is aborted, even if Redis does not answer. Never rejects.
    */
   async run(): Promise<void> {
     const { log } = this.#parts;
@@ -55,8 +49,7 @@ export class Assignment {
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // The report is repeated while Redis is away. If a successful delivery were not reported, the batch would be
-    // delivered again.
+    // Repeated while Redis is away: without the report, a batch that was delivered would be delivered again.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -71,10 +64,7 @@ export class Assignment {
     this.#ending.abort();
   }
 
-  /**
-   * Aborts the job and drops its outcome, because another worker may have the job. Does nothing if the job
-   * has ended.
-   */
+  /** Aborts the job and drops its outcome, because another worker may have the job. No effect if it has ended. */
   loseLease(): void {
     if (!this.#running || this.#lost) return;
     this.#lost = true;
@@ -113,8 +103,7 @@ export class Assignment {
 
   /**
    * Tries once to report the outcome to Redis. Returns false if Redis failed, so that the report must be repeated.
-   * Returns true if Redis has the outcome, or if the worker has lost its lease. Another worker may then have the job,
-   * so Redis ignores this outcome.
+   * Returns true if Redis has the outcome, or ignores it because the worker has lost its lease.
    */
   async #settle(settlement: Settlement): Promise<boolean> {
     try {
@@ -130,8 +119,8 @@ export class Assignment {
   }
 
   /**
-   * Reports the outcome to Redis, unless the handler has already done so (`settled`). Returns false if the worker no
-   * longer held the job.
+   * Reports the outcome to Redis, unless the handler has done so (`settled`). Returns false if the worker did not hold
+   * the job.
    */
   #store(settlement: Settlement): Promise<boolean> {
     if (settlement.end === 'settled') return Promise.resolve(settlement.held);
@@ -147,17 +136,17 @@ export class Assignment {
   }
 
   /**
-   * Acknowledges the job together with other finished jobs. A repeated ack, after the first one failed, has a script
-   * call of its own, so that one bad ack cannot block other jobs.
+   * Acknowledges the job together with others. A repeated ack has a script call of its own, so that one bad ack cannot
+   * block other jobs.
    */
   async #ack(success: Success): Promise<boolean> {
     const { queue, acknowledge, recorder } = this.#parts;
     const finished: Finished = { grant: this.grant, ...success };
     const { held, removed, isGone } = await (this.inDoubt ? queue.ack(finished) : acknowledge(finished));
     const { batch } = this.grant;
-    // If a repeated ack finds neither the job nor the batch, the first ack was probably applied, and only its reply was
-    // lost. So all events of the batch are counted as removed. If the batch still exists, nothing was removed: the
-    // lease ran out while Redis was away.
+    // If a repeated ack finds neither job nor batch, the first one was probably applied and its reply lost. So all
+    // events of the batch count as removed. If the batch still exists, the lease ran out while Redis was away, and
+    // nothing was removed.
     const events = this.inDoubt && isGone ? (batch?.count ?? 0) : removed;
     if (batch && events > 0) recorder.removed(batch.token, events);
     return held;
@@ -167,9 +156,8 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // If the worker no longer holds the job at the first call, another worker has buried the batch. So the call changes
-    // and counts nothing. A repeated call also counts the dead letter that the first call made, because the reply of
-    // the first call was lost.
+    // If the worker does not hold the job at the first call, another worker has buried the batch, and this call counts
+    // nothing. A repeated call also counts what the first one did, whose reply was lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -14,8 +14,8 @@ export interface Batch {
   attempts: number;
   count: number;
   /**
-   * The batch's events in the order of acceptance. A piece is either the JSON texts of events, joined with
-   * commas, or one event in MessagePack, as the Ruby Routemaster stores it (see legacy_event.ts).
+   * The events in the order of acceptance. A piece is either the JSON texts of events, joined with commas, or one event
+   * in MessagePack (legacy_event.ts).
    */
   pieces: Buffer[];
 }

@@ -5,25 +5,22 @@ import type { Partitions } from '../store/partitions.ts';
 import type { DeathReason } from './settlement.ts';
 
 /**
- * The name of the job of a bulk. The job counts, retries or purges dead letters. Its arguments are the owner, the id of
- * the bulk, and `count` or `run`.
+ * The job of a bulk, which counts, retries or purges dead letters. Its arguments are owner, id, and `count` or `run`.
  */
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk. In the state `counted`, a bulk waits until its owner confirms or cancels it. A bulk with parts
- * in several partitions is in the state that comes first here.
+ * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk with parts in several
+ * partitions is in the state that comes first here.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];
 
 interface BulkFilter {
-  /** The tokens of the subscribers whose dead letters match. Undefined if the dead letters of all subscribers match. */
+  /** The tokens of the subscribers whose dead letters match. Undefined stands for all subscribers. */
   queues: readonly string[] | undefined;
   reason?: DeathReason | undefined;
-  /**
-   * Only dead letters that died between `fromMs` and `untilMs` match. An undefined value sets no limit on that side.
-   */
+  /** Only dead letters that died between `fromMs` and `untilMs` match. Undefined sets no limit on that side. */
   fromMs?: number | undefined;
   untilMs?: number | undefined;
 }
@@ -44,8 +41,8 @@ export interface Bulk extends BulkFilter {
 }
 
 /**
- * The bulks of all owners. An owner has one bulk at a time. Each client is an owner, and all who have the root key are
- * together one owner. A bulk has a job in each partition that may have matching dead letters.
+ * The bulks of all owners: of each client, and of all who have the root key together. An owner has one bulk at a time,
+ * with a job in each partition that may have matching dead letters.
  */
 export class Bulks {
   readonly #partitions: Partitions;
@@ -55,8 +52,8 @@ export class Bulks {
   }
 
   /**
-   * Begins a bulk: counts the dead letters that match the filter, and retries or purges none yet. The bulk replaces the
-   * owner's last bulk. If the last bulk is running, returns false and changes nothing.
+   * Begins a bulk, which replaces the owner's last one: counts the dead letters that match the filter, and changes none
+   * yet. If the last bulk is running, returns false and changes nothing.
    */
   async begin(owner: string, act: Bulk['act'], filter: BulkFilter): Promise<boolean> {
     if ((await this.find(owner))?.state === 'running') return false;
@@ -91,8 +88,8 @@ export class Bulks {
   }
 
   /**
-   * Begins the work of a bulk that has counted its dead letters. Returns false if the bulk is not in the state
-   * `counted`, or if the owner has begun another bulk since.
+   * Begins the work of a `counted` bulk. Returns false if it is in another state, or the owner has begun another bulk
+   * since.
    */
   async confirm(owner: string, id: string): Promise<boolean> {
     const newest = await this.find(owner);
@@ -102,8 +99,7 @@ export class Bulks {
   }
 
   /**
-   * Stops a bulk. What it has retried or purged already stays so. Returns false if the bulk has ended, or if the owner
-   * has begun another bulk since.
+   * Stops a bulk; what it has done stays. Returns false if it has ended, or if the owner has begun another bulk since.
    */
   cancel(owner: string, id: string): Promise<boolean> {
     return this.#inAll((partition) => partition.run('cancel_bulk', { owner, id }));
@@ -114,10 +110,7 @@ export class Bulks {
   }
 }
 
-/**
- * Reads what one partition stores of a bulk: the hash `record`, which covers only the dead letters in this partition.
- * Returns undefined if the hash is empty.
- */
+/** Reads the part of a bulk in one partition from its hash there. Returns undefined if the hash is empty. */
 export function readBulk(record: Record<string, string>): Bulk | undefined {
   const { id, act, state, queues, reason } = record;
   if (id === undefined || queues === undefined) return undefined;

@@ -3,15 +3,12 @@ import type { Dispatcher } from 'undici';
 import { clock } from '../clock.ts';
 
 /**
- * Time after which the connections to a host are replaced, however busy they are, so that a subscriber whose name leads
- * to another address by now gets its deliveries there. A replacement costs a TLS handshake.
+ * Age at which the connections to a host are replaced, even busy ones, so that deliveries follow a name that leads to
+ * another address by now. A replacement costs a TLS handshake.
  */
 const MAX_AGE_MS = 5 * 60_000;
 
-/**
- * Makes an undici dispatcher, which sends requests to one origin and keeps connections to it. It calls `opened` with
- * each connection that it opens.
- */
+/** Makes an undici dispatcher for requests to one origin. It calls `opened` with each connection that it opens. */
 export type DispatcherTo = (origin: string, opened: (socket: Socket) => void) => Dispatcher;
 
 /** An origin (scheme, host and port) of callbacks, with the connections to it. */
@@ -28,15 +25,14 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. The connections to a host
- * are closed when its last subscriber leaves. If more than `maxKept` are open, those of the least recently used host
- * are closed. Closing lets requests under way finish.
+ * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. It closes those of a host
+ * whose last subscriber leaves and, above `maxKept`, those of the least recently used host. Requests under way finish.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;
   readonly #maxKept: number;
   readonly #hosts = new Map<string, CallbackHost>();
-  /** Hosts with a dispatcher, which keeps connections to them. The least recently used host is first. */
+  /** Hosts with a dispatcher, the least recently used first. */
   readonly #used = new Set<CallbackHost>();
   readonly #closing = new Set<Dispatcher>();
   #open = 0;
@@ -77,8 +73,8 @@ export class CallbackHosts {
   }
 
   /**
-   * Says that a request has failed. If no connection is open, as with a host that cannot be reached, the dispatcher is
-   * dropped: undici keeps 20 KB for it.
+   * Says that a request has failed. Without an open connection, as with a host that cannot be reached, the dispatcher
+   * is dropped: undici keeps 20 KB for it.
    */
   failed(host: CallbackHost): void {
     if (host.open === 0) this.#closeConnections(host);
@@ -95,8 +91,7 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // The dispatcher is dropped with its last connection. If it stayed, undici would keep objects for the connections
-      // that are closed.
+      // Without a connection, the dispatcher would keep objects of the closed ones, so it is dropped.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);
@@ -116,7 +111,7 @@ export class CallbackHosts {
     host.dispatcher = undefined;
     this.#used.delete(host);
     this.#closing.add(dispatcher);
-    // The error is ignored, because `close` rejects only if `destroy` was called meanwhile.
+    // `close` rejects only if `destroy` was called meanwhile.
     void dispatcher
       .close()
       .catch(() => {})

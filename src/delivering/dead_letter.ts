@@ -29,18 +29,12 @@ export interface Place {
   id: string;
 }
 
-/**
- * Compares two dead letters for listings, which show the newest first. Letters that died in the same millisecond are
- * sorted by descending ids, as Redis sorts them.
- */
+/** Compares two dead letters for listings: the newest first, then descending ids, as Redis sorts them. */
 export function newestFirst(one: Place, other: Place): number {
   return other.diedAtMs - one.diedAtMs || (one.id < other.id ? 1 : -1);
 }
 
-/**
- * Reads the dead letters with these ids, in this order, by one pipeline. Undefined stands for a letter that does not
- * exist.
- */
+/** Reads the dead letters with these ids by one pipeline, in this order. Undefined stands for a missing one. */
 export async function readLetters(
   redis: Commands,
   keys: Keyspace,
@@ -90,8 +84,7 @@ export interface Period {
 }
 
 /**
- * Returns the places (time of death and id) of up to `count` dead letters, newest first. `index` names the sorted set
- * in Redis that has them. Letters that died in the same millisecond are sorted by descending ids.
+ * Returns the places of up to `count` dead letters in the sorted set `index`: the newest first, then descending ids.
  */
 export async function newest(
   redis: Commands,
@@ -104,8 +97,8 @@ export async function newest(
 }
 
 /**
- * Returns the places (time of death and id) of up to `count` dead letters that come after the given place in a listing,
- * newest first. The dead letter at the given place may have been deleted.
+ * Returns the places of up to `count` dead letters that come after the given place in a listing. The dead letter at
+ * that place may have been deleted.
  */
 export async function following(
   redis: Commands,
@@ -115,9 +108,8 @@ export async function following(
   sinceMs: number | string = '-inf',
 ): Promise<Place[]> {
   const [tied, older] = await Promise.all([
-    // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters that died in the same millisecond as the
-    // given one are read. There are few: a script call makes at most one dead letter, except `sweep_batches`, which
-    // checks about 300 batches.
+    // ZREVRANGEBYSCORE can begin at a time, but not at an id. So all letters of the given millisecond are read. There
+    // are few: a script call makes at most one dead letter, or about 300 if it is `sweep_batches`.
     redis.zrevrangebyscore(index, diedAtMs, diedAtMs),
     redis.zrevrangebyscore(index, `(${diedAtMs}`, sinceMs, 'WITHSCORES', 'LIMIT', 0, count),
   ]);

@@ -18,15 +18,14 @@ import { eventSlices } from './event_slices.ts';
 import type { DeathReason } from './settlement.ts';
 
 /**
- * Maximum dead letters that one pipeline reads. The process serves other requests between two pipelines. Without
- * pipelines, each letter took three writes, which were a quarter of a web process's time while a client read long
- * lists.
+ * Maximum dead letters that one pipeline reads. Other requests are served between two pipelines. Without pipelines,
+ * each letter took three writes: a quarter of a web process's time while a client read long lists.
  */
 const READ_SLICE = 20;
 
 /**
- * Maximum dead letters that are read for one page of the listing, if it shows only the letters of one reason. Without
- * this limit, a page for a rare reason would read all letters.
+ * Maximum dead letters that are read for one page with the letters of one reason. Without this limit, a page for a rare
+ * reason would read all letters.
  */
 const LOOKED = 500;
 
@@ -40,13 +39,11 @@ interface FoundPlace {
 }
 
 /**
- * Returns up to `limit` dead letters, newest first, from behind the place `after` (time of death and id). If
- * `subscribers` is given, only their letters are returned. `next` is the `after` of the next page, and absent on the
- * last page.
+ * Returns up to `limit` dead letters, newest first, from behind the place `after`; with `subscribers`, only theirs.
+ * `next` is the `after` of the next page, and absent on the last page.
  *
- * If `filter.reason` is given, only letters that died for this reason are returned. Then at most LOOKED letters (or
- * `limit`, if it is higher) are searched, so the page may be short. `looked` is the number of letters whose reason was
- * read.
+ * With `filter.reason`, returns only letters that died for this reason. Then at most LOOKED letters (or `limit`, if it
+ * is higher) are searched, so the page may be short. `looked` is the number of letters whose reason was read.
  */
 export async function listDeadLetters(
   partitions: Partitions,
@@ -117,8 +114,7 @@ export async function findDeadLetter(
 }
 
 /**
- * Yields the events of a dead letter. Each is the JSON text that is delivered, or `{"undecodable": base64}` if it
- * cannot be decoded. Throws dead_letter_not_found if the letter is deleted meanwhile.
+ * Yields the events of a dead letter, as `eventSlices` does. Throws dead_letter_not_found if it is deleted meanwhile.
  */
 export async function* eventsOfLetter(
   partitions: Partitions,
@@ -150,7 +146,7 @@ export async function* wholeLetterJson(
 
 /**
  * Calls `read` for the dead letters at these places, with up to READ_SLICE ids at a time, so that other requests are
- * served in between. Resolves with what `read` returned for each letter, in the order of the places.
+ * served in between. Resolves with the results in the order of the places.
  */
 async function inSlices<T>(
   places: readonly FoundPlace[],

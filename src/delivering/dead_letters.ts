@@ -12,16 +12,14 @@ type RetryOutcome = Reply<'revive'>[number]['outcome'];
 
 /**
  * Retries and deletes dead letters; `dead_letter_reading.ts` reads them. The parameter `client` limits a method to the
- * dead letters of this client and of its joins (subscribers without a callback).
+ * dead letters of this client and of its joins.
  */
 export class DeadLetters {
   readonly #partitions: Partitions;
   readonly #deliveryLog: number;
   readonly #revived: (token: string, events: number) => void;
 
-  /**
-   * The function `revived` is called with the number of events that returned to the queue of the subscriber `token`.
-   */
+  /** `revived` is called with the number of events that returned to the queue of the subscriber `token`. */
   constructor(
     partitions: Partitions,
     { deliveryLog }: Pick<Config, 'deliveryLog'>,
@@ -42,8 +40,7 @@ export class DeadLetters {
   }
 
   /**
-   * Retries all dead letters that a subscriber has now, oldest first, and ends early if the subscriber leaves. Returns
-   * how many were retried.
+   * Retries all dead letters that a subscriber has now, oldest first, until it leaves. Returns how many were retried.
    */
   async retryAll(token: string): Promise<number> {
     return this.#bySlices(token, await this.#latest(token), async (partition, ids) => {
@@ -60,10 +57,7 @@ export class DeadLetters {
     return false;
   }
 
-  /**
-   * Deletes all dead letters that a subscriber has now. With `untilMs`, deletes only the letters that died by then.
-   * Returns how many were deleted.
-   */
+  /** Deletes all dead letters that a subscriber has now, or those that died by `untilMs`. Returns their number. */
   async purgeAll(token: string, untilMs?: number): Promise<number> {
     return this.#bySlices(token, untilMs ?? (await this.#latest(token)), (partition, ids) =>
       this.#purge(partition, token, ids),
@@ -81,8 +75,8 @@ export class DeadLetters {
   }
 
   /**
-   * Returns the time at which the newest dead letter of a subscriber died. Calls that retry or delete all letters leave
-   * out letters that die later. Otherwise such a call might never end, because a retried letter may die again.
+   * Returns the time at which the newest dead letter of a subscriber died. Calls for all letters leave out those that
+   * die later. Otherwise such a call might never end, because a retried letter may die again.
    */
   async #latest(token: string): Promise<number> {
     const [place] = await this.#partitions
@@ -92,9 +86,9 @@ export class DeadLetters {
   }
 
   /**
-   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters, until no letter is left that
-   * died by `untilMs`, or `process` returns undefined. Returns the sum of the results. `process` must remove the ids
-   * from the subscriber's sorted set of dead letters, because the next ids are read from this set.
+   * Calls `process` with up to MAX_LETTERS_PER_CALL ids of a subscriber's dead letters, until none is left that died by
+   * `untilMs`, or `process` returns undefined. Returns the sum of the results. `process` must remove the ids from the
+   * subscriber's sorted set, from which the next ids are read.
    */
   async #bySlices(
     token: string,
@@ -114,8 +108,7 @@ export class DeadLetters {
 }
 
 /**
- * Returns the token for a script that retries or deletes the letter `id`. The script finds only letters of the
- * subscriber with this token.
+ * Returns the token of the subscriber among whose dead letters a script shall look for `id`.
  * - If `client` is undefined (root calls): undefined. The script then finds any letter.
  * - If the letter belongs to `client` or to one of its joins: the token of that client or join.
  * - Otherwise: `client`, so that the script does not find the letter.

@@ -19,10 +19,7 @@ import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './
 import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
-/**
- * Number of queues that may be read for the price of one call in the caller's rate limit. A client has a queue of
- * batches of its own, and one more for each join that it has.
- */
+/** Number of queues, a client's own and those of its joins, that may be read for the price of one call. */
 const QUEUES_PER_CALL = 20;
 
 type OfOne = { caller: Caller; params: { id: string } };
@@ -50,10 +47,7 @@ interface DeadLettersParts extends AskedSubscribersParts {
   partitions: Partitions;
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
-  /**
-   * Refuses retries while memory is short. Otherwise autodrop would drop other batches to make room for the retried
-   * ones.
-   */
+  /** Refuses retries while memory is short. Otherwise autodrop would drop other batches instead. */
   guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
 
@@ -106,9 +100,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
 function handlers(parts: DeadLettersParts) {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client needs no check,
-   * because it can change only its own dead letters. Several tokens need none either: they are a client and its joins,
-   * which were just found in Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
+   * Several tokens are a client and its joins, which were just found in Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -135,7 +128,7 @@ function handlers(parts: DeadLettersParts) {
     async retryAll({ caller, query }: { caller: ChangingCaller; query: Whose }) {
       const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       await check(caller, tokens);
-      // One check of the memory covers all these subscribers, because a client and its joins are in the same partition.
+      // One check covers all these subscribers, because a client and its joins are in the same partition.
       await guard.checkSubscriber(tokens[0] ?? '');
       let retried = 0;
       for (const token of tokens) retried += await deadLetters.retryAll(token);
@@ -146,8 +139,8 @@ function handlers(parts: DeadLettersParts) {
       const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
       let purged = 0;
       for (const token of tokens) purged += await deadLetters.purgeAll(token);
-      // An unknown subscriber is an error only if nothing was deleted. A removal that ended half-way may have left dead
-      // letters of a subscriber that no longer exists, and these must be deletable.
+      // An unknown subscriber is an error only if nothing was deleted: a removal that ended half-way may have left dead
+      // letters of a subscriber that no longer exists.
       if (purged === 0) await check(caller, tokens);
       return ok({ purged });
     },

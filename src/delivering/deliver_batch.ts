@@ -17,31 +17,25 @@ const GONE = 410;
 
 export interface BatchSettings extends Pick<Config, 'healRate' | 'maxAttempts' | 'maxAgeMs' | 'deliveryLog'> {
   /**
-   * When the bus took over this Redis from a Ruby Routemaster. Older batches count as created at this time, so that
-   * they do not all expire at once.
+   * When the bus took over this Redis from a Ruby Routemaster. Older batches count as created then, so that they do not
+   * all expire at once.
    */
   takenOverAtMs?: number | undefined;
 }
 
 interface BatchParts {
   delivery: Delivery;
-  /**
-   * Counts the events in the batches of joins. A join is a subscriber without a callback: the bus counts its events
-   * instead of delivering them, and publishes an event when the rules of the join are met.
-   */
+  /** Takes the batches of joins: counts their events instead of delivering them. */
   joins: { take(grant: Grant & { batch: Batch }, signal: AbortSignal): Promise<Settlement> };
   recorder: Recorder;
   publicNames: PublicNames;
   settings: BatchSettings & RetrySettings;
   log: Log;
-  /** Called with the token of a subscriber that the bus has paused, because its callback answered 410 (Gone). */
+  /** Called with the token of a subscriber that the bus has paused, because its callback answered 410. */
   onPaused: (token: string) => void;
 }
 
-/**
- * Returns the handler of jobs with the name `batch`. The handler delivers the batch of a job to its subscriber. If the
- * subscriber is a join, the join counts the events instead.
- */
+/** Returns the handler of jobs named `batch`. It delivers the batch of the job, or has its join count the events. */
 export function batchJob(parts: BatchParts): JobHandler {
   const { delivery, joins, recorder, settings, log } = parts;
   return async (grant, signal) => {
@@ -71,10 +65,7 @@ export function batchJob(parts: BatchParts): JobHandler {
   };
 }
 
-/**
- * Decides what happens after a failed delivery: another attempt, a pause of the subscriber (410 Gone), or a dead
- * letter.
- */
+/** Decides what follows a failed delivery: another attempt, a pause of the subscriber (410), or a dead letter. */
 async function afterFailure(
   parts: BatchParts,
   batch: Batch,
@@ -107,8 +98,8 @@ async function afterFailure(
 }
 
 /**
- * Makes a dead letter of a batch without delivering it, because it has no attempt left. Either the worker of the last
- * attempt died, perhaps killed by this batch, or the maximum number of attempts was lowered.
+ * Buries a batch without delivering it, because it has no attempt left: either the worker of the last attempt died,
+ * perhaps killed by this batch, or the maximum number of attempts was lowered.
  */
 async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<Settlement> {
   const reason = 'no attempt is left: the last one did not end, or the limit was lowered';
@@ -118,7 +109,7 @@ async function untried(parts: BatchParts, batch: Batch, atMs: number): Promise<S
   return { end: 'dead', burial: { reason: 'max_attempts', attempt, damage: 0, throttleMs: 0, onEnd } };
 }
 
-/** Returns a function that logs what became of a batch that is not tried any more. `line` has the fields of the log line. */
+/** Returns a function that logs what became of a batch that is not tried any more. `line` has the fields of the log. */
 function endLogger(log: Log, line: object): (isDropped: boolean) => void {
   return (isDropped) => {
     if (isDropped) log.info(line, 'dropped a batch: its subscriber has unsubscribed');
@@ -131,8 +122,8 @@ function limitsOf(subscriber: Subscriber, { maxAttempts, maxAgeMs }: BatchSettin
 }
 
 /**
- * Returns the fields that describe a batch in log lines. The subscriber appears under its public name, because its
- * token can be a credential.
+ * Returns fields that describe a batch in log lines: the subscriber by its public name, as its token can be a
+ * credential.
  */
 async function describe({ publicNames }: BatchParts, { token, bid, count }: Batch) {
   const nameOf = await publicNames.forLog([token]);

@@ -6,15 +6,15 @@ import type { DispatcherTo } from './callback_hosts.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * Maximum bytes of an answer that undici parses at a time. When headers are too long, it closes the connection, but
+ * Maximum bytes of an answer that undici parses at a time. When headers are too long, undici closes the connection, but
  * still parses the rest of what it was given, and makes an error for each further header. With the 64 KiB that Node
  * reads at a time, this took 200 ms.
  */
 const SLICE_BYTES = 1024;
 
 /**
- * Time for which an idle connection is kept, unless the subscriber asks for another time with the header `Keep-Alive`.
- * More than MAX_IDLE_KEPT_MS is not granted.
+ * Time for which an idle connection is kept. A subscriber may ask for up to MAX_IDLE_KEPT_MS by the header
+ * `Keep-Alive`.
  */
 const IDLE_KEPT_MS = 4000;
 const MAX_IDLE_KEPT_MS = 10_000;
@@ -29,15 +29,13 @@ export interface ConnectionSettings {
   callbackCa?: string | undefined;
   /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
-  /**
-   * Maximum open connections. If there are more, those of the least recently used host are closed, once they are idle.
-   */
+  /** Maximum open connections. Above it, those of the least recently used host are closed, once they are idle. */
   keptConnections: number;
 }
 
 /**
  * Returns a function that makes the undici dispatcher for an origin. `policy` checks the address of each new
- * connection. A proxy resolves host names itself, so with a proxy `policy` checks only IP addresses in URLs.
+ * connection. With a proxy, which resolves host names itself, it checks only IP addresses in URLs.
  */
 export function callbackConnections(settings: ConnectionSettings, policy: CallbackPolicy): DispatcherTo {
   const { deliveryTimeoutMs, connectTimeoutMs, egressProxy } = settings;
@@ -66,8 +64,7 @@ export function callbackConnections(settings: ConnectionSettings, policy: Callba
       proxyTunnel: true,
       connectTimeout: connectTimeoutMs,
       requestTls: tls,
-      // The address of the proxy is not checked, because the operator has chosen it. The certificate of the proxy is
-      // always checked.
+      // The address of the proxy is not checked, because the operator has chosen it. Its certificate always is.
       proxyTls: { ...tls, rejectUnauthorized: true },
       clientFactory: (proxy, options) => new Pool(proxy, { ...options, headersTimeout: deliveryTimeoutMs }),
       factory: (origin, options) => {
@@ -102,8 +99,8 @@ function readInSlices(socket: Socket): void {
 }
 
 /**
- * Returns a connector that connects only to addresses which the policy accepts. An IP address in the URL is checked
- * here, because undici calls `lookup` only for host names.
+ * Returns a connector to addresses that the policy accepts. It checks an IP address in the URL itself, because undici
+ * calls `lookup` only for host names.
  */
 function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy): buildConnector.connector {
   const by = (protocol: string) => buildConnector({ ...options, lookup: lookupBy(policy, protocol) });
@@ -116,18 +113,14 @@ function connector(options: buildConnector.BuildOptions, policy: CallbackPolicy)
   };
 }
 
-/**
- * Returns a function `lookup` for `net.connect`. The function finds the addresses of a host name, and returns only the
- * ones that the policy accepts.
- */
+/** Returns a `lookup` for `net.connect`, which finds only those addresses of a host name that the policy accepts. */
 function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
   return (hostname, options, callback) => {
     policy
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // With `nextTick`, the callback runs outside this promise. Otherwise an error in the callback would be
-        // reported as a failed lookup.
+        // `nextTick` runs the callback outside this promise; its errors would count as a failed lookup.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

@@ -7,14 +7,14 @@ import type { UnfinishedAnswer, UnfinishedAnswers } from './unfinished_answers.t
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
- * Maximum informational responses (1xx) before an answer. Without a limit, a callback could keep the bus busy with
- * them, because reading one costs the bus more than sending it costs the callback.
+ * Maximum informational responses (1xx) before an answer. Without a limit, a callback could keep the bus busy, since
+ * reading one costs more than sending it.
  */
 const MAX_INFORMATIONAL = 100;
 
 /**
- * A refusal is an answer with a status of 300 or more. The first ANSWER_KEPT_BYTES of its body are kept. The delivery
- * waits for these bytes for up to ANSWER_WAIT_MS after the status.
+ * Of a refusal, an answer with a status of 300 or more, the first ANSWER_KEPT_BYTES of the body are kept. The delivery
+ * waits for them for up to ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;
 const ANSWER_WAIT_MS = 200;
@@ -38,8 +38,8 @@ type Headers = Record<string, string | string[] | undefined>;
 
 /**
  * One request to a callback, and its answer. A 2xx status decides the outcome at once. With another status, the outcome
- * also contains the beginning of the body. The wait for it ends after 200 ms, so that a slow body does not occupy a
- * worker. The rest of any body is read for up to a second, so that the connection can be used again.
+ * also has the beginning of the body, for which it waits at most ANSWER_WAIT_MS. The rest of any body is read for up to
+ * a second, so that the connection can be used again.
  */
 export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
   readonly outcome: Promise<DeliveryOutcome>;
@@ -119,23 +119,20 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
     this.#controller?.abort(new Error('cancelled'));
   }
 
-  /**
-   * Resolves the promise `outcome` of a refused delivery (status 300 or more), with the part of the body that has
-   * arrived. Does nothing if the delivery was not refused.
-   */
+  /** Resolves `outcome` with the refusal and the part of its body that has arrived. No effect without a refusal. */
   #refuse(): void {
     if (!this.#refusal) return;
     const { failed, beginning, timer } = this.#refusal;
     clearTimeout(timer);
-    // If ANSWER_KEPT_BYTES cuts the last character in two, `stream: true` makes the decoder leave out this character.
+    // If ANSWER_KEPT_BYTES cuts the last character in two, `stream: true` makes the decoder leave it out.
     const kept = Buffer.concat(beginning).subarray(0, ANSWER_KEPT_BYTES);
     const answer = new TextDecoder().decode(kept, { stream: true });
     this.#resolve({ ...failed, answer });
   }
 
   /**
-   * Ends the exchange. If `this.outcome` is still pending, it resolves with the subscriber's refusal (status 300 or
-   * more) if there was one, and otherwise with the parameter `outcome`.
+   * Ends the exchange. A pending `this.outcome` resolves with the refusal or, without one, with the parameter
+   * `outcome`.
    */
   #end(outcome: DeliveryOutcome): void {
     if (this.#over) return;
@@ -157,7 +154,7 @@ function refused(status: number, headers: Headers): FailedDelivery {
 
 /**
  * Returns the wait (ms) that a header `Retry-After` asks for, or undefined if it is unreadable. The header has seconds
- * or an HTTP date. A date is compared with the `Date` of the same answer, because the clocks of both hosts may differ.
+ * or an HTTP date. A date is compared with the `Date` of the same answer, because the clocks of the hosts may differ.
  */
 export function readRetryAfter(value: string | undefined, date?: string): number | undefined {
   if (value === undefined) return undefined;

@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 
 /**
- * An order to a delivery thread or to a quarantine (a process that delivers batches which may have killed their
- * workers). `look`: ask for jobs of a partition, given by its index in `Partitions.all`. `stop`: end within `graceMs`.
+ * An order to a delivery thread or a quarantine. `look`: ask for jobs of a partition, given by its index in
+ * `Partitions.all`. `stop`: end within `graceMs`.
  */
 export type DeliveryOrder = { kind: 'look'; partition: number } | { kind: 'stop'; graceMs: number };
 

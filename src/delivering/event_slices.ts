@@ -4,14 +4,14 @@ import { BATCH_HEADER_LENGTH } from './batch.ts';
 import { eventJson } from './legacy_event.ts';
 
 /**
- * Maximum events that one command reads. It bounds the memory that reading takes: by default, an event has at most 64
- * KiB of data, so 20 events have about 1.3 MB.
+ * Maximum events that one command reads. By default an event has at most 64 KiB of data, so 20 events have about 1.3
+ * MB.
  */
 const EVENTS_PER_READ = 20;
 
 /**
- * Yields the first `count` events of a batch or dead letter, up to EVENTS_PER_READ at a time. Each event is the JSON
- * text that is delivered, or `{"undecodable": base64}`. Ends early if the batch or letter is deleted meanwhile.
+ * Yields the first `count` events of a batch or dead letter, some at a time. Each is the JSON text that is delivered,
+ * or `{"undecodable": base64}`. Ends early if the batch or letter is deleted meanwhile.
  */
 export async function* eventSlices(
   partition: Partition,

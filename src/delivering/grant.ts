@@ -6,9 +6,7 @@ import type { Batch } from './batch.ts';
 /** A job that a worker has acquired and holds under a lease. */
 export interface Grant {
   worker: string;
-  /**
-   * The bytes of the job as Redis stores them. A script finds the job by these bytes, in ack and nack for example.
-   */
+  /** The bytes of the job as Redis stores them, by which scripts such as ack and nack find it. */
   packed: Packed;
   /** The number of the lease. It proves that this worker, and no later one, holds the job. */
   lease: number;
@@ -20,36 +18,25 @@ export interface Grant {
   batch?: Batch;
   /** The subscriber of the batch. Absent if the subscriber has left. */
   subscriber?: Subscriber;
-  /**
-   * A message that tells the subscriber how many events the bus has dropped. Absent if no events were dropped, or
-   * if an accepted delivery has already carried the message.
-   */
+  /** The drop notice for the subscriber, if there is one that no accepted delivery has carried. */
   dropNotice?: DropNotice;
 }
 
 /** The settings and the state of a subscriber that a delivery needs. */
 export interface Subscriber {
   callback: string;
-  /**
-   * The `uuid` that the subscriber gave when it subscribed. Deliveries carry it as the user name of their credentials.
-   * It may be empty.
-   */
+  /** The `uuid` that the subscriber gave, perhaps empty: the user name in the credentials of its deliveries. */
   uuid: string;
-  /** The secrets that sign the deliveries to this subscriber, as the text that Redis stores. */
+  /** The secrets that sign the deliveries to it, as the text that Redis stores. */
   signing?: string;
   /**
-   * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. An answer 410 (Gone) pauses the
-   * subscriber only if it has not subscribed again since this time.
+   * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. A 410 pauses the subscriber only if it
+   * has not subscribed again since this time.
    */
   subscribedAt: string;
-  /**
-   * The subscriber's health, a score from 0 to 100. The lower it is, the longer the bus waits before it tries again.
-   */
+  /** Health points, from 0 to 100. The lower they are, the longer the bus waits before it tries again. */
   healthPoints: number;
-  /**
-   * Limits that the subscriber has set on a batch's attempts and age. A failed batch that has reached one of them
-   * becomes a dead letter.
-   */
+  /** Limits that the subscriber has set. A failed batch that has reached one becomes a dead letter. */
   maxAttempts?: number;
   maxAgeMs?: number;
 }

@@ -38,8 +38,8 @@ export class HeldJobs {
   }
 
   /**
-   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. After an error, the
-   * leases are renewed at the next tick, which comes within a third of a lease and so before they run out.
+   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. After an error the next
+   * tick tries again, which comes within a third of a lease and so before they run out.
    */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;

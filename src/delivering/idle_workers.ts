@@ -1,13 +1,10 @@
 /**
  * Counts the idle workers of each delivery thread and partition, in memory that all threads share. By these counts the
- * main thread wakes only the thread with the most idle workers. At 100 events a second, waking all threads took 45 %
- * more CPU for each event.
+ * main thread wakes only the thread with the most. At 100 events a second, waking all threads took 45 % more CPU for
+ * each event.
  */
 export class IdleWorkers {
-  /**
-   * The number of idle workers of each thread in each partition: one number per partition for the first thread, then
-   * the same for the second thread, and so on.
-   */
+  /** The counts by thread, then by partition. */
   readonly counts: Int32Array;
   readonly #partitions: number;
 
@@ -31,8 +28,8 @@ export class IdleWorkers {
   }
 
   /**
-   * Returns the index of the thread with the most idle workers, counted over all partitions. The thread must have an
-   * idle worker for `partition`. Returns undefined if there is none.
+   * Returns the index of the thread with the most idle workers over all partitions, among those with an idle worker for
+   * `partition`. Returns undefined if there is none.
    */
   mostIdleThread(partition: number): number | undefined {
     let found: number | undefined;

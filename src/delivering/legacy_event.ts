@@ -4,24 +4,20 @@ import { decode } from '@msgpack/msgpack';
 const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/**
- * Options for decoding MessagePack: integers of 64 bits keep their digits, extension types are refused, and keys
- * become text.
- */
+/** Decodes 64-bit integers with all their digits and keys as text, and refuses extension types. */
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
- * Returns the JSON text of a stored piece of a batch. A piece in JSON (one event, or several joined with commas) is
- * returned unchanged. Any other piece is a legacy event, in MessagePack, of a Ruby Routemaster or schema 1 of this bus.
- * Throws RangeError if it cannot be decoded.
+ * Returns the JSON text of a stored piece of a batch. A piece in JSON is returned unchanged. Any other is a legacy
+ * event. Throws RangeError if it cannot be decoded.
  */
 export function eventJson(stored: Buffer): Buffer {
   return stored[0] === OPENING_BRACE ? stored : Buffer.from(legacyEventJson(stored));
 }
 
 /**
- * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). The event gets a digest
- * of its bytes as id, so that the id is the same in every attempt.
+ * Decodes a legacy event, MessagePack `["e", {t, o, y, u, d}]` (time, topic, type, URL, data). Its id is a digest of
+ * its bytes, the same in every attempt.
  */
 function legacyEventJson(stored: Buffer): string {
   const fields = decodeFields(stored);
@@ -40,8 +36,8 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it later. If the argument were a Buffer, JSON.stringify would call `toJSON` of the subarray first,
-    // and `asJson` would not see the bytes.
+    // makes text of it later. Of a Buffer, JSON.stringify would call `toJSON` first, and `asJson` would not see the
+    // bytes.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

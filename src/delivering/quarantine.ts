@@ -15,18 +15,15 @@ import { Bell } from './bell.ts';
 import type { DeliveryOrder, QuarantineData } from './delivery_order.ts';
 import type { OneAtATime } from './one_at_a_time.ts';
 
-/** Interval at which Redis is asked for suspects. Asking is needed because the announcement of one may be lost. */
+/** Interval at which Redis is asked for suspects, since the announcement of one may be lost. */
 const ASK_EVERY_MS = 30_000;
 
 /**
- * Time without a suspect after which a quarantine ends. After a failed delivery, the next attempt is usually due within
- * a minute, so the process still runs then.
+ * Time without a suspect after which a quarantine ends. The next attempt after a failure is usually due within a
+ * minute.
  */
 const IDLE_MS = 60_000;
-/**
- * The same time if the bus has several partitions. It is short, because a worker process runs the quarantine of only
- * one partition at a time.
- */
+/** The same with several partitions: short, because their quarantines take turns in a worker process. */
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
@@ -37,18 +34,15 @@ interface QuarantineParts {
   partition: Partition;
   recorder: Pick<Recorder, 'removed' | 'buried'>;
   publicNames: PublicNames;
-  /**
-   * The quarantines of all partitions take turns, so that a worker process runs only one of their processes at a time.
-   */
+  /** Makes the quarantines of all partitions take turns, so that only one process runs at a time. */
   turns: OneAtATime;
   log: Log;
 }
 
 /**
- * Delivers the suspects of a partition. A suspect is a batch that two workers held when they died, so it may have
- * killed them. A separate process, the quarantine, delivers suspects one at a time. If the quarantine dies, the suspect
- * that it held becomes a dead letter. But if the worker process that started the quarantine dies too, the cause may be
- * outside, so the batch stays a suspect.
+ * Delivers the suspects of a partition, one at a time, in a separate process: the quarantine. If it dies, the suspect
+ * that it held becomes a dead letter. But if the worker process that started it dies too, the cause may be outside, so
+ * the batch stays a suspect.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts;
@@ -69,15 +63,15 @@ export class Quarantine {
     this.#loop = this.#run();
   }
 
-  /** Makes the quarantine look for suspects now. Call this method when there may be one. */
+  /** Makes the quarantine look for suspects now. */
   wake(): void {
     this.#send({ kind: 'look', partition: this.#parts.partition.index });
     this.#bell.ring();
   }
 
   /**
-   * Ends the quarantine. A delivery that takes longer than `graceMs` is given back to the queue. Resolves when the
-   * process has ended.
+   * Ends the quarantine. A delivery that takes longer than `graceMs` is given back. Resolves when the process has
+   * ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -115,8 +109,8 @@ export class Quarantine {
   }
 
   /**
-   * Runs a quarantine process, which delivers the suspects. Resolves when the process has ended: with the id of its
-   * worker if it died, and otherwise with undefined.
+   * Runs a quarantine process, which delivers the suspects. Resolves when it has ended, with the id of its worker if it
+   * died.
    */
   async #deliver(): Promise<string | undefined> {
     const { file, config, partition, log } = this.#parts;
@@ -144,16 +138,15 @@ export class Quarantine {
   }
 
   /**
-   * Makes a dead letter of the batch that a quarantine process held when it died. `worker` is the id of the worker
-   * inside that process. A call that fails is repeated, except while this process stops, because that would delay the
-   * stop.
+   * Makes a dead letter of the batch that a quarantine held when it died. `worker` is the id of its worker. A failed
+   * call is repeated, but not while this process stops, which that would delay.
    */
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;
     for (let held: string | undefined; ; ) {
       try {
-        // Read once, so that a repeat names the same batch. A call whose reply was lost has taken it from the worker.
+        // Read once, so that a repeat names the same batch, which the failed call may have taken from the worker.
         held ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, held }));
       } catch (error) {
@@ -178,7 +171,7 @@ export class Quarantine {
   async #note({ bid, token, buried, dropped }: Reply<'condemn'>): Promise<void> {
     const { recorder, publicNames, log } = this.#parts;
     if (!token || buried + dropped === 0) return;
-    // This call can fail, and `#condemn` tries again then. So it comes before the counting: nothing is counted twice.
+    // This call can fail, and is then repeated. It comes before the counting, so nothing is counted twice.
     const nameOf = await publicNames.forLog([token]);
     recorder.removed(token, buried + dropped);
     if (buried === 0) return;
@@ -187,9 +180,7 @@ export class Quarantine {
     log.error(line, 'gave up on a batch: it is a dead letter now');
   }
 
-  /**
-   * Sends a message to the quarantine process. Errors are ignored, because `#deliver` notices when the process ends.
-   */
+  /** Sends a message to the quarantine process. `#deliver` notices when the process ends, so errors are ignored. */
   #send(message: QuarantineData | DeliveryOrder): void {
     if (this.#child?.connected) this.#child.send(message, () => {});
   }

@@ -10,16 +10,10 @@ import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
-/**
- * A subscriber is marked as slow when a delivery to it takes longer than this. It stays slow until it accepts a batch
- * in less time.
- */
+/** A delivery of more than this makes its subscriber slow, until it accepts a batch in less time. */
 export const SLOW_MS = 1000;
 
-/**
- * The kind of the workers for which a script call acquires jobs. `spare` workers help while all other workers of their
- * thread hang. A `quarantine` is a process with one worker, which gets only batches that may have killed their workers.
- */
+/** The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers, or a quarantine. */
 export type WorkerKind = Arguments<'acquire'>['kind'];
 
 export type QueueSettings = Pick<Config, 'laneLimit' | 'laneLimitMax' | 'leaseMs' | 'deliveryLog'>;
@@ -34,15 +28,15 @@ export class Queue {
   constructor(partition: Partition, name: QueueName, settings: QueueSettings, kind: WorkerKind = 'regular') {
     this.#partition = partition;
     this.name = name;
-    // `settings` may be the whole configuration. To copy all of that into the arguments of each call would take 3 µs.
+    // `settings` may be the whole configuration. Copying all of it into each call's arguments would take 3 µs.
     const { laneLimit, laneLimitMax, leaseMs, deliveryLog } = settings;
     this.#settings = { laneLimit, laneLimitMax, leaseMs, deliveryLog, slowMs: SLOW_MS };
     this.#kind = kind;
   }
 
   /**
-   * Adds a job that a worker may take now. Returns false if the queue already has this job. But if a dead worker holds
-   * the job, the job is taken from that worker, and the result is true.
+   * Adds a job that a worker may take now. Returns false if the queue already has it. A job that a dead worker holds is
+   * taken from that worker, and the result is true.
    */
   async enqueue(name: string): Promise<boolean> {
     return this.#partition.run('enqueue', {
@@ -53,9 +47,8 @@ export class Queue {
   }
 
   /**
-   * Deletes the `finished` jobs and their batches, like `ack`. Then assigns jobs that are ready now to `workers`, at
-   * most one to each. A worker that already holds a job gets that job again, because the reply that assigned it was
-   * lost.
+   * Deletes the `finished` jobs and their batches, like `ack`, and assigns each of `workers` at most one ready job. A
+   * worker that already holds a job gets that one again, because the reply that assigned it was lost.
    */
   async acquire(workers: readonly string[], finished: readonly Finished[] = []): Promise<Acquired> {
     const args = {
@@ -131,8 +124,8 @@ export class Queue {
 }
 
 /**
- * Returns the arguments for a finished job. `job` (the bytes of the job) is left out if the script can make it from the
- * id of the batch. Sending `job` would take 7 % of a worker's CPU if each batch has one event.
+ * Returns the arguments for a finished job. `job` (its bytes) is left out if the script can make it from the id of the
+ * batch. If each batch has one event, this saves 7 % of a worker's CPU.
  */
 function finishedArguments({
   grant,
@@ -145,10 +138,7 @@ function finishedArguments({
   return { worker, job, lease, bid: batch?.bid, heal, tookMs: Math.ceil(tookMs), record };
 }
 
-/**
- * Returns a function that queues the job `autodrop`, which frees memory, in the given partitions or in all. Errors are
- * ignored.
- */
+/** Returns a function that queues the job `autodrop` in the given partitions or in all. Errors are ignored. */
 export function autodrops(
   partitions: Partitions,
   settings: QueueSettings,
@@ -159,12 +149,12 @@ export function autodrops(
   };
 }
 
-/** Maximum scheduled jobs that one script call makes instant (ready to run now). 500 take Redis a few milliseconds. */
+/** Maximum scheduled jobs that one script call promotes. 500 take Redis a few milliseconds. */
 const PROMOTE_SLICE = 500;
 
 /**
- * The kinds of entries of the agenda. The agenda holds what the main thread of a worker process must do at a certain
- * time: publish delayed events, fire triggers, and close expired keys of joins.
+ * What the main thread of a worker process has to do at times: publish delayed events, fire triggers, expire keys of
+ * joins.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -172,18 +162,15 @@ export type AgendaKind = (typeof AGENDA)[number];
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next scheduled job is due, precise to a µs. It is 0 if jobs remain that are due now, and
-   * undefined if no job is scheduled.
+   * The time until the next scheduled job is due, precise to a µs: 0 if jobs remain that are due, undefined without
+   * jobs.
    */
   nextDueMs: number | undefined;
-  /**
-   * For each kind of agenda entry (delayed events, triggers, keys of joins), the time until the first entry is due: 0
-   * if it is due now, undefined if there is none.
-   */
+  /** For each kind, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 
-/** Lets workers take scheduled jobs that are due: at most PROMOTE_SLICE, from the queues `main` and `aux` together. */
+/** Promotes scheduled jobs that are due, at most PROMOTE_SLICE from both queues together. */
 export async function promoteDue(partition: Partition): Promise<Promoted> {
   const reply = await partition.run('schedule', { limit: PROMOTE_SLICE });
   const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1000);

@@ -37,18 +37,15 @@ export function retryAfterFailure(
 }
 
 /**
- * Returns a delay that grows with the square of the health points that are missing. If `maxMs` is 60 s, the delay is 24
- * ms at 98 points and 15 s at 50 points.
+ * Returns a delay that grows with the square of the missing health points. If `maxMs` is 60 s, it is 24 ms at 98 points
+ * and 15 s at 50 points.
  */
 function healthBackoffMs(points: number, maxMs: number): number {
   const missing = (PERFECT_HEALTH - Math.max(0, points)) / PERFECT_HEALTH;
   return maxMs * missing ** 2;
 }
 
-/**
- * Returns a delay that doubles with each attempt, from one second up to the limit. A random part, up to half of the
- * delay, is subtracted.
- */
+/** Returns a delay that doubles with each attempt, from a second up to the limit, minus up to half of it at random. */
 function attemptBackoffMs(attempts: number, maxMs: number, random: number): number {
   const fullMs = Math.min(FIRST_BACKOFF_MS * 2 ** Math.min(attempts - 1, 30), maxMs);
   return fullMs * (1 - random / 2);

@@ -2,14 +2,14 @@ import type { FailedAttempt } from './attempt.ts';
 import type { Grant } from './grant.ts';
 
 /**
- * A function that runs a job. `signal` is aborted when the process stops, or when the worker has lost its lease; the
- * job should then end soon. If the function throws StorageUnavailable or StorageFull, the job runs again. After any
- * other error the job is deleted, and its batch, if it has one, becomes a dead letter.
+ * A function that runs a job. `signal` is aborted when the process stops or the worker has lost its lease; the job
+ * should then end soon. After StorageUnavailable or StorageFull the job runs again. After any other error it is
+ * deleted, and its batch, if it has one, becomes a dead letter.
  */
 export type JobHandler = (grant: Grant, signal: AbortSignal) => Promise<Settlement>;
 
 export type Settlement =
-  /** The job handler has already told Redis the outcome. `held` is false if the worker no longer held the job. */
+  /** The handler has told Redis the outcome. `held` is false if the worker no longer held the job. */
   | { end: 'settled'; held: boolean }
   /** The job has succeeded: it is deleted with its batch. */
   | { end: 'done'; success: Success }
@@ -28,15 +28,9 @@ export interface Success {
 
 /** What a failed delivery costs its subscriber. */
 export interface Penalty {
-  /**
-   * Health points that the subscriber loses. It is a whole number, because reports show `health_points` as a whole
-   * number.
-   */
+  /** Health points that the subscriber loses: a whole number, as reports show `health_points`. */
   damage: number;
-  /**
-   * Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is on trial afterwards: it
-   * gets one delivery at a time until it accepts one.
-   */
+  /** Time in which no delivery to the subscriber begins. Above 0, it puts the subscriber on trial. */
   throttleMs: number;
 }
 
@@ -48,8 +42,8 @@ export interface Retry extends Penalty {
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
-   * Set if the callback answered 410 (Gone), which pauses the subscriber. The value is the `subscribedAt` of the
-   * subscriber when the delivery began. If the subscriber has subscribed again since, it is not paused.
+   * Set after a 410, which pauses the subscriber: its `subscribedAt` when the delivery began. If it has subscribed
+   * again since, it is not paused.
    */
   gone?: string;
   /** Called if this failure has paused the subscriber. */
@@ -69,8 +63,8 @@ export interface Burial extends Penalty {
   attempt: FailedAttempt;
   reason: DeathReason;
   /**
-   * Called when Redis has stored the outcome. `isDropped` is true if the batch was deleted, because its subscriber has
-   * left. Otherwise the batch is a dead letter.
+   * Called when Redis has stored the outcome: the batch is a dead letter, or deleted because its subscriber has left
+   * (`isDropped`).
    */
   onEnd?: (isDropped: boolean) => void;
 }
@@ -86,8 +80,8 @@ export interface Acknowledged {
   /** Number of events that the deleted batch held. */
   removed: number;
   /**
-   * True if `held` is false and the batch no longer exists. Undefined if acquire acknowledged the job together with
-   * others; only the script `ack` looks for the batch.
+   * True if `held` is false and the batch no longer exists. Undefined after acquire, since only the script `ack` looks
+   * for the batch.
    */
   isGone?: boolean;
 }

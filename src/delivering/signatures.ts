@@ -38,7 +38,7 @@ interface Entry {
 
 /**
  * Caches the imported signing keys of subscribers, by the text in which Redis stores them. Importing a key takes longer
- * than signing a short body with it: 11 µs against 6 µs for a symmetric key, and 260 µs against 110 µs for ed25519.
+ * than signing a short body: 11 µs against 6 µs for a symmetric key, and 260 µs against 110 µs for ed25519.
  */
 const keys = new LRUCache<string, Entry[]>({ max: MAX_SUBSCRIBERS, memoMethod: readKeys });
 
@@ -63,9 +63,8 @@ export function isSecret(text: string): boolean {
 }
 
 /**
- * Returns the headers that sign a body, with each key that is valid at `atMs`. `signing` is the text in Redis: the
- * newest key, then the keys that it replaced, each with the time at which it stops signing. Throws RangeError if the
- * text is unreadable.
+ * Returns the headers that sign a body with each key that is valid at `atMs`. `signing` is the text in Redis: the
+ * newest key, then those that it replaced, each with the time of its end. Throws RangeError if it is unreadable.
  */
 export function signatureHeaders(signing: string, id: string, atMs: number, body: Buffer) {
   const timestamp = String(Math.floor(atMs / 1000));

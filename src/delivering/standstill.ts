@@ -2,15 +2,11 @@ import { clock } from '../clock.ts';
 
 /**
  * Workers stand still if all are busy and none has begun or ended a job for this time. It is longer than the pauses
- * between quick deliveries. It is short, because other subscribers wait until the standstill is noticed and spare
- * workers help.
+ * between quick deliveries, and short because other subscribers wait meanwhile.
  */
 const AFTER_MS = 10;
 
-/**
- * Notices when the workers stand still: all are busy, and no job has begun or ended for 10 ms. Quick deliveries cause
- * no standstill, however many there are.
- */
+/** Notices when the workers stand still. Quick deliveries cause no standstill, however many there are. */
 export class Standstill {
   readonly #begins: () => void;
   #changedMs = 0;
@@ -18,15 +14,12 @@ export class Standstill {
   #holds = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `begins` is called when all workers are busy and none has begun or ended a job for 10 ms. */
+  /** `begins` is called when a standstill begins. */
   constructor(begins: () => void) {
     this.#begins = begins;
   }
 
-  /**
-   * True while the workers stand still: all are busy, and none has begun or ended a job for 10 ms. A standstill ends
-   * when one of the workers ends its job.
-   */
+  /** True during a standstill. It ends when one of the workers ends its job. */
   get holds(): boolean {
     return this.#holds;
   }

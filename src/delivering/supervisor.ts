@@ -30,8 +30,7 @@ export class Supervisor {
   }
 
   /**
-   * Makes a thread ask for jobs of a partition. If all workers of all threads are busy, does nothing, because each
-   * worker asks when it has finished its job.
+   * Makes a thread ask for jobs of a partition. If all workers are busy, none needs to: each asks when it ends its job.
    */
   wake(partition: number): void {
     const index = this.#idleWorkers.mostIdleThread(partition);
@@ -39,8 +38,7 @@ export class Supervisor {
   }
 
   /**
-   * Gives the threads `graceMs` to finish their deliveries. Longer deliveries are given back to the queue. Resolves
-   * when all threads have ended.
+   * Ends the threads. Deliveries that take longer than `graceMs` are given back. Resolves when all threads have ended.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping.abort();
@@ -62,8 +60,7 @@ export class Supervisor {
     };
     const worker = new Worker(this.#file, { workerData });
     worker.on('error', (error) => this.#log.error({ err: error, thread: index }, 'a thread died'));
-    // A thread sends the index of a partition if jobs are ready there, but all of the thread's workers for this
-    // partition are busy. So another thread with an idle worker is woken, if there is one.
+    // A thread sends the index of a partition if jobs are ready there while all of its workers for it are busy.
     worker.on('message', (partition: number) => this.wake(partition));
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     this.#threads.set(index, { worker, ended });
@@ -74,8 +71,8 @@ export class Supervisor {
     await ended;
     this.#threads.delete(index);
     this.#idleWorkers.clear(index);
-    // Only one thread is woken when a job is ready. The woken thread may be the one that has just ended, before it
-    // acquired the job. So another thread is woken now, for each partition.
+    // The thread that has just ended may have been the one that was woken for a ready job. So another one is woken now,
+    // for each partition.
     for (let partition = 0; partition < this.#config.partitions; partition++) this.wake(partition);
     if (!this.#stopping.signal.aborted) await backoff.wait(this.#stopping.signal);
     if (this.#stopping.signal.aborted) return;

@@ -1,24 +1,18 @@
 import type { Batch } from './batch.ts';
 
 /**
- * The delivery log's record of a batch says how many events of each topic the batch had, but only if the batch is
- * within these limits. In a larger batch, counting them would take more than 1 % of the CPU of its delivery.
+ * Limits within which a batch's record in the delivery log tells the number of events of each topic. Counting them in a
+ * larger batch would take more than 1 % of the CPU of its delivery.
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
-/**
- * Maximum length of the JSON with the number of events by topic. A longer JSON is left out, so that all records are
- * small.
- */
+/** Maximum length of the JSON with these numbers. A longer JSON is left out, so that all records are small. */
 const MAX_TOPICS_LENGTH = 256;
 
 const BEFORE_ID = '{"id":"'.length;
 const BEFORE_TOPIC = '","topic":"'.length;
 const COMMA = ','.length;
-/**
- * Maximum length of an event up to the end of its topic: an id and a topic of at most 64 characters each, and the JSON
- * around them.
- */
+/** Maximum length of an event up to the end of its topic: id and topic have at most 64 characters each. */
 const MAX_HEAD_BYTES = 160;
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [0x22, 0x5c, 0x7b, 0x7d];
 
@@ -31,9 +25,8 @@ interface LastAttempt {
 }
 
 /**
- * Returns the record of an accepted batch for the delivery log, without its first two items (the times at which the
- * batch was accepted and closed). The script that stores the record adds them. In the size of the batch, a legacy event
- * (MessagePack) counts with its size in Redis, not with that of its JSON.
+ * Returns the record of an accepted batch for the delivery log, without the times at which it was accepted and closed,
+ * which a script adds. A legacy event counts with its size in Redis, not with that of its JSON.
  */
 export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAttempt): string {
   const { createdAtMs, count, attempts, pieces } = batch;
@@ -43,17 +36,14 @@ export function takenRecord(batch: Batch, { atMs, durationMs, status }: LastAtte
   return `${createdAtMs},${count},${attempts},${topics},${bytes},${atMs},${status},${Math.round(durationMs)}`;
 }
 
-/**
- * Returns the number of events by topic, as JSON. Returns `null` if the batch is large, or if an event is not JSON.
- */
+/** Returns the number of events by topic, as JSON: `null` if the batch is large, or an event is not JSON. */
 function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): string {
   if (count > MAX_COUNTED_EVENTS || bytes > MAX_COUNTED_BYTES) return 'null';
   const counts = new Map<string, number>();
   for (const piece of pieces) {
     for (let at = 0; at < piece.length; ) {
       if (piece[at] !== OPENING) return 'null';
-      // One call into C++ makes a string of the start of the event, and this string is searched. Searching the buffer
-      // itself took four times as long.
+      // The start of the event is searched as a string, since searching the buffer took four times as long.
       const head = piece.toString('latin1', at + BEFORE_ID, at + MAX_HEAD_BYTES);
       const from = head.indexOf('"') + BEFORE_TOPIC;
       const to = head.indexOf('"', from);
@@ -68,10 +58,7 @@ function topicsJson(pieces: readonly Buffer[], count: number, bytes: number): st
   return json.length > MAX_TOPICS_LENGTH ? 'null' : json;
 }
 
-/**
- * Returns the position in `piece` after the end of an event. `from` is a position inside the event, between two of its
- * members.
- */
+/** Returns the position in `piece` after the end of an event. `from` is a position between two of its members. */
 function endOfEvent(piece: Buffer, from: number): number {
   let [at, depth, isText] = [from, 1, false];
   for (; depth > 0 && at < piece.length; at++) {

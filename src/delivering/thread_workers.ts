@@ -12,37 +12,32 @@ interface ThreadParts extends Omit<WorkersParts, 'queue' | 'mayAsk'> {
 }
 
 interface ThreadSettings extends QueueSettings {
-  /**
-   * Number of workers, not counting the spare workers. Spare workers help while all other workers of a thread hang.
-   */
+  /** Number of regular workers, to which spare workers are added. */
   workers: number;
   acquireTimeoutMs: number;
 }
 
-/**
- * Number of regular workers for which a thread has one spare worker. Spare workers help while all regular workers hang.
- */
+/** Number of regular workers for which a thread has one spare worker. */
 const WORKERS_PER_SPARE = 3;
 /**
- * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, even while no regular worker
- * hangs. Asking shows that they are alive. Asking at every tick would cost an idle thread more commands.
+ * Number of ticks (`tickMs` in workers.ts) after which idle spare workers ask for jobs, as a sign of life. Asking at
+ * every tick would cost an idle thread more commands.
  */
 const TICKS_PER_SPARE_ASK = 2;
 /**
  * Number of ticks after which all idle workers ask for jobs, if there are several partitions. Asking at each tick would
- * cost idle partitions more commands. If the workers asked more seldom, they would seem dead, because asking is also
- * their heartbeat.
+ * cost idle partitions more commands. If workers asked more seldom, they would seem dead.
  */
 const TICKS_PER_ASK_AMONG_OTHERS = 2;
 /**
- * Minimum workers that a thread has for a partition. One subscriber may occupy a quarter of them, and a quarter must be
- * at least one worker.
+ * Minimum workers of a thread for a partition. One subscriber may occupy a quarter of them, which must be one worker at
+ * least.
  */
 const MIN_WORKERS = 4;
 
 /**
- * Returns the number of workers that a thread has for each partition. If the bus has several partitions, the configured
- * number is divided among them and rounded up. But each partition gets at least MIN_WORKERS.
+ * Returns the number of a thread's workers for each partition: its part of the configured number, rounded up, and at
+ * least MIN_WORKERS if the bus has several.
  */
 export function workersOfPartition(
   { workersPerThread }: Pick<Config, 'workersPerThread'>,
@@ -54,8 +49,8 @@ export function workersOfPartition(
 }
 
 /**
- * The workers of one thread for one partition. In a standstill, all regular workers are busy and none ends its job,
- * because subscribers hang. Spare workers then serve other subscribers.
+ * The workers of one thread for one partition. Its spare workers deliver during a standstill, when all regular workers
+ * are busy with subscribers that hang.
  */
 export class ThreadWorkers {
   readonly #onIdle: (idle: number) => void;
@@ -70,8 +65,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Before a standstill, `wake` wakes no spare worker. So a job that became ready before it may still wait, and the
-      // spare workers are woken now.
+      // Before a standstill, `wake` wakes no spare worker, so a job that became ready before may still wait.
       this.#spare.wake();
     });
     this.#regular = new Workers(
@@ -95,8 +89,7 @@ export class ThreadWorkers {
   }
 
   /**
-   * Makes an idle worker ask for a job. It is a regular worker or, during a standstill, a spare worker. If no such
-   * worker is idle, other threads are woken.
+   * Wakes an idle worker: a regular one or, during a standstill, a spare one. If none is idle, other threads are woken.
    */
   wake(): void {
     const { regular, spare } = this.#idle;

@@ -1,9 +1,9 @@
 /**
- * Maximum unfinished answers of one subscriber in a thread. An answer is unfinished while the rest of its body is still
- * read, so that its connection can be used again.
+ * Maximum answers of one subscriber in a thread of which the rest is still read, so that the connection can be used
+ * again.
  */
 const MAX_OF_SUBSCRIBER = 16;
-/** Maximum unfinished answers (answers whose body is still read) of all subscribers together in a thread. */
+/** The same of all subscribers together in a thread. */
 const MAX_OF_ALL = 256;
 
 /** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */
@@ -15,8 +15,8 @@ export interface UnfinishedAnswer {
 }
 
 /**
- * Limits the number of connections with unfinished answers, by closing the oldest. A worker takes its next job before
- * the rest of an answer has arrived, so one subscriber could otherwise hold any number of connections.
+ * Limits the connections with unfinished answers, by closing the oldest. A worker takes its next job before the rest of
+ * an answer has arrived, so one subscriber could otherwise hold any number of connections.
  */
 export class UnfinishedAnswers {
   /** The unfinished answers in the order in which they began. */
@@ -34,8 +34,8 @@ export class UnfinishedAnswers {
   }
 
   /**
-   * Forgets an answer that has arrived completely or whose connection was closed. It is not an error if the answer was
-   * already forgotten, or was never passed to `begin`.
+   * Forgets an answer that has arrived completely or whose connection was closed. A repeat is no error, nor is an
+   * answer that was never passed to `begin`.
    */
   end(answer: UnfinishedAnswer): void {
     if (!this.#answers.delete(answer)) return;

@@ -12,8 +12,8 @@ export interface WorkersParts extends Omit<AssignmentParts, 'acknowledge'> {
   /** Called with the number of idle workers: once at the start, and at every change. */
   onIdle?: (idle: number) => void;
   /**
-   * Returns true if idle workers may ask for a job as soon as one may be ready. While it returns false, they ask only
-   * at ticks (`tickMs`) and after errors. If this function is absent, they may always ask.
+   * True if idle workers may ask for a job as soon as one may be ready. Otherwise they ask only at ticks (`tickMs`) and
+   * after errors. Without this function, they may always ask.
    */
   mayAsk?: () => boolean;
   /** Called when a job may be ready, but all workers of this object are busy. */
@@ -26,24 +26,23 @@ interface WorkersSettings {
   /** Interval of ticks. At each tick, busy workers renew their leases. */
   tickMs: number;
   /**
-   * Idle workers ask for jobs after this many ticks (by default 1), in case the announcement of a ready job was lost.
-   * Asking for jobs is also the heartbeat of an idle worker.
+   * Idle workers ask for jobs after this many ticks (by default 1): as a heartbeat, and since an announcement may be
+   * lost.
    */
   ticksPerAsk?: number;
 }
 
 /**
- * Returns the interval of ticks. At a tick, busy workers renew their leases, and idle workers ask for jobs as a sign of
- * life. The interval is at most a third of the lease, so that a worker may miss two ticks.
+ * Returns the interval of ticks: at most a third of the lease, so that a worker may miss two. At a tick, busy workers
+ * renew their leases, and idle workers ask for jobs as a sign of life.
  */
 export function tickMs({ acquireTimeoutMs, leaseMs }: Pick<Config, 'acquireTimeoutMs' | 'leaseMs'>): number {
   return Math.min(acquireTimeoutMs, leaseMs / 3);
 }
 
 /**
- * The workers of one thread and queue. Each worker has an id and at most one pending job. One script call (`acquire`)
- * at a time acknowledges finished jobs and acquires jobs for idle workers. Without jobs, idle workers sleep until
- * `wake`.
+ * The workers of one thread and queue. One script call (`acquire`) at a time acknowledges finished jobs and acquires
+ * jobs for idle workers. Without jobs, idle workers sleep until `wake`.
  */
 export class Workers {
   readonly #parts: WorkersParts;
@@ -54,15 +53,11 @@ export class Workers {
   readonly #bell = new Bell();
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
-  /**
-   * Number of jobs in Redis that are probably ready for these workers. In the next script call, this many idle workers
-   * ask for a job.
-   */
+  /** Number of jobs in Redis that are probably ready. This many idle workers ask for a job in the next script call. */
   #readyJobs = 1;
   /**
-   * True if all idle workers must ask for a job in the next script call: after a tick, because asking is their
-   * heartbeat, and after a failed script call. The lost reply of that call may have assigned jobs to idle workers. They
-   * get these jobs again when they ask.
+   * True if all idle workers must ask for a job in the next script call: after a tick, as their heartbeat, and after a
+   * failed script call, whose lost reply may have assigned them jobs.
    */
   #allAsk = true;
   #loop: Promise<void> | undefined;
@@ -97,7 +92,7 @@ export class Workers {
     this.#bell.ring();
     await this.#loop;
     clearTimeout(timer);
-    // Errors are ignored, because the job `scrub` removes these workers later.
+    // Errors are ignored, because a scrub removes these workers later.
     await this.#parts.queue.retire([...this.#idle]).catch(() => {});
   }
 
@@ -147,9 +142,9 @@ export class Workers {
   }
 
   /**
-   * Returns the workers to which the next script call may assign jobs. These are the workers of the finished jobs, and
-   * one idle worker for each job that is probably ready (all idle workers if `#allAsk` is true). Returns none while the
-   * workers stop, or may not ask (`#mayAsk`).
+   * Returns the workers to which the next script call may assign jobs: those of the finished jobs, and one idle worker
+   * for each job that is probably ready (all if `#allAsk`). Returns none while the workers stop, or may not ask
+   * (`#mayAsk`).
    */
   #askingWorkers(finished: Finished[]): string[] {
     if (this.#stopping.signal.aborted || !this.#mayAsk()) return [];
@@ -167,8 +162,8 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // While all workers of a thread are busy, the supervisor does not wake it for new jobs. So this worker, which was
-      // busy until now, asks for a job in case one is ready.
+      // The supervisor wakes no thread whose workers are all busy, so a job may be ready for this worker, which was
+      // busy.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);
       this.#parts.onIdle?.(this.#idle.size);
