@@ -1,6 +1,6 @@
 /**
- * A request that computes due times pays for it in the caller's rate limit: this many ms of CPU time count as one call.
- * Computing one due time usually takes 50 µs, but some take a few ms.
+ * CPU time, in ms, for computing due times that counts as one call in the caller's rate limit. Computing one due time
+ * usually takes 50 µs, but some take a few ms.
  */
 const MS_PER_CALL = 2;
 
@@ -18,10 +18,7 @@ export class Computing {
     }
   }
 
-  /**
-   * What the request must pay for computing due times, in calls of the caller's rate limit: one call for each 2 ms of
-   * CPU time. May be a fraction.
-   */
+  /** What the request must pay for computing due times, in calls of the caller's rate limit. May be a fraction. */
   get calls(): number {
     return this.#micros / 1000 / MS_PER_CALL;
   }

@@ -6,14 +6,11 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years. Around 2100 there are eight years between one 29 February and the
- * next, so eight are needed. More would be slow: to find that an expression never matches already takes up to 14 ms.
+ * An expression must match within this many years: around 2100 there are eight from one 29 February to the next. To
+ * find that an expression never matches in eight years already takes up to 14 ms.
  */
 const HORIZON_YEARS = 8;
-/**
- * Maximum parsed expressions in the cache. It is low because croner takes 80 KB for each, and parsing one again takes
- * only 50 µs.
- */
+/** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */
 const MAX_KEPT = 100;
 const DAY_MS = 86_400_000;
 const mode = '7-part';
@@ -42,8 +39,8 @@ export class CronTimes implements Times {
   readonly #pattern: Pick<CronPattern, 'second' | 'minute' | 'hour'>;
   readonly #isFixedTime: boolean;
   /**
-   * The croner object of the last call, kept because the next call is usually about the same `year`. `cron` finds only
-   * times up to eight years from `year`. It gets and returns local times as if they were UTC.
+   * The croner object of the last call, for times up to eight years from `year`. The next call is usually about the
+   * same year. It gets and returns local times as if they were UTC.
    */
   #around: { year: number; cron: Cron } | undefined;
 
@@ -94,8 +91,7 @@ export class CronTimes implements Times {
   count(afterMs: number, upToMs: number): number {
     if (!this.#isFixedTime) return countBetween(this.#dayTimes(), this.#zone, afterMs, upToMs);
     let count = 0;
-    // A fixed-time expression (second, minute and hour have one value each) has at most one time a day. So its times
-    // are few enough to be counted one by one.
+    // A fixed-time expression has at most one time a day, so its times are few enough to be counted one by one.
     for (let at = this.next(afterMs); at !== undefined && at <= upToMs; at = this.next(at)) count++;
     return count;
   }
@@ -144,9 +140,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the next time from `fromMs` on, which croner has found for the constant offset `offsetMs`. Returns
-   * undefined if `atMs` is right. Otherwise returns when the zone's offset changes, and the caller asks croner again
-   * from then on.
+   * Checks `atMs`, the next time from `fromMs` on that croner has found for the constant offset `offsetMs`. Returns
+   * undefined if it is right. Otherwise returns when the zone's offset changes; the caller asks croner again from then
+   * on.
    */
   #changeBefore(fromMs: number, atMs: number, offsetMs: number): number | undefined {
     const checked = [
@@ -154,8 +150,8 @@ export class CronTimes implements Times {
       // Example: in Berlin it is 2:45 for the first time on 25 October 2026. At 3:00 the clocks go back to 2:00. So
       // `0,30 2 25 10 *` is due in 15 minutes, but croner returns 2:00 in 2027.
       Math.min(fromMs + DAY_MS, atMs),
-      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have occurred once before.
-      // Croner, which knows only one offset, then missed that first occurrence.
+      // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have come once before,
+      // which croner missed.
       Math.max(atMs - DAY_MS, fromMs),
       // If the offset at `atMs` is not `offsetMs`, the local time at `atMs` is not the one that croner found.
       atMs,
@@ -166,9 +162,9 @@ export class CronTimes implements Times {
   }
 
   /**
-   * Checks `atMs`, the last time up to `toMs`, which croner has found for the constant offset `offsetMs`. Returns
-   * undefined if `atMs` is right. Otherwise returns when the zone's offset became `offsetMs`, and the caller asks
-   * croner for the last time before that.
+   * Checks `atMs`, the last time up to `toMs` that croner has found for the constant offset `offsetMs`. Returns
+   * undefined if it is right. Otherwise returns when the zone's offset became `offsetMs`; the caller asks croner for
+   * the last time before that.
    */
   #changeAfter(atMs: number, toMs: number, offsetMs: number): number | undefined {
     const checked = [

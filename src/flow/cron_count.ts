@@ -2,10 +2,7 @@ import type { Zone } from './zone.ts';
 
 const DAY_MS = 86_400_000;
 
-/**
- * When a cron expression matches, in local time: on the days for which `isDay` returns true, at every combination of
- * these hours, minutes and seconds.
- */
+/** When an expression matches, in local time: on days of which `isDay` is true, at all combinations of the others. */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -14,9 +11,8 @@ export interface DayTimes {
 }
 
 /**
- * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts day by day, because finding a
- * single time takes 100 µs. After a day without workers, that would be 144 s for a thousand triggers that fire every
- * minute.
+ * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts by days, because finding a
+ * single time takes 100 µs: 144 s for a thousand triggers of every minute after a day without workers.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;
@@ -30,8 +26,7 @@ export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToM
 }
 
 /**
- * Returns the end of the offset `offsetMs`, which the zone has at `fromMs`. Returns `upToMs` + 1 if the offset stays
- * the same up to `upToMs`.
+ * Returns when the offset `offsetMs`, which the zone has at `fromMs`, ends; `upToMs` + 1 if it lasts up to `upToMs`.
  */
 function endOfStretch(zone: Zone, fromMs: number, upToMs: number, offsetMs: number): number {
   for (let at = fromMs; at < upToMs; at += DAY_MS) {

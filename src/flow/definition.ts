@@ -4,10 +4,7 @@ import type { EventContent } from '../publishing/event_fields.ts';
 import type { CatchUp } from './plan.ts';
 import type { Timing } from './schedule.ts';
 
-/**
- * The definition of a trigger: everything that a client sets in the trigger, except `paused`, which the bus can change
- * too.
- */
+/** What a client sets in a trigger, except `paused`, which the bus can change too. */
 export interface Definition {
   topic: string;
   event: EventContent;
@@ -24,8 +21,8 @@ const BEFORE_ID = '{"id":"';
 
 /**
  * Returns a trigger's definition as the text that Redis stores: six lines, which `lua/flow/triggers.lua` splits.
- * `revision` is an id that no other definition has. The event's JSON is cut into `head` and `tail`: a firing trigger
- * puts the event's id before `head`, and the event's time between `head` and `tail`.
+ * `revision` is an id that no other definition has. A firing trigger makes the event's JSON of its id, `head`, the
+ * time, and `tail`.
  */
 export function definitionText(revision: string, { topic, event, catchUp, timing }: Definition): string {
   const [before, tail] = aroundTimestamp({ id: '', topic, ...event });

@@ -48,10 +48,7 @@ interface ListCall {
   query: z.infer<typeof PAGE.schema>;
 }
 
-/**
- * `/topics/:name/delayed`: lists and deletes delayed events. Allowed for the publisher of the topic and for root;
- * viewers may list them.
- */
+/** `/topics/:name/delayed`: the publisher of the topic and root list and delete delayed events; viewers list them. */
 export function delayedApi(parts: { delayedEvents: DelayedEvents }): Route[] {
   const { list, remove } = handlers(parts);
   return [

@@ -5,8 +5,8 @@ import type { Partitions } from '../store/partitions.ts';
 const MAX_PAGE_BYTES = 1_048_576;
 
 /**
- * The position of a delayed event in a listing. The delayed events of a topic are sorted by due time (`at`, in ms).
- * Those with the same due time are sorted by the order of acceptance (`place`).
+ * The position of a delayed event in a listing, which is sorted by due time (`at`, in ms), then by acceptance
+ * (`place`).
  */
 export interface DelayedPlace {
   at: number;
@@ -22,8 +22,8 @@ export class DelayedEvents {
   }
 
   /**
-   * Returns up to `limit` delayed events of a topic, sorted by due time. If `after` is given, the list begins behind
-   * the delayed event at this position. If `client` is given, the client must own the topic.
+   * Returns up to `limit` delayed events of a topic by due time, from behind the position `after`. A `client` must own
+   * the topic.
    */
   list(topic: string, limit: number, after?: DelayedPlace, client?: string): Promise<Reply<'list_delayed'>> {
     return this.#partitions.ofTopic(topic).run('list_delayed', {
@@ -35,7 +35,7 @@ export class DelayedEvents {
     });
   }
 
-  /** Deletes a delayed event. If `client` is given, the client must own the topic. */
+  /** Deletes a delayed event. A `client` must own the topic. */
   delete(topic: string, id: string, client?: string): Promise<Reply<'delete_delayed'>> {
     return this.#partitions.ofTopic(topic).run('delete_delayed', { topic, client, id });
   }

@@ -14,14 +14,11 @@ import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/**
- * Maximum timed events (with `at` or `delay`) of one publication. One script call stores all of them. 500 take Redis
- * some 4 ms.
- */
+/** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
 /**
- * Storing one timed event takes Redis as long as publishing this many events immediately. So a timed event weighs as
- * much as this many events when publications are put together for one script call.
+ * The weight of a timed event when publications are put together for one script call. Storing one takes Redis as long
+ * as publishing this many events.
  */
 const EVENTS_PER_TIMED = 10;
 
@@ -100,8 +97,7 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // `events` is the number of events published now, without a delay. If it is 0, the script has not counted the
-      // topic's subscribers, and `subscribers` is 0 although there may be some. So `Copies` must not note it.
+      // The script counts no subscribers if it publishes no event now. Its 0 must not reach `Copies`.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

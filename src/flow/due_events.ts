@@ -24,7 +24,7 @@ interface DueEventsParts {
 
 /**
  * Publishes the delayed events of a partition that are due. Clients take turns. Events wait while Redis stores more
- * than the high mark, above which publishes are refused. Several processes may publish at the same time.
+ * than the high mark. Several processes may publish at the same time.
  */
 export class DueEvents {
   readonly #parts: DueEventsParts;
@@ -38,7 +38,7 @@ export class DueEvents {
 
   /**
    * Publishes delayed events until none is due. Returns early, after a pause, if memory is short. Throws
-   * StorageUnavailable if Redis cannot be reached.
+   * StorageUnavailable.
    */
   async publish(signal: AbortSignal): Promise<void> {
     let isLeft = true;
@@ -50,8 +50,7 @@ export class DueEvents {
   }
 
   /**
-   * Publishes some of the delayed events that are due. Returns true if more are due. Returns undefined, without
-   * publishing, if Redis is short of memory.
+   * Publishes some of the due events. Returns true if more are due; undefined, without publishing, if memory is short.
    */
   async #publishUnlessShort(turn: number): Promise<boolean | undefined> {
     try {
@@ -62,10 +61,7 @@ export class DueEvents {
     }
   }
 
-  /**
-   * Measures Redis's memory. Returns true if Redis stores more than the high mark, the size at which publishes are
-   * refused.
-   */
+  /** Measures Redis's memory. Returns true if it stores more than the high mark. */
   async #measure(): Promise<boolean> {
     const { partition, limits } = this.#parts;
     if (clock.monotonicMs() - this.#measuredAtMs < FRESH_MS) return this.#isShort;

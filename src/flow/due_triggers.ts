@@ -17,15 +17,9 @@ import { timesOf } from './schedule.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
-/**
- * Planning means computing the due times for which triggers fire. Planning stops when this many due times are computed.
- * More would be useless, because one script call fires triggers for at most 200 due times.
- */
+/** Maximum due times that are computed for one script call, which fires triggers for at most 200. */
 const MAX_TIMES = 200;
-/**
- * Maximum time for planning (computing the due times for which triggers fire). After this time, the script call fires
- * the triggers for the due times that are computed so far.
- */
+/** Maximum time for computing them. Then the call fires the triggers for those that are computed so far. */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
@@ -45,9 +39,8 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The rates of clients, which are in the control partition. Undefined if this partition is the control partition.
-   * Clients are charged after their events are published, so a client may exceed its rate for a moment, but not in the
-   * long run.
+   * The rates of clients in the control partition; undefined if this is that one. Clients are charged after their
+   * events are published, so they exceed their rates for a moment at most.
    */
   controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;
@@ -57,8 +50,8 @@ interface DueTriggersParts {
 }
 
 /**
- * Fires the triggers of a partition that are due. Clients take turns. Several processes may fire triggers at the same
- * time, because the script accepts each due time only once.
+ * Fires the due triggers of a partition. Clients take turns. Several processes may do so at the same time, because the
+ * script accepts each due time only once.
  */
 export class DueTriggers {
   readonly #parts: DueTriggersParts;
@@ -73,10 +66,7 @@ export class DueTriggers {
     this.#missed = new MissedLog(parts.log);
   }
 
-  /**
-   * Fires some of the triggers that are due. Throws StorageFull while memory is short, and StorageUnavailable if Redis
-   * cannot be reached.
-   */
+  /** Fires some of the due triggers. Throws StorageFull while memory is short, and StorageUnavailable. */
   async publish(): Promise<void> {
     const { partition, guard, limits } = this.#parts;
     await guard.check(partition);
@@ -110,8 +100,8 @@ export class DueTriggers {
       const { nextMs, ...rest } = plan(due);
       return { ...trigger, ...rest, nextAt: nextMs };
     } catch (error) {
-      // This host may not know the time zone of a trigger. Such a trigger fails alone: all others still fire. It stays
-      // due, since another worker, or this one after an upgrade, may know the zone.
+      // This host may not know the time zone of a trigger. All others still fire. The trigger stays due, since another
+      // worker, or this one after an upgrade, may know the zone.
       this.#tell(trigger, error);
       return { ...trigger, nextAt: trigger.dueAt, times: [], missed: 0, error: 'internal' };
     }

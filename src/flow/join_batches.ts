@@ -31,10 +31,7 @@ import {
 const MAX_COUNTED_PER_CALL = 50;
 const MAX_JOINS_KNOWN = 1000;
 
-/**
- * The attempt that the delivery log shows for a batch of a join. A join has no callback: the bus itself processes the
- * batch, and sends no request. So the attempt has no HTTP status, and takes no time.
- */
+/** The attempt that the delivery log shows for a batch of a join, for which the bus sends no request. */
 const TAKEN = { status: null, durationMs: 0 };
 
 const UNTIL_THERE_IS_ROOM = triedAgainIn(1000);
@@ -71,10 +68,7 @@ const NOTHING_COUNTED = {
   expiryRefusal: undefined,
 } as const satisfies Partial<Counted>;
 
-/**
- * Counts the events in the batches of joins. A join is a subscriber whose batches are not sent anywhere. The bus counts
- * the events that have the same key, such as an order id, and publishes an event when all have come.
- */
+/** Counts the events in the batches of joins by their keys, and publishes an event when a key is complete. */
 export class JoinBatches {
   readonly #parts: JoinBatchesParts;
   readonly #known = new LRUCache<string, Join>({ max: MAX_JOINS_KNOWN });
@@ -84,9 +78,8 @@ export class JoinBatches {
   }
 
   /**
-   * Counts the events of a batch for its join. Each script call counts up to 50 events and removes them from the batch.
-   * The last call also deletes the job. Throws RangeError if an event cannot be decoded, and StorageUnavailable if
-   * Redis cannot be reached.
+   * Counts the events of a batch for its join, with script calls that remove the counted events. The last call also
+   * deletes the job. Throws RangeError if an event cannot be decoded, and StorageUnavailable.
    */
   async take(work: Work, signal: AbortSignal): Promise<Settlement> {
     const { batch } = work;
@@ -107,7 +100,7 @@ export class JoinBatches {
     return DONE;
   }
 
-  /** Returns true if the batch is one of an earlier join of the same name, so that its events are not counted. */
+  /** Returns true if the batch is one of an earlier join of the same name, whose events are not counted. */
   async #isOfEarlier({ token, bid }: Batch, { countsAfter }: Join): Promise<boolean> {
     if (countsAfter === 0) return false;
     const partition = this.#parts.partitions.ofSubscriber(token);
@@ -115,10 +108,7 @@ export class JoinBatches {
     return score !== null && Number(score) <= countsAfter;
   }
 
-  /**
-   * Returns the cached join if its version is `version`. Otherwise reads the join from Redis; undefined means that it
-   * no longer exists.
-   */
+  /** Returns the cached join if its version is `version`. Otherwise reads it from Redis; undefined if it is gone. */
   async #find(token: string, version?: string): Promise<Join | undefined> {
     const known = this.#known.get(token);
     if (known && known.version === version) return known;
@@ -128,9 +118,9 @@ export class JoinBatches {
   }
 
   /**
-   * Calls the script `join_events` for the next events, 50 at most. Example: a join waits for an order and its payment.
-   * The script notes which has come, and publishes an event of the join when both have. Returns 'no_room', and counts
-   * nothing, while Redis is short of memory, or an outbox in another partition is full.
+   * Calls the script `join_events` for the next events. Example: a join waits for an order and its payment. The script
+   * notes which has come, and publishes when both have. Returns 'no_room', and counts nothing, while Redis is short of
+   * memory, or an outbox in another partition is full.
    */
   async #count(work: Work, join: Join, events: readonly StoredEvent[]): Promise<Counted | 'no_room'> {
     const { guard, partitions, settings } = this.#parts;
@@ -166,9 +156,9 @@ export class JoinBatches {
   }
 
   /**
-   * If the join publishes to a topic in another partition: makes the join's client the publisher of this topic, and
-   * creates the topic if necessary. The script `join_events` cannot do this, because it sees only one partition.
-   * Returns the reason for a refusal, otherwise undefined.
+   * If the join publishes to a topic in another partition, makes the join's client its publisher, and the topic if it
+   * is missing. The script `join_events` sees only one partition. Returns the reason for a refusal, otherwise
+   * undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;
@@ -180,10 +170,7 @@ export class JoinBatches {
     return outcome === 'ok' ? undefined : outcome;
   }
 
-  /**
-   * Makes a dead letter of a batch whose join may not publish. The owner of the join can retry the dead letter when the
-   * join may publish again.
-   */
+  /** Makes a dead letter of a batch whose join may not publish. The owner can retry it when the join may. */
   async #refused({ batch, atMs }: Work, { token, rules }: Join, { reason }: Counted): Promise<Settlement> {
     const text = refusalText(reason ?? 'claimed_by_other', rules.then.topic);
     const line = { join: await this.#nameOf(token), bid: batch.bid, reason: text, death: 'join_refused' };

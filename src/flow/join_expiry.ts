@@ -18,20 +18,19 @@ import {
   refusalText,
 } from './join_store.ts';
 
-/** The function that `joinExpiry` returns closes the expired join keys of at most this many joins in one call. */
+/** Maximum joins of which one call closes expired join keys. */
 const MAX_JOINS = 100;
 /**
- * Maximum joins that are read from Redis because they have expired join keys. (A join key, such as an order id, expires
- * if its events do not all come in time.) Up to MAX_JOINS of them are handled, one of each client in turn. If only
- * MAX_JOINS were read, all could belong to one client.
+ * Maximum joins with expired join keys that are read. MAX_JOINS of them are handled, one of each client in turn; the
+ * first MAX_JOINS could all belong to one client.
  */
 const MAX_DUE = 2000;
 /** Maximum join keys that one script call closes. Closing 100 takes Redis about a millisecond. */
 const MAX_CLOSED = 100;
 
 /**
- * Placeholder for the rules of a join that no longer exists. The script needs some rules as an argument, although it
- * only removes the join from its schedule.
+ * Stands for the rules of a join that is gone. The script needs some, although it only removes the join from its
+ * schedule.
  */
 const NO_RULES: JoinRules = {
   sources: [],
@@ -44,10 +43,7 @@ const NO_RULES: JoinRules = {
 interface JoinExpiryParts {
   partition: Partition;
   partitions: Partitions;
-  /**
-   * Moves events of source topics in other partitions to the join, through outboxes. Not needed if the bus has one
-   * partition.
-   */
+  /** Moves events of source topics in other partitions to the join. Undefined if the bus has one partition. */
   outbox?: Flushing | undefined;
   guard: Pick<StorageGuard, 'check'>;
   recorder: JoinFigures;
@@ -57,12 +53,11 @@ interface JoinExpiryParts {
 }
 
 /**
- * Returns a function that closes expired join keys. A join groups events by a key, such as an order id. A key expires
- * if its events do not all come in time. If the join has `on_expiry`, each expired key publishes an event.
+ * Returns a function that closes expired join keys: up to 100 of each of 100 joins in one call. If the join has
+ * `on_expiry`, each expired key publishes an event. Several processes may call at the same time.
  *
- * One call closes up to 100 keys of each of 100 joins. Several processes may call at the same time. If a join fails,
- * the other joins are still handled, and the first error is thrown at the end. It is StorageFull if an event must be
- * published while memory is short, and StorageUnavailable if Redis cannot be reached.
+ * If a join fails, the others are still handled, and the first error is thrown at the end. It is StorageFull if an
+ * event must be published while memory is short, and StorageUnavailable if Redis cannot be reached.
  */
 export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Promise<void> {
   return async (signal) => {
@@ -77,8 +72,8 @@ export function joinExpiry(parts: JoinExpiryParts): (signal: AbortSignal) => Pro
 }
 
 /**
- * Returns up to MAX_JOINS joins that have expired join keys: the first join of each client, then the second of each,
- * and so on. So a client with many joins does not keep other clients waiting.
+ * Returns up to MAX_JOINS joins that have expired join keys: the first of each client, then the second of each, and so
+ * on.
  */
 async function dueJoins(partition: Partition): Promise<string[]> {
   const due = await partition.command(async (redis, keys) => {
@@ -94,9 +89,9 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
- * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
- * began. Later events may still be under way. Returns undefined if no source lives in another partition.
+ * Waits until the queue of the join has all events that other partitions have accepted so far. Otherwise a join key
+ * could expire although an accepted event completes it. Returns the time (ms) at which the wait began, or undefined if
+ * no source lives in another partition.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,

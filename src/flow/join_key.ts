@@ -8,8 +8,7 @@ interface Keyed {
 
 /**
  * Returns the join key of an event: the text or number at the place `by`, which is `url` or a path into `data`. Returns
- * undefined if there is none, or if it is empty or too long. A number counts as its digits, so 17 and "17" are the same
- * join key.
+ * undefined if there is none, or if it is empty or too long. 17 and "17" are the same join key.
  */
 export function keyOf(event: Keyed, by: string): string | undefined {
   const key = asText(valueAt(event, by.split('.')));
@@ -20,7 +19,7 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
   let value: unknown = event;
   for (const name of path) {
     if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return undefined;
-    // Every array has an own property `length`. It is not part of the data, so it cannot be the join key.
+    // The `length` of an array is not part of the data, so it cannot be the join key.
     if (!Object.hasOwn(value, name) || (Array.isArray(value) && name === 'length')) return undefined;
     value = (value as Record<string, unknown>)[name];
   }
@@ -30,7 +29,6 @@ function valueAt(event: Keyed, path: readonly string[]): unknown {
 function asText(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value === 'number') return String(value);
-  // The bus parses a whole number that a double cannot hold into a raw JSON object, which keeps its digits. These
-  // digits are the join key.
+  // A whole number that a double cannot hold was parsed into a raw JSON object, whose text is its digits.
   return JSON.isRawJSON(value) ? JSON.stringify(value) : undefined;
 }

@@ -9,12 +9,11 @@ interface Joined {
 }
 
 /**
- * A join counts the events of its source topics and publishes to other topics, its outlets. Returns the source topic
- * through which events of a join would come back to the join, by way of other joins. Returns undefined if there is no
- * such loop.
+ * Returns the source topic through which events of a join would come back to it, by way of other joins. Returns
+ * undefined if there is no such loop.
  *
- * The search goes backward: from a source topic to the joins that publish to it, then to the source topics of these
- * joins, and so on. If different clients make joins at the same moment, it may miss a loop of these joins.
+ * The search goes backward: from a source topic to the joins that publish to it, then to their source topics, and so
+ * on. It may miss a loop of joins that different clients make at the same moment.
  */
 export async function sourceInLoop(
   partitions: Partitions,
@@ -34,8 +33,8 @@ export async function sourceInLoop(
 }
 
 /**
- * Returns the source topics of the joins that publish to a topic, or will if it becomes their client's again. A join is
- * in the partition of its client, whoever has the topic now. Leaves out the join `except`.
+ * Returns the sources of the joins that publish to a topic, or will if it becomes their client's again. Such a join can
+ * be in any partition. Leaves out the join `except`.
  */
 async function sourcesBefore(partitions: Partitions, topic: string, except: string): Promise<string[]> {
   const found = await partitions.ask(async (redis, keys) => {

@@ -5,10 +5,7 @@ import type { Scopes } from '../routing/caller.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { JoinRules } from './join_rules.ts';
 
-/**
- * Returns the error for a join whose rules exceed the scopes of its client (the topics that the client may subscribe
- * and publish to). Returns undefined if the rules are within the scopes.
- */
+/** Returns the error for a join whose rules exceed the scopes of its client, or undefined. */
 export function beyondScope(
   scopes: Scopes | undefined,
   { sources, then, on_expiry }: JoinRules,
@@ -28,8 +25,8 @@ export function forbidden(detail: string, field?: string): BusError {
 type Refusal = Exclude<Reply<'put_join'>['outcome'], 'created' | 'changed'>;
 
 /**
- * Returns the error for a join that the script has refused. `outcome` is the reason: a limit, or a fault of one topic
- * of the join. In the second case, `topic` is that topic.
+ * Returns the error for a join that the script has refused for a limit, or for one of its topics: then `topic` is that
+ * topic.
  */
 export function refused(outcome: Refusal, topic: string, { sources, then }: JoinRules): BusError {
   const outlet = { members: { field: then.topic === topic ? 'then.topic' : 'on_expiry.topic' } };

@@ -34,8 +34,8 @@ export const JOIN_REPORT = z
 export type JoinReport = z.infer<typeof JOIN_REPORT>;
 
 /**
- * An open join key, as the API shows it. `counts` has, for each source topic, how many of its events were counted for
- * the join key. `events` has the ids of the latest of these events.
+ * An open join key, as the API shows it. `counts` has how many of its events were counted for each source topic, and
+ * `events` the ids of the latest.
  */
 export const OPEN_KEY = z.object({
   key: z.string(),
@@ -95,10 +95,7 @@ export async function readReport(
   };
 }
 
-/**
- * Returns up to `count` open join keys, beginning with the one that was opened first. `after` is a place in this order:
- * the opening time and the text of a join key. If `after` is given, the result begins behind that place.
- */
+/** Returns up to `count` open join keys from behind the place `after`, the first opened first. */
 export async function readOpenKeys(
   redis: Commands,
   keys: Keyspace,
@@ -115,10 +112,10 @@ export async function readOpenKeys(
   const addedAt = JSON.parse(added ?? '{}') as Record<string, string>;
   return places.flatMap(({ key, sinceMs: since }, index) => {
     const record = records[index];
-    // The hash no longer has the join key if it was completed or expired after `places` was read.
+    // The join key was completed or expired after `places` was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // Topics that are no longer sources are left out, and so are counts from before a source left and came back.
+    // Left out: topics that are no longer sources, and counts from before a source left and came back.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt[topic])] as const);
     return {
       key,
@@ -137,8 +134,8 @@ function countOf(all: Count[], topic: string, addedUs?: string): [events: number
 }
 
 /**
- * Returns the texts and opening times of up to `count` open join keys, the first opened first. Join keys opened in the
- * same ms are sorted by text. If `after` is given, the result begins behind `after`.
+ * Returns the texts and opening times of up to `count` open join keys from behind `after`, the first opened first, and
+ * of one ms by text.
  */
 async function following(
   redis: Commands,

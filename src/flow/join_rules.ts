@@ -59,7 +59,7 @@ const shape = z.strictObject({
 });
 
 /**
- * The rules of a join. A join groups events by a key, a value that they have in common, such as an order id.
+ * The rules of a join.
  * - `sources`: how many events of each topic complete a key
  * - `by`: where an event has its key
  * - `then`: what is published when a key is complete

@@ -24,15 +24,9 @@ export type JoinLimits = Pick<
 export interface Join {
   token: string;
   rules: JoinRules;
-  /**
-   * When the rules were stored, in µs by Redis's clock. If the join has got other rules since, scripts refuse to count
-   * events by these rules.
-   */
+  /** When the rules were stored, in µs by Redis's clock. Scripts refuse to count by rules that were replaced since. */
   version: string;
-  /**
-   * Batches up to this place in the queue (a score) belong to an earlier join of the same name. 0 if an earlier join
-   * left no batches.
-   */
+  /** Batches up to this score in the queue belong to an earlier join of the same name. 0 if there are none. */
   countsAfter: number;
 }
 
@@ -51,9 +45,8 @@ function joinIn(token: string, [rules, version, countsAfter]: (string | null)[])
 }
 
 /**
- * Returns the arguments that scripts need in order to publish events for a join. `thenHome` is the index of the
- * partition that has the topic of the rule `then`, and `expiryHome` is the same for the rule `on_expiry`. Undefined
- * means the partition of the join.
+ * Returns the arguments that scripts need to publish events for a join. `thenHome` is the index of the partition that
+ * has the topic of `then`, and `expiryHome` that of `on_expiry`. Undefined means the partition of the join.
  */
 export function joinArguments({ token, rules, version }: Join, limits: JoinLimits, partitions: Partitions) {
   const partition = partitions.ofSubscriber(token);
@@ -85,9 +78,9 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
 }
 
 /**
- * Returns true if one of these topics of a join is in another partition that takes no events for it now. This is so if
- * the topic has subscribers in a third partition, and the outbox for that one is full. If the topic's partition cannot
- * be reached, returns false: what the join publishes then waits in its own partition, whose scripts keep to the limit.
+ * Returns true if one of these topics is in another partition that takes no events for it now, because the topic has
+ * subscribers in a third one whose outbox is full. Returns false if the topic's partition cannot be reached: events
+ * then wait in the join's own partition, whose scripts keep to the limit.
  */
 export async function areFullElsewhere(
   { token }: Join,

@@ -25,9 +25,8 @@ export class Joins {
   }
 
   /**
-   * Creates or changes a join. After a refusal the join is as before, and `outcome` is the reason. But if something
-   * changes between the checks and the last step, the client may have become the publisher of topics in other
-   * partitions.
+   * Creates or changes a join. After a refusal, `outcome` is the reason, and the join is as before. The client may have
+   * become the publisher of topics in other partitions, if something changed between the checks and the last step.
    */
   async put(client: string, name: string, rules: JoinRules): Promise<Reply<'put_join'>> {
     const token = joinToken(name, client);
@@ -61,9 +60,9 @@ export class Joins {
   }
 
   /**
-   * Prepares other partitions for a new or changed join: marks the source topics, so that their events are passed on to
-   * the join (see TopicMarks), and makes the client the publisher of the topics to which the join publishes. Returns the
-   * reason for a refusal, such as a loop of joins, or undefined. Topics are claimed last, because that is not undone.
+   * Prepares other partitions for a new or changed join: marks the source topics (TopicMarks), and makes the client the
+   * publisher of the topics to which the join publishes. This comes last, because it is not undone. Returns the reason
+   * for a refusal, such as a loop of joins, or undefined.
    */
   async #prepare(
     partition: Partition,
@@ -84,8 +83,8 @@ export class Joins {
   }
 
   /**
-   * Makes the client the publisher of these topics. With `judgesOnly`, changes nothing. Returns the reason for a
-   * refusal, or undefined.
+   * Makes the client the publisher of these topics; with `judgesOnly`, changes nothing. Returns a refusal, or
+   * undefined.
    */
   async #claim(
     client: string,
@@ -123,10 +122,7 @@ export class Joins {
     return this.#partitions.ofSubscriber(token).command((redis, keys) => readReport(redis, keys, token));
   }
 
-  /**
-   * Returns up to `count` open join keys of a join, the first opened first. If `after` (an opening time and a join key)
-   * is given, the result begins behind `after`.
-   */
+  /** Returns up to `count` open join keys of a join from behind the place `after`, the first opened first. */
   openKeys(token: string, rules: JoinRules, count: number, after?: KeyPlace): Promise<OpenKey[]> {
     return this.#partitions
       .ofSubscriber(token)
@@ -134,10 +130,7 @@ export class Joins {
   }
 }
 
-/**
- * Returns the text by which listings sort a join: its client and its name, separated by a NUL, which neither
- * contains.
- */
+/** Returns the text by which listings sort a join: client and name. Neither contains the NUL between them. */
 export function placeOf(token: string): string {
   const { name = '', client = '' } = readJoinToken(token) ?? {};
   return `${client}\0${name}`;

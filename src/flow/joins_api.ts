@@ -45,10 +45,7 @@ interface JoinsParts {
   removeJoin: (token: string) => Promise<boolean>;
 }
 
-/**
- * The routes of `/joins`. A client makes, sees and removes its own joins. Root may do so for all clients. Viewers see
- * all joins.
- */
+/** The routes of `/joins`. A client makes, sees and removes its own joins, and root those of all. Viewers see them. */
 export function joinsApi(parts: JoinsParts): Route[] {
   const { list, put, read, remove } = handlers(parts);
   return [
@@ -93,9 +90,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
   };
   /**
-   * Removes the new join again if its client was removed during the request, or got scopes that do not permit the join.
-   * No forbidden join can remain: forbidden joins are removed with or after the change that forbids them. So either
-   * that removal finds the new join, or this function sees the change.
+   * Removes the new join again if its client was removed during the request, or got scopes that do not permit it. Such
+   * a change removes joins itself, when it is made or after that. So either it finds the new join, or this function
+   * sees the change.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

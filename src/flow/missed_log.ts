@@ -4,10 +4,7 @@ import type { Log } from '../log.ts';
 /** Minimum time between two log lines. Otherwise a trigger that can never publish would write a line each second. */
 const LINE_EVERY_MS = 10_000;
 
-/**
- * Logs how many due times of triggers passed without an event, and why. Writes at most one line in ten seconds: what
- * comes in between is added up and logged when the ten seconds are over.
- */
+/** Logs how many due times of triggers passed without an event, and why, in one line for ten seconds or more. */
 export class MissedLog {
   readonly #log: Log;
   #missed = new Map<string, number>();

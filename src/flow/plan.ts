@@ -1,19 +1,15 @@
 import type { Times } from './times.ts';
 
 /**
- * If the stored due time of a trigger is at most this old, the trigger fires for it and for all due times since then.
- * Otherwise `catch_up` decides. That setting is for outages, not for short restarts of the workers.
+ * If the stored due time of a trigger is at most this old, the trigger fires for it and all since. Otherwise `catch_up`
+ * decides, which is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
-/**
- * Maximum due times for which a trigger with `catch_up: all` fires. If more were missed, it fires only for the newest
- * of them.
- */
+/** Maximum due times for which a trigger with `catch_up: all` fires: the newest. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. It must be at least 11, because a trigger that is due
- * every second can have 11 due times within 10 s (PROMPT_MS). One call must fire for all of them: at the next call the
- * rest could be more than 10 s old, and `catch_up` could forbid them.
+ * Maximum due times for which one script call fires a trigger. A trigger of every second can have 11 within PROMPT_MS,
+ * for which one call must fire: at the next call some could be older, and `catch_up` could forbid them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
@@ -21,23 +17,21 @@ export const CATCH_UPS = ['none', 'latest', 'all'] as const;
 export type CatchUp = (typeof CATCH_UPS)[number];
 
 /**
- * What a trigger does with its due times, from the stored due time (the oldest that is not decided yet) up to now. The
- * trigger either fires for a due time, or misses it: then it never fires for this due time.
+ * What a trigger does with its due times, from the stored one up to now. It fires for a due time, or misses it for
+ * ever.
  */
 export interface Plan {
   /** The due times for which the trigger fires, oldest first. */
   times: number[];
   /**
-   * Number of due times for which the trigger never fires. It is 0 if the oldest due time is at most 10 s (PROMPT_MS)
-   * old. Otherwise the setting `catch_up` decides:
+   * Number of missed due times. It is 0 if the oldest due time is at most PROMPT_MS old. Otherwise `catch_up` decides:
    * - `none`: all due times
    * - `latest`: all but the newest
-   * - `all`: all but the newest 1000 (MAX_CAUGHT_UP)
+   * - `all`: all but the newest MAX_CAUGHT_UP
    */
   missed: number;
   /**
-   * The due time to store next. It is in the past if there are too many due times for one script call. Undefined if the
-   * schedule has no further time.
+   * The due time to store next, in the past if one script call cannot fire for all. Undefined without a further time.
    */
   nextMs: number | undefined;
 }
@@ -45,17 +39,14 @@ export interface Plan {
 interface Due {
   times: Times;
   catchUp: CatchUp;
-  /**
-   * The stored due time: the oldest that is not decided yet. For each older one, the trigger has fired or will never
-   * fire.
-   */
+  /** The stored due time: the oldest for which the trigger has neither fired nor missed it. */
   dueMs: number;
   nowMs: number;
 }
 
 /**
- * Decides for which due times a trigger fires now. If there are too many for one script call, several script calls fire
- * the trigger. Each call begins at the due time that the previous call has stored (`nextMs`).
+ * Decides for which due times a trigger fires now. If they are too many for one script call, the next one goes on at
+ * `nextMs`, which is stored as the due time.
  */
 export function plan({ times, catchUp, dueMs, nowMs }: Due): Plan {
   if (nowMs - dueMs <= PROMPT_MS) return firing(times, dueMs, nowMs, 0);

@@ -17,10 +17,7 @@ export interface Timing {
   offset: number;
 }
 
-/**
- * Returns the due times of a trigger. Throws BadCron for a wrong expression, and an Error if this host does not know
- * the time zone.
- */
+/** Returns the due times of a trigger. Throws BadCron, and an Error if this host does not know the time zone. */
 export function timesOf({ schedule, start, end, offset }: Timing): Times {
   return new Bounded(scheduled(schedule, start), start, end ?? MAX_TIME_MS, offset);
 }

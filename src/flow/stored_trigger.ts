@@ -21,9 +21,7 @@ export interface StoredTrigger extends TriggerName {
   error: { code: string; atMs: number } | undefined;
 }
 
-/**
- * Returns the name and the client of a trigger as one text: the member that stands for the trigger in `triggers:due`.
- */
+/** Returns the member that stands for a trigger in `triggers:due`. */
 export function placeOf({ name, client }: TriggerName): string {
   return `${name} ${client}`;
 }
@@ -33,10 +31,7 @@ export async function namesOf(partition: Partition, client: string): Promise<Tri
   return names.map((name) => ({ client, name }));
 }
 
-/**
- * Returns the names of all triggers. They are read by a scan, because 100,000 names in one reply would block Redis for
- * 50 ms.
- */
+/** Returns the names of all triggers. A scan reads them: 100,000 names in one reply would block Redis for 50 ms. */
 export async function allNames(partition: Partition): Promise<TriggerName[]> {
   const members = new Set<string>();
   const scan = partition.scan((redis, keys, cursor) =>

@@ -25,10 +25,7 @@ import { reportOf } from './trigger_report.ts';
 import type { Triggers } from './triggers.ts';
 import { wanted } from './wanted.ts';
 
-/**
- * Maximum triggers that a listing reads and shows at a time. It is low because the parsed data of each may take a
- * megabyte.
- */
+/** Maximum triggers that a listing reads at a time, since the parsed data of each may take a megabyte. */
 const TRIGGERS_PER_TURN = 4;
 
 export interface TriggersParts {
@@ -41,10 +38,7 @@ export interface TriggersParts {
   rateLimit?: RateLimit | undefined;
   limits: Pick<EventLimits, 'maxEventDataBytes'>;
   dialect: Pick<Dialect, 'events'>;
-  /**
-   * Spreads long work over time. Call `turn` before work that may take some ms, and await it, so that other requests
-   * are served in between.
-   */
+  /** Spreads long work over time. Await `turn` before work that may take some ms, so that other requests are served. */
   budget: { turn(owner: string): Promise<void> | undefined };
 }
 
@@ -141,8 +135,8 @@ export class TriggerCalls {
   }
 
   /**
-   * Resolves with a function that makes the reports of these triggers for the caller. A client's reports lack the field
-   * `client`, because all triggers that it sees are its own.
+   * Resolves with a function that makes the reports of these triggers for the caller. A client sees no field `client`,
+   * as all that it sees are its own.
    */
   async #reporter(caller: Caller, list: readonly StoredTrigger[]) {
     const owners = list.map(({ client }) => client);

@@ -69,7 +69,7 @@ const every = z.strictObject({ every: whole(MIN_PERIOD_MS, YEAR_MS) });
 const at = z.strictObject({ at: timeAhead });
 export const SCHEDULE = z.union([cron, every, at], { error: ({ input }) => scheduleRule(input) });
 
-/** Returns the rule that a schedule breaks. For a time in a text, such as `5s`, it says the unit. */
+/** Returns the rule that a schedule breaks. For a time in a text, such as `5s`, it names the unit. */
 function scheduleRule(schedule: unknown): string {
   const given = (schedule ?? {}) as { every?: unknown; at?: unknown };
   if (typeof given.every === 'string') return `must be ${SHAPES.every}: every is a number of milliseconds`;
@@ -82,8 +82,7 @@ const trigger = z.strictObject({
     .string('must be a topic name')
     .regex(TOPIC_NAME, `must be a topic name: ${TOPIC_NAME_RULE}`)
     .describe('Where its events go.'),
-  // This schema only describes the event, for the documentation and for the types of the client package.
-  // `readTriggerEvent` checks the event.
+  // Only describes the event, for the documentation and the types of the client package. `readTriggerEvent` checks it.
   event: z
     .unknown()
     .optional()

@@ -29,8 +29,8 @@ export type One = z.infer<typeof ONE.schema>;
 export type Page = z.infer<typeof PAGE.schema>;
 
 /**
- * Finds the client whose triggers a call is about. A client's call is always about its own triggers. Root names a
- * client by its token, and a viewer by its public name.
+ * Finds the client whose triggers a call is about. A client's call is about its own. Root names a client by its token,
+ * and a viewer by its public name.
  */
 export class TriggerOwners {
   readonly #triggers: Pick<Triggers, 'names'>;
@@ -43,8 +43,7 @@ export class TriggerOwners {
 
   /**
    * Finds the client that the query names. `token` is undefined for all clients, and null if a viewer's name fits no
-   * client with triggers. A token from root is not checked. `calls` is what the search costs in the caller's rate
-   * limit.
+   * client with triggers. A token from root is not checked. `calls` is the cost of the search in the rate limit.
    */
   async asked(
     caller: Caller,

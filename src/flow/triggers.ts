@@ -68,8 +68,8 @@ export class Triggers {
 
   /**
    * Creates or replaces a trigger, which publishes to `topic` from then on. `decide` gets the stored trigger, if there
-   * is one, and Redis's time, and returns what to store. It is called again if another request replaces the trigger
-   * meanwhile. `isFixed` is true for a client from ROUTEMASTER_CLIENTS, which Redis does not store.
+   * is one, and Redis's time, and returns what to store. It is called again if another request comes between. `isFixed`
+   * is true for a client from ROUTEMASTER_CLIENTS, which Redis does not store.
    */
   async put(
     trigger: TriggerName,
@@ -114,7 +114,7 @@ export class Triggers {
 
   /**
    * Puts a trigger in the partition of its new topic and removes it elsewhere. It is paused meanwhile, so that no due
-   * time fires in both. If this is cut off, the same call can be made again.
+   * time fires in both. A call that is cut off can be repeated.
    */
   async #moveTo(
     home: Partition,
@@ -132,9 +132,9 @@ export class Triggers {
   }
 
   /**
-   * Removes the trigger from all partitions that have it, except the first. Two calls at the same moment, with topics
-   * in two partitions, do not see each other's trigger, and both triggers would fire. Looks again after it has removed
-   * one, since the one to be kept may have been moved there meanwhile. Returns false if no partition has it any more.
+   * Removes the trigger from all partitions that have it, except the first: two calls at once, with topics in two
+   * partitions, may have put it in both. Looks again afterwards, as the one that was kept may have been moved
+   * meanwhile. Returns false if no partition has it any more.
    */
   async #keepOne(trigger: TriggerName): Promise<boolean> {
     if (this.#partitions.all.length === 1) return true;

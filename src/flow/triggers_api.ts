@@ -6,10 +6,7 @@ import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
 import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
 import { TRIGGER_REPORT } from './trigger_report.ts';
 
-/**
- * The routes of `/triggers`. A client sees and changes its own triggers, and root those of all clients. Viewers see all
- * triggers.
- */
+/** The routes of `/triggers`. A client sees and changes its own triggers, and root those of all. Viewers see them. */
 export function triggersApi(parts: TriggersParts): Route[] {
   const calls = new TriggerCalls(parts);
   const { maxEventDataBytes } = parts.limits;

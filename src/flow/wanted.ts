@@ -7,9 +7,9 @@ import { badTrigger, type TriggerBody } from './trigger_input.ts';
 import type { Wanted } from './triggers.ts';
 
 /**
- * Returns what to store when a client creates or changes a trigger. If the schedule stays the same, the stored due time
- * stays too, even if it has passed during a pause. Otherwise the first time after now is stored as due time. Throws
- * bad_trigger if there is none.
+ * Returns what to store when a client creates or changes a trigger. If the schedule stays the same, so does the stored
+ * due time, even one that has passed during a pause. Otherwise it is the first time after now. Throws bad_trigger if
+ * there is none.
  */
 export function wanted(
   body: TriggerBody,

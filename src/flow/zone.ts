@@ -9,8 +9,7 @@ const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 /** A time zone. Its offset is local time minus UTC. */
 export class Zone {
   /**
-   * The name that `Intl` gives the zone. It does not depend on how callers spell the zone. So the map `zones` grows
-   * only to some hundred entries.
+   * The name that `Intl` gives the zone, however callers spell it. So the map `zones` has only some hundred entries.
    */
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
@@ -33,8 +32,8 @@ export class Zone {
   }
 
   /**
-   * Returns when a local time (in ms, as if it were UTC) comes for the first time; if it is skipped, when the clocks go
-   * forward. The offset must not change twice within two days.
+   * Returns when a local time (in ms, as if it were UTC) comes first or, if it is skipped, when the clocks go forward.
+   * The offset must not change twice within two days.
    */
   firstAt(localMs: number): number {
     const [dayBeforeMs, dayAfterMs] = [localMs - DAY_MS, localMs + DAY_MS];
@@ -55,8 +54,7 @@ export class Zone {
 
   /**
    * Returns a time (ms) between `fromMs` and `toMs` at which the offset of `toMs` begins; any one if there are several.
-   * The offsets at `fromMs` and `toMs` must differ. Example: in Berlin from January to July, the result is the
-   * beginning of summer time.
+   * The offsets at `fromMs` and `toMs` must differ.
    */
   startOfOffset(fromMs: number, toMs: number): number {
     const offsetMs = this.offsetMs(toMs);
@@ -64,10 +62,7 @@ export class Zone {
   }
 }
 
-/**
- * Returns a whole second, in ms, at which `isLater` becomes true: one second before, it is false. `isLater` must be
- * false at `fromMs` and true at `toMs`.
- */
+/** Returns a whole second, in ms, at which `isLater` becomes true. It must be false at `fromMs` and true at `toMs`. */
 function bisect(fromMs: number, toMs: number, isLater: (atMs: number) => boolean): number {
   let [low, high] = [Math.floor(fromMs / 1000), Math.floor(toMs / 1000)];
   while (high - low > 1) {
