@@ -18,14 +18,14 @@ const COMPLAIN_EVERY_MS = 60_000;
 type Drops = Omit<DropNotice, 'topics'>;
 
 /**
- * What one script call has dropped of one subscriber. `events` is the number of all dropped events. `queued` is the
- * number of those that came from the queue; the rest came from dead letters.
+ * What one script call has dropped of one subscriber: `events` in all, of which `queued` came from the queue, and the
+ * rest from dead letters.
  */
 type Dropped = Reply<'autodrop'>['drops'][number];
 
 /**
- * The batch that the last script call left half counted. A batch is dropped only after its events are counted by topic,
- * and a large batch takes several script calls. The next call continues where the last one stopped.
+ * The batch that the last script call left half counted. A batch is dropped when its events are counted by topic, which
+ * takes several calls if it is large.
  */
 type Begun = Omit<Arguments<'autodrop'>, 'cuts' | 'deliveryLog'>;
 
@@ -36,13 +36,13 @@ type AutodropParts = Omit<JobParts, 'config' | 'sweeps' | 'stopping'>;
 type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy: DropPolicy };
 
 /**
- * The `autodrop` job: when Redis stores more than the high mark (a limit of bytes), frees memory, if possible down to
- * the low mark. Drops records of past deliveries first, then dead letters and batches, and delayed events last. If even
- * that would not free enough (see shortage.ts), only drops records, and logs an error.
+ * The `autodrop` job: when Redis stores more than the high mark, frees memory, if possible down to the low mark. Drops
+ * records of the delivery log first, then dead letters and batches, and delayed events last. If even that would not
+ * free enough (see shortage.ts), only drops records, and logs an error.
  *
- * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
- * `oldest` takes the oldest of all clients. Each job drops only data of its own partition, but takes the other
- * partitions in the same Redis into account.
+ * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most, and `oldest` the
+ * oldest of all clients. Each job drops only data of its own partition, but takes the others in the same Redis into
+ * account.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;
@@ -80,8 +80,7 @@ export class Autodrop {
           delayed.set(topic, events + (delayed.get(topic) ?? 0));
           any = true;
         }
-        // The plan was made from estimates, so dropping may not have freed enough. Therefore the memory is measured
-        // again.
+        // The plan was made from estimates, so the memory is measured again.
         if (any && !signal.aborted) shortage = await this.#findShortage(signal, shortage.targetBytes);
       }
     } finally {
@@ -91,8 +90,7 @@ export class Autodrop {
   }
 
   /**
-   * If Redis is short of memory, drops records of past deliveries. Returns the shortage that is left after that, or
-   * undefined if there is none.
+   * If Redis is short of memory, drops records of the delivery log. Returns the shortage that is left, or undefined.
    */
   async #findShortage(signal: AbortSignal, mark?: number): Promise<Shortage | undefined> {
     const { partition, partitions } = this.#parts;
@@ -105,8 +103,7 @@ export class Autodrop {
 
   /**
    * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still seems
-   * to store too much: for up to a second, a large buffer of a connection can look like stored data. The caller
-   * measures again.
+   * to store too much: a large buffer can look like stored data for a second. The caller measures again.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);
@@ -164,7 +161,7 @@ export class Autodrop {
     );
   }
 
-  /** Logs what was dropped. Subscribers appear under their public names, because a token can be a credential. */
+  /** Logs what was dropped, by public names, because a token can be a credential. */
   async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
     const nameOf = await this.#parts.publicNames.of(drops.keys());
     for (const [token, drop] of drops)
@@ -173,17 +170,16 @@ export class Autodrop {
 }
 
 /**
- * Returns what the next script call drops: half of what is left of the plan, but at most MAX_SLICE batches and dead
- * letters. The plan is an estimate, so half may be enough. The memory is measured after each call.
+ * Returns what the next script call drops: half of what is left of the plan, at most MAX_SLICE batches and dead
+ * letters. The memory is measured after each call, and half may be enough.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
   return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
 }
 
 /**
- * Returns what is left of the plan after a script call. The plan consists of cuts: requests to drop data of one
- * subscriber or of all. A cut ends when it is carried out, or when it can drop nothing more (`isSpent`), for example
- * because workers are delivering the rest.
+ * Returns what is left of the plan, a list of cuts, after a script call. A cut ends when it is carried out, or can drop
+ * nothing more (`isSpent`), for example because workers are delivering the rest.
  */
 function carriedOut(plan: Cut[], cuts: Reply<'autodrop'>['cuts']): Cut[] {
   return plan

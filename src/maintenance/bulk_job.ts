@@ -9,17 +9,14 @@ import type { Reply } from '../store/contracts.ts';
 import { readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/**
- * Maximum time for which a bulk job works without a break, and the length of the break. In the break, other jobs of the
- * queue run.
- */
+/** Maximum time for which a bulk job works without a break, and the length of the break, in which other jobs run. */
 const TURN_MS = 200;
 const REST_MS = 20;
-/** Pause of a bulk job while Redis is short of memory, because retrying dead letters would take more memory. */
+/** Pause of a bulk job while Redis is short of memory, which retries would need. */
 const SHORT_MS = 5000;
 /**
- * COUNTED is the maximum number of dead letters that one script call counts. CHANGED is the maximum number that one
- * script call retries or purges. A call of either kind takes Redis a few milliseconds.
+ * Maximum dead letters that one script call counts (COUNTED), and retries or purges (CHANGED). Either takes Redis a few
+ * milliseconds.
  */
 const COUNTED = 1000;
 const CHANGED = 100;
@@ -36,9 +33,8 @@ type StepState = Reply<'count_bulk'>['state'];
 type Part = Bulk & { queue: number };
 
 /**
- * The job `bulk` works on a bulk: a retry or purge of all dead letters that match a filter. It counts them or, once the
- * owner has confirmed the bulk, retries or purges them. Each script call also stores the progress. So a bulk continues
- * where it stopped, even if a process is killed.
+ * The job `bulk` counts the dead letters of a bulk or, once its owner has confirmed it, retries or purges them. Each
+ * script call also stores the progress, so a bulk goes on where it stopped, even if a process is killed.
  */
 export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts) {
   return async ({ job }: Grant, signal: AbortSignal): Promise<Settlement> => {
@@ -55,9 +51,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
             return triedAgainIn(REST_MS);
           state = await step(String(owner), part);
         }
-        // `next`: another subscriber's dead letters follow. `lost`: the call has changed nothing, because another
-        // worker has made this step, or the bulk was cancelled or replaced. In both states, the stored progress is read
-        // again.
+        // `next`: another subscriber's dead letters follow. `lost`: nothing was changed, because another worker has
+        // made this step, or the bulk was cancelled or replaced. After both, the stored progress is read again.
         part = state === 'over' ? undefined : await read();
       }
     } catch (error) {
@@ -80,8 +75,8 @@ export function bulkJob({ partition, config, recorder, stopping }: BulkJobParts)
 }
 
 /**
- * Returns what this partition stores of a bulk. `queues` has the subscribers of the bulk, and `queue` is the index of
- * the one that is next. Returns undefined if the bulk is neither counting nor running, or was replaced by a newer one.
+ * Returns what this partition stores of a bulk: its subscribers (`queues`), and the index of the next one (`queue`).
+ * Returns undefined if it is neither counting nor running, or was replaced by a newer one.
  */
 async function partOf(partition: Partition, owner: string, id: string): Promise<Part | undefined> {
   const record = await partition.command((redis, keys) => redis.hgetall(keys.bulk(owner)));

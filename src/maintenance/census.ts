@@ -6,9 +6,8 @@ import type { Partitions } from '../store/partitions.ts';
 export type CensusSubscriber = Reply<'census'>['subscribers'][number];
 
 /**
- * The figures (queued events, health points and so on) of all subscribers, read at `nowMs`. Subscribers in the
- * `missing` partitions, which cannot be reached, are left out. `standings` is what the job `sample` stored last:
- * figures and rates of each subscriber, packed.
+ * The figures (queued events, health points and so on) of all subscribers at `nowMs`, except those in the `missing`
+ * partitions, which cannot be reached. `standings` is what the job `sample` stored last.
  */
 interface Census {
   subscribers: CensusSubscriber[];
@@ -18,8 +17,8 @@ interface Census {
 }
 
 /**
- * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition cannot be
- * reached, because only it has the standings.
+ * Reads the figures of all subscribers in the partitions that can be reached. Throws if the control partition, which
+ * has the standings, cannot be reached.
  */
 export async function census(partitions: Partitions): Promise<Census> {
   const { found, missing } = await partitions.reach(censusOf);
@@ -30,8 +29,7 @@ export async function census(partitions: Partitions): Promise<Census> {
 }
 
 /**
- * Reads the figures of the subscribers in a partition. Each script call reads about 500 subscribers, so that an idle
- * bus sends few commands.
+ * Reads the figures of a partition's subscribers, about 500 by one script call, so that an idle bus sends few commands.
  */
 async function censusOf(partition: Partition): Promise<Omit<Census, 'missing'>> {
   const found = new Map<string, CensusSubscriber>();

@@ -19,10 +19,7 @@ export interface DelayedHolding {
 type Cut = Arguments<'drop_delayed'>['cuts'][number];
 type DelayedDrop = Reply<'drop_delayed'>[number];
 
-/**
- * Returns the number and the bytes of the delayed events of each topic that has any. Throws the errors of Partition
- * (StorageUnavailable or StorageFull).
- */
+/** Returns the number and the bytes of the delayed events of each topic that has any. Throws as Partition does. */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);
   const holdings: DelayedHolding[] = [];
@@ -36,9 +33,8 @@ export async function delayedHoldings(partition: Partition): Promise<DelayedHold
 }
 
 /**
- * Returns how many delayed events of each topic to drop in order to free `freeBytes`. Each client may keep the same
- * number of bytes (its fair share, see fair_share.ts). Only clients that hold more lose events, the same percentage of
- * each of their topics.
+ * Returns how many delayed events of each topic to drop to free `freeBytes`. Only clients that hold more than their
+ * fair share (fair_share.ts) lose events, the same percentage of each of their topics.
  */
 export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: number): Cut[] {
   const byClient = Map.groupBy(holdings, ({ client }) => client);
@@ -57,10 +53,7 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
   });
 }
 
-/**
- * Drops the delayed events that a plan names, but stops as soon as Redis uses at most `target` bytes of memory. Yields
- * what was dropped.
- */
+/** Drops the delayed events that a plan names, until Redis uses at most `target` bytes. Yields what was dropped. */
 export async function* dropDelayed(
   partition: Partition,
   limits: MemoryLimits,

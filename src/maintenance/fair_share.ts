@@ -8,8 +8,8 @@ export interface Holding {
 }
 
 /**
- * A request to drop up to `maxDeleted` dead letters and batches: first the oldest dead letters, then the oldest
- * batches. They are taken from the subscriber `token`, or from all subscribers if there is no `token`.
+ * A request to drop up to `maxDeleted` dead letters and batches of the subscriber `token`, or of all subscribers: first
+ * the oldest dead letters, then the oldest batches.
  */
 export interface Cut {
   token?: string;
@@ -17,9 +17,8 @@ export interface Cut {
 }
 
 /**
- * Returns the cuts (requests to drop data) that free `freeBytes`. Each client may keep the same number of bytes, its
- * fair share. Only clients that hold more lose data. What the joins of a client hold counts as the client's. The cuts
- * of the client that holds most come first.
+ * Returns the cuts that free `freeBytes`. Only clients that hold more than the fair share lose data. What a client's
+ * joins hold counts as the client's. The cuts of the client that holds most come first.
  */
 export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const clients = [...Map.groupBy(holdings, ({ token }) => ownerOf(token)).values()]
@@ -40,8 +39,8 @@ export function fairCuts(holdings: readonly Holding[], freeBytes: number): Cut[]
 }
 
 /**
- * Returns the fair share: the number of bytes that each client may keep, so that `freeBytes` become free in all.
- * Clients that hold more are reduced to this number. It is 0 if everything must be dropped.
+ * Returns the fair share: the bytes that each client may keep so that `freeBytes` become free when those that hold more
+ * are cut down to it. It is 0 if everything must be dropped.
  */
 function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   let sum = 0;
@@ -53,20 +52,14 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
   return 0;
 }
 
-/**
- * Returns a single cut: a request to drop the oldest dead letters and batches of all subscribers. By estimate, dropping
- * them frees `freeBytes`.
- */
+/** Returns one cut of the oldest dead letters and batches of all subscribers, which frees `freeBytes` by estimate. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
   const batches = sum(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
 
-/**
- * Returns the first cuts of a plan, as many as together drop at most `max`. The last cut is made smaller if it would
- * exceed `max`.
- */
+/** Returns the first cuts of a plan, which together drop at most `max`; the last one is made smaller if necessary. */
 export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], max: number): C[] {
   let room = max;
   const first: C[] = [];

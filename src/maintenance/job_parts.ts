@@ -6,7 +6,7 @@ import type { Recorder } from '../metrics/recorder.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/** The things needed by a job that works on one partition and reports what it did. */
+/** What a job needs that works on one partition and reports what it did. */
 export interface RepairParts {
   /** The partition on which the job works. The job itself is in the queue `aux` of this partition. */
   partition: Partition;
@@ -15,19 +15,18 @@ export interface RepairParts {
   log: Log;
 }
 
-/** The things that all jobs of a queue `aux` need. */
+/** What all jobs of a queue `aux` need. */
 export interface JobParts extends RepairParts {
   config: Config;
   partitions: Partitions;
   /**
-   * Lets the sweeps (checks of all data) of this process run one at a time. A sweep pauses after each command for as
-   * long as the command took. Several sweeps at the same time would use each other's pauses, and Redis would always be
-   * busy.
+   * Lets the sweeps of this process run one at a time. A sweep rests for as long as each command took. Several at once
+   * would use each other's rests, and Redis would always be busy.
    */
   sweeps: OneAtATime;
   /**
-   * Aborted as soon as the process begins to stop. In contrast, the signal that a job gets when it runs is aborted only
-   * at the end of the grace period.
+   * Aborted as soon as the process begins to stop. The signal of a running job is aborted only at the end of the grace
+   * period.
    */
   stopping: AbortSignal;
 }

@@ -20,19 +20,16 @@ import { sweepJob } from './sweep_job.ts';
 const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
- * Time within which the partitions start their tickers, one partition after the other. A ticker queues a periodic job
- * at intervals. So the jobs of all partitions are not queued together. The tickers of urgent jobs start at once.
+ * Time within which the partitions start their tickers, one after the other, so that their jobs are not queued
+ * together. Those of urgent jobs start at once.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
-/**
- * Number of workers that run the jobs of the queue `aux` (all jobs that deliver no batch). There are two, because the
- * sweep, a check of all data, can occupy one of them for minutes.
- */
+/** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of these workers in each partition, if the bus has several:
+ * Number of these workers in each of several partitions:
  *
- * - one sends events to other partitions (the job `outbox`), and is busy under load;
+ * - one moves the outbox, and is busy under load;
  * - one may wait for a partition that does not answer;
  * - one is left for the other jobs.
  */
@@ -44,17 +41,14 @@ interface MaintenanceParts extends Omit<JobParts, 'config' | 'stopping'> {
   wakeups: Wakeups;
 }
 
-/**
- * The maintenance of one partition. It consists of a scheduler, tickers that queue the periodic jobs, and the workers
- * of the queue `aux`.
- */
+/** The maintenance of one partition: its scheduler, tickers, and workers for `aux`. */
 export class Maintenance {
   readonly #workers: Workers;
   readonly #wakeups: Wakeups;
   readonly #scheduler: Scheduler;
   /**
-   * Watches for processes of the Ruby Routemaster. Undefined if the bus has several partitions, because only a bus with
-   * one partition can have taken over from a Ruby Routemaster.
+   * Watches for Ruby processes. Undefined if the bus has several partitions, since only one with a single partition can
+   * have taken over a Redis.
    */
   readonly #rubyWatch: RubyWatch | undefined;
   readonly #tickersBeginMs: number;
@@ -69,8 +63,7 @@ export class Maintenance {
     const queue = new Queue(partition, 'aux', config);
     const jobs = periodicJobs({ ...parts, config, stopping: this.#stopping.signal });
     const autodropIn = autodrops(partitions, config);
-    // A full Redis may have several partitions. An autodrop job is queued in each of them, because a job drops only
-    // data of its own partition.
+    // A full Redis may have several partitions. Each needs a job, because a job drops only data of its own partition.
     const onFull = (where: Partition) =>
       autodropIn(partitions.byRedis().find((each) => each.includes(where)));
     const others = {
@@ -122,8 +115,8 @@ export class Maintenance {
 }
 
 /**
- * Returns one handler for all jobs in `aux`. A job whose name is in `others` goes to the handler there. A job whose
- * name is in `jobs` runs that periodic job. A job of an unknown name is deleted.
+ * Returns one handler for all jobs in `aux`: by their names those of `others`, then the periodic `jobs`. A job of an
+ * unknown name is deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {
@@ -138,8 +131,8 @@ function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>
 }
 
 /**
- * Queues a job at once, and then at its interval. Several processes may queue the same job at the same time, because a
- * queue never has the same job twice.
+ * Queues a job at once, and then at its interval. A queue never has the same job twice, so several processes may do
+ * this.
  */
 function startTicker(aux: Queue, { name, everyMs }: PeriodicJob, log: Log): NodeJS.Timeout {
   const tick = () => {

@@ -21,8 +21,8 @@ export function monitorJob(
 }
 
 /**
- * Returns a function that sends figures to the metric service. Returns undefined for Prometheus, which fetches
- * figures from `/metrics` instead.
+ * Returns a function that sends figures to the metric service; undefined for Prometheus, which fetches them from
+ * `/metrics`.
  */
 function senderOf(config: Config, log: Log): Send | undefined {
   if (config.metricService === 'prometheus') return undefined;

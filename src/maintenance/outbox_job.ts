@@ -8,13 +8,13 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
 /**
- * Maximum time for which one run of an outbox job moves entries that were set aside: work for another partition that
- * did not apply it in time. Then the job goes back to the queue, so that the worker can run other jobs.
+ * Maximum time for which one run of an outbox job moves entries that were set aside. Then it goes back to the queue, so
+ * that the worker can run other jobs.
  */
 const TURN_MS = 500;
 /**
- * After an error of the bus itself, an outbox job runs again in ten seconds. It is never given up, because its entries
- * must not be lost. The pause is long, because the error may last, and each attempt logs the error.
+ * After a fault of the bus, an outbox job runs again in ten seconds. Its entries must not be lost, so it is never given
+ * up. The fault may last, and each attempt logs it.
  */
 const AFTER_A_FAULT = triedAgainIn(10_000);
 
@@ -24,16 +24,14 @@ interface OutboxJobParts {
   outbox: Outbox;
   leaseMs: number;
   log: Log;
-  /**
-   * Called with another partition if the Redis of that partition has no memory for the entries that are moved to it.
-   */
+  /** Called with another partition if its Redis has no memory for the entries that are moved there. */
   onFull: (partition: Partition) => void;
 }
 
 /**
- * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. If a partition
- * does not apply its entries in time, they are set aside in a list for that partition. The job of such a list has an
- * argument: the partition's position in `Partitions.all`.
+ * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. Entries that a
+ * partition does not apply in time are set aside in a list, which has a job of its own. The argument of that job is the
+ * partition's position in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

@@ -16,11 +16,11 @@ export interface PeriodicJob {
   name: string;
   /** The interval at which each process queues the job, beginning when it starts; 0 means never. */
   everyMs: number;
-  /** True if a starting process queues the job in all partitions at once, and not in one partition after the other. */
+  /** True if a starting process queues the job in all partitions at once. */
   isUrgent?: boolean;
   /**
-   * Does the work of the job once. If `signal` is aborted, the work should end soon. If `run` throws, the job runs
-   * again at its next interval.
+   * Does the work of the job once, and ends soon if `signal` is aborted. If it throws, the job runs again at its
+   * interval.
    */
   run: (signal: AbortSignal) => Promise<void>;
 }
@@ -38,12 +38,11 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     await sweep(signal);
     if (!isAlone) await sweepCrossing({ partition, partitions, leaseMs: config.leaseMs }, signal);
   };
-  // Only the job of the control partition sends the figures, because they are the figures of the whole bus. With
-  // Prometheus no job sends figures, because Prometheus fetches them itself.
+  // Only the job of the control partition sends the figures, which are those of the whole bus.
   const sendsFigures = config.metricService !== 'prometheus' && partition === partitions.control;
   return [
-    // The interval is only a fallback. If a process stores something and notices that memory is short, it queues this
-    // job at once.
+    // The interval is only a fallback: a process that notices a shortage when it stores something queues this job at
+    // once.
     {
       name: 'autodrop',
       everyMs: isAlone ? 30_000 : 120_000,
@@ -54,11 +53,9 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     },
     { name: 'monitor', everyMs: sendsFigures ? config.monitorIntervalMs : 0, run: monitorJob(parts) },
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
-    // Makes due jobs instant (ready for workers). The scheduler normally does that; this job does it if the scheduler
-    // cannot.
+    // Makes due jobs instant if the scheduler cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs that killed workers held. A starting process queues `scrub` in all partitions at once
-    // (`isUrgent`), and the other periodic jobs within ten seconds. So `scrub` runs everywhere, even if each process is
+    // Gives back the jobs that killed workers held. It is urgent, so that it runs everywhere even if each process is
     // killed a few seconds after its start.
     {
       name: 'scrub',
@@ -66,8 +63,7 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
       isUrgent: true,
       run: () => scrubDead(parts),
     },
-    // The sweep of a big bus takes minutes, so a sweep ends early when the process begins to stop. The next sweep
-    // checks everything again.
+    // A sweep can take minutes, so it ends early when the process begins to stop. The next one checks everything again.
     {
       name: 'sweep',
       everyMs: config.sweepIntervalMs,
@@ -77,8 +73,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
 }
 
 /**
- * Corrects this partition's copies of clients by those in the control partition. If a client's corrected scopes do not
- * permit one of its joins, the join ends and its dead letters are deleted, as when somebody removes it.
+ * Corrects this partition's copies of clients by those in the control partition. A join that the corrected scopes do
+ * not permit ends, with its dead letters, as when somebody removes it.
  */
 async function repairClients(
   { partition, partitions, config }: JobParts,

@@ -2,12 +2,12 @@ import { sleep } from '../clock.ts';
 import { FREEING_MS, type Memory, type MemoryLimits, readMemory } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 
-/** Maximum delivery logs (lists of the records of past deliveries) that one script call deletes. */
+/** Maximum delivery logs that one script call deletes. */
 const LOGS_SLICE = 10;
 
 /**
- * Deletes delivery logs, the longest first, until Redis uses at most `target` bytes of memory. Returns the memory that
- * is in use after that. Throws the errors of Partition (StorageUnavailable or StorageFull).
+ * Deletes delivery logs, the longest first, until Redis uses at most `target` bytes. Returns the memory in use after
+ * that. Throws as Partition does.
  */
 export async function dropRecords(
   partition: Partition,

@@ -20,8 +20,8 @@ interface RehearsalParts {
 }
 
 /**
- * The findings of a rehearsal: a dry run of the takeover. In a takeover, this bus continues with the data of a Ruby
- * Routemaster. Subscribers and clients are shown by their names, not by their tokens.
+ * What a takeover of a Ruby Routemaster's Redis would find. Subscribers and clients appear by their names, not by their
+ * tokens.
  */
 export interface Rehearsal extends FoundBatches {
   /** Why this bus cannot use this Redis. Undefined if it can. */
@@ -37,10 +37,7 @@ export interface Rehearsal extends FoundBatches {
   refused: { subscriber: string; callback: string; reason: string }[];
 }
 
-/**
- * Reads what a takeover would find in this Redis. Changes nothing. Throws StorageUnavailable or StorageFull, as
- * Partition does.
- */
+/** Reads what a takeover would find in this Redis. Changes nothing. Throws as Partition does. */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;
   const unfit = await checkServer(partition, parts.log).then(

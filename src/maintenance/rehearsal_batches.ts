@@ -5,20 +5,20 @@ import type { Commands, Partition } from '../store/partition.ts';
 const KEYS_PER_SCAN = 300;
 
 /**
- * The batches that the takeover of a Ruby Routemaster's Redis would convert. Of `count` batches, `jobless` have no job,
- * `unindexed` are not in the set `batches:index`, and `unreadable` have an unreadable header.
+ * The batches that a takeover would convert. Of `count` batches, `jobless` have no job, `unindexed` are not in
+ * `batches:index`, and `unreadable` have an unreadable header.
  */
 export interface FoundBatches {
   batches: { count: number; events: number; jobless: number; unindexed: number; unreadable: number };
   /** When the oldest batch was created, in ms since the Unix epoch. Undefined if there is no batch. */
   oldestAtMs: number | undefined;
-  /** Number of entries of `batches:index`, the set of all batches, that stand for batches that no longer exist. */
+  /** Number of entries of `batches:index` whose batches no longer exist. */
   lost: number;
 }
 
 /**
- * Reads the batches that the takeover would convert. `progressOf` gets the size of `batches:index`, the set of all
- * batches, and returns a function. That function repeatedly gets the number of batches read so far.
+ * Reads the batches that a takeover would convert. `progressOf` gets the size of `batches:index`, and returns a
+ * function that repeatedly gets the number of batches read so far.
  */
 export async function readBatches(
   partition: Partition,
@@ -45,7 +45,7 @@ export async function readBatches(
   return { batches, oldestAtMs: Number.isFinite(oldestAtMs) ? oldestAtMs : undefined, lost };
 }
 
-/** Yields the UIDs of all batches that are stored under keys of the Ruby Routemaster. Each UID comes once. */
+/** Yields the UIDs of all batches that are stored under keys of the Ruby Routemaster, each once. */
 async function* strays(partition: Partition): AsyncGenerator<string[]> {
   const seen = new Set<string>();
   const pattern = partition.keys.ruby_batch('*');

@@ -1,7 +1,7 @@
 import type { Rehearsal } from './rehearsal.ts';
 
 interface Report {
-  /** True if the operator has nothing to do before the takeover of the Ruby Routemaster's Redis. */
+  /** True if the operator has nothing to do before the takeover. */
   ready: boolean;
   text: string;
 }
@@ -9,10 +9,7 @@ interface Report {
 /** Maximum items of one kind that the report lists. */
 const MAX_LISTED = 20;
 
-/**
- * Returns the report of a rehearsal: a dry run of the takeover, by which this bus continues with the data of a Ruby
- * Routemaster. `settings` are notes on environment variables.
- */
+/** Returns the report of a rehearsal of the takeover. `settings` are notes on environment variables. */
 export function reportOf(found: Rehearsal, settings: readonly string[], leaseMs: number): Report {
   if (found.layout !== undefined) {
     const text = `There is nothing to take over: this bus uses this Redis already (layout ${found.layout}). Nothing was changed.`;

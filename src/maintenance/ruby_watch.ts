@@ -9,18 +9,17 @@ interface RubyWatchParts {
   partition: Partition;
   leaseMs: number;
   /**
-   * Runs a sweep, which repairs inconsistencies in Redis, such as lost delivery jobs. `rubyWorkers` is the number of
-   * living Ruby workers. A Ruby worker would delete a repaired job, because it does not find the batch. So if there are
-   * any, the job goes into a list that only this bus reads.
+   * Runs a sweep, with the number of living Ruby workers. A Ruby worker would delete a delivery job that the sweep
+   * repairs, because it does not find the batch. So if there are any, such a job goes into a list that only this bus
+   * reads.
    */
   sweep: (rubyWorkers: number) => Promise<void>;
   log: Log;
 }
 
 /**
- * Watches for processes of the Ruby Routemaster that still use their Redis after this bus took it over. If there is
- * one, logs an error and starts a sweep at once, which repairs what the process did. This is not a job in the queue
- * `aux`, because a Ruby worker would take such a job.
+ * Watches for processes of the Ruby Routemaster that still use their Redis after the takeover. If there is one, logs an
+ * error and sweeps at once, which repairs what it did. This is no job of `aux`, because a Ruby worker would take that.
  */
 export class RubyWatch {
   readonly #parts: RubyWatchParts;

@@ -19,10 +19,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { type CensusSubscriber, census } from './census.ts';
 
-/**
- * Maximum samples that one script call stores; 200 take Redis about 1 ms. A sample has the present figures of the bus,
- * of a topic or of a subscriber.
- */
+/** Maximum samples that one script call stores; 200 take Redis about 1 ms. */
 const SAMPLES_PER_CALL = 200;
 /** Number of counters that are added up in one turn of the event loop. 2,000 take about 1 ms. */
 const COUNTERS_PER_TURN = 2000;
@@ -30,8 +27,8 @@ const COUNTERS_PER_TURN = 2000;
 type Sample = Arguments<'sample'>['samples'][number];
 
 /**
- * The `sample` job: appends the present figures of the bus, and of the topics and subscribers with the most events, to
- * their histories.
+ * The `sample` job: appends the present figures of the bus, and of the busiest topics and subscribers, to their
+ * histories.
  */
 export function sampleJob(parts: { config: Config; partitions: Partitions; log: Log }): () => Promise<void> {
   const { config, partitions, log } = parts;
@@ -61,8 +58,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first. If it is late, the history has a gap of one step (ten seconds or five
-    // minutes). If the sample of a topic or subscriber is late, the history only shows its figures one step later.
+    // The sample of the bus is stored first: if it is late, its history has a gap. The figures of a topic or subscriber
+    // would only show one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });
@@ -72,15 +69,14 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
 }
 
 /**
- * Returns the partition that stores the history of a sample's topic or subscriber. The partition also knows whether
- * that topic or subscriber still exists.
+ * Returns the partition that has the history of a sample's topic or subscriber, and knows whether that still exists.
  */
 function partitionOf({ topic, subscriber }: Sample, partitions: Partitions): Partition {
   if (topic !== undefined) return partitions.ofTopic(topic);
   return subscriber === undefined ? partitions.control : partitions.ofSubscriber(subscriber);
 }
 
-/** Logs which partitions are missing in the figures. Logs this only when it has changed since the last time. */
+/** Logs which partitions are missing in the figures, whenever that has changed. */
 class MissingPartitions {
   readonly #log: Log;
   #before = '';
@@ -100,9 +96,8 @@ class MissingPartitions {
 }
 
 /**
- * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps its totals of
- * the previous sample. Otherwise the totals of the bus would fall meanwhile, and its history would show a jump when the
- * partition is back.
+ * Returns the totals of each partition, if there are several. A partition that cannot be reached keeps those of the
+ * previous sample. Otherwise the totals of the bus would fall meanwhile, and its history would jump later.
  */
 function totalsByPartition(
   { all }: Partitions,
@@ -121,8 +116,8 @@ function totalsByPartition(
 }
 
 /**
- * Adds the value of a counter of published, delivered or failed events to the totals of the bus, and to those of the
- * given topic or subscriber. Ignores all other counters.
+ * Adds a counter of published, delivered or failed events to the totals of the bus, and of its topic or subscriber.
+ * Ignores all other counters.
  */
 function addTotal(
   { name, tags, value }: Count,
@@ -177,8 +172,8 @@ async function figuresOf({ counts, lost, subscribers: all, memory }: Reading): P
     bus.deadLetters += deadLetters;
     if (!isJoinToken(token)) bus.subscribers++;
     if (isPaused) bus.paused++;
-    // A subscriber without queued events is not counted as failing. Nothing is delivered to it, so its health points
-    // cannot rise, and it would be counted for ever.
+    // A subscriber without queued events does not count as failing: nothing is delivered to it, so its health never
+    // rises.
     else if (events > 0 && (healthPoints ?? PERFECT_HEALTH) < PERFECT_HEALTH) bus.failing++;
   }
   bus.memory = memory.used;
@@ -209,10 +204,7 @@ function entryOf<K extends SubjectKind>(known: Map<string, Figures<K>>, name: st
   return entry;
 }
 
-/**
- * Adds a value to the figure `name` of several samples. A sample may be undefined, and is then skipped: a counter that
- * has no topic, for example, belongs to no topic's sample.
- */
+/** Adds a value to the figure `name` of several samples. Skips undefined: a counter may have no topic, for example. */
 function add<Name extends string>(
   name: Name,
   value: number,
@@ -221,10 +213,7 @@ function add<Name extends string>(
   for (const figures of all) if (figures) figures[name] = (figures[name] ?? 0) + value;
 }
 
-/**
- * Returns samples of the `limit` topics or subscribers with the largest `size`. Topics and subscribers of size 0 are
- * left out.
- */
+/** Returns samples of the `limit` topics or subscribers with the largest `size`, without those of size 0. */
 function busiest<K extends 'topic' | 'subscriber'>(
   all: Map<string, Figures<K>>,
   kind: K,

@@ -6,9 +6,9 @@ import type { Partition } from '../store/partition.ts';
 import type { Wakeups } from '../store/wakeups.ts';
 
 /**
- * Publishes due entries of one kind on the agenda. The agenda has what waits for its time without being a job: delayed
- * events, events of triggers, and what joins publish when they have waited too long for events. The scheduler calls the
- * function again while more is due, and after a pause if it throws. Several processes may run it at once.
+ * Publishes due entries of one kind on the agenda: delayed events, events of triggers, or those of expired join keys.
+ * The scheduler calls the function again while more is due, and after a pause if it throws. Several processes may run
+ * it at once.
  */
 export type PublishDue = (signal: AbortSignal) => Promise<void>;
 
@@ -18,15 +18,14 @@ interface SchedulerParts {
   agenda: Partial<Record<AgendaKind, PublishDue>>;
   /**
    * Maximum time between two searches for due jobs. Scripts announce new deadlines, but an announcement can be lost.
-   * The new deadline is then noticed after this time.
    */
   maxSleepMs: number;
   log: Log;
 }
 
 /**
- * Starts what is due: lets workers take scheduled jobs, and publishes entries of the agenda, such as delayed events.
- * Sleeps until the next deadline, or until a script announces an earlier one.
+ * Starts what is due: promotes scheduled jobs, and publishes entries of the agenda. Sleeps until the next deadline, or
+ * until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -60,8 +59,8 @@ export class Scheduler {
   }
 
   /**
-   * Lets workers take the due jobs, and begins to publish the events that are due. Returns the ms to sleep until the
-   * next deadline, rounded up, so that the next search is not too early.
+   * Promotes the due jobs, and begins to publish the due entries. Returns the ms to sleep until the next deadline,
+   * rounded up, so that the next search is not too early.
    */
   async #look(): Promise<number> {
     const { partition, maxSleepMs, log } = this.#parts;
@@ -78,9 +77,8 @@ export class Scheduler {
   }
 
   /**
-   * Begins to publish the due entries of one kind, such as delayed events. Returns the ms until the first entry of this
-   * kind is due. Returns Infinity if there is none, or while entries are being published, because the scheduler is
-   * woken when that ends.
+   * Begins to publish the due entries of one kind. Returns the ms until the first is due, or Infinity if there is none.
+   * Returns Infinity too while entries are being published, because the end of that wakes the scheduler.
    */
   #sleepFor(kind: AgendaKind, dueMs: number | undefined): number {
     const publishDue = this.#parts.agenda[kind];

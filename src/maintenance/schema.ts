@@ -40,26 +40,20 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. Old releases did not record that. So the result is
- * false if the takeover was done by an old release.
+ * True if the bus took this Redis over from the Ruby Routemaster. A takeover by an old release, which did not record
+ * it, does not show.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
 }
 
-/**
- * Returns when the bus took this Redis over from the Ruby Routemaster, in ms by Redis's clock. Returns undefined if
- * it did not.
- */
+/** Returns when the bus took this Redis over, in ms by Redis's clock; undefined if it did not. */
 export async function takenOverAtMs(partition: Partition): Promise<number | undefined> {
   const at = await partition.command((redis, keys) => redis.get(keys.taken_over()));
   return at === null ? undefined : Number(at);
 }
 
-/**
- * Throws if a worker of the Ruby Routemaster is alive. Such a worker would take jobs of this bus, find no batches for
- * them, and lose the jobs.
- */
+/** Throws if a Ruby worker is alive. It would take jobs of this bus, find no batches for them, and lose the jobs. */
 async function refuseBesideRubyWorkers(partition: Partition, leaseMs: number): Promise<void> {
   const { workers, silentMs = 0 } = await partition.run('ruby_workers', { leaseMs });
   if (workers === 0) return;
@@ -75,8 +69,8 @@ function seconds(ms: number): number {
 }
 
 /**
- * Upgrades the data from the layout `from`. Queued events are not converted: layout 1 stored them in another form, but
- * workers can still decode it. Waits until the workers of the previous release are gone.
+ * Upgrades the data from the layout `from`. Events that layout 1 stored in another form stay as they are, because
+ * workers can decode them. Waits until the workers of the previous release are gone.
  */
 async function upgrade(partition: Partition, from: string, leaseMs: number, log: Log): Promise<void> {
   const countAlive = () => partition.run('upgrade', { from: Number(from), to: SCHEMA, leaseMs });
@@ -102,17 +96,14 @@ export async function checkServer(partition: Partition, log: Log): Promise<void>
   if (problem !== undefined) throw new BootError(problem);
 }
 
-/** Says what is wrong with the `maxmemory-policy` of Redis. Undefined if the bus can use it, or if it is not known. */
+/** Says what is wrong with the `maxmemory-policy` of Redis. Undefined if nothing is, or if it is not known. */
 export function policyProblem(policy: string | undefined): string | undefined {
   if (policy === undefined || policy === 'noeviction') return undefined;
   const problem = `Redis has maxmemory-policy ${policy}, so it would silently delete events.`;
   return `${problem} Set maxmemory-policy to noeviction in its configuration.`;
 }
 
-/**
- * Throws BootError if the server cannot run the bus's scripts. Some servers that resemble Redis cannot. Without this
- * check the bus would start, and calls would fail later.
- */
+/** Throws BootError if the server cannot run the bus's scripts. On some that resemble Redis, calls would fail later. */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =
     'docs/scale.md says which servers the bus can use, and docs/operating.md which ACL it needs.';
@@ -125,8 +116,8 @@ async function tryScripts(partition: Partition): Promise<void> {
 }
 
 /**
- * Converts the batches of a Ruby Routemaster, and returns their number. The jobs in its queue `aux` are not converted,
- * because this bus queues its own jobs there at intervals.
+ * Converts the batches of a Ruby Routemaster, and returns their number. The jobs in its queue `aux` are dropped,
+ * because this bus queues its own at intervals.
  */
 async function takeOver(partition: Partition, log: Log): Promise<number> {
   const total = await partition.command((redis, keys) => redis.zcard(keys.batches_index()));

@@ -6,37 +6,32 @@ import type { Partitions } from '../store/partitions.ts';
 import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
 import { bytesOf, type Holding, sum } from './fair_share.ts';
 
-/**
- * Estimates of the data that autodrop can drop: batches and dead letters by subscriber, and delayed events by topic.
- */
+/** Estimates of what autodrop can drop: batches and dead letters by subscriber, and delayed events by topic. */
 interface Holdings {
   holdings: Holding[];
   delayed: DelayedHolding[];
 }
 
 /**
- * A shortage of memory in one Redis. What can be dropped is estimated for all its partitions, because how much one
- * partition must drop depends on what the others have.
+ * A shortage of memory in one Redis. What can be dropped is estimated for all its partitions, because the part of one
+ * depends on what the others have.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
-  /** The estimates for the partition in which the autodrop job runs. The job drops data of this partition only. */
+  /** The estimates for the partition of the autodrop job, which drops only data of this partition. */
   own: Holdings;
   /** Estimate of the bytes that would be free if all batches, dead letters and delayed events were dropped. */
   droppableBytes: number;
   /** Bytes of the entries that wait in this Redis for other partitions, wherever these are. */
   outboxBytes: number;
-  /**
-   * The size, in bytes, to which the stored data should be reduced. Undefined if dropping would not help: even if
-   * everything were dropped that can be dropped, too much would be left (see `targetOf`).
-   */
+  /** The bytes to which the stored data should be reduced. Undefined if dropping would not help (see `targetOf`). */
   targetBytes: number | undefined;
 }
 
 /**
- * Returns the memory of Redis if it stores more than `mark` bytes both now and a second later, and otherwise undefined.
- * Measures twice, because the buffers of connections may look like stored data for a second. The default of `mark` is
- * the high mark, above which autodrop starts. Throws StorageUnavailable or StorageFull.
+ * Returns the memory of Redis if it stores more than `mark` bytes (by default the high mark) both now and a second
+ * later, and otherwise undefined. The buffers of connections may look like stored data for a second. Throws
+ * StorageUnavailable or StorageFull.
  */
 export async function lastingShortage(
   partition: Partition,
@@ -53,8 +48,7 @@ export async function lastingShortage(
 }
 
 /**
- * Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. Throws the errors of
- * Partition (StorageUnavailable or StorageFull).
+ * Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. Throws as Partition does.
  */
 export async function measureShortage(
   partitions: Partitions,
@@ -81,8 +75,8 @@ async function bytesForOthers(partition: Partition): Promise<number> {
 }
 
 /**
- * Returns the total bytes of the entries that a partition has yet to move to other partitions: those in its outbox, and
- * those that it has set aside because one of the `others` did not apply them in time.
+ * Returns the bytes of the entries that a partition has yet to move to others: in its outbox, and set aside because one
+ * of the `others` did not apply them in time.
  */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));
@@ -119,9 +113,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms. If
- * 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true value with
- * a sample of 500, and more than half with 100.
+ * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms. If 1
+ * % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true value, and
+ * with a sample of 100 more than half.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

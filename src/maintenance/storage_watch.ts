@@ -8,8 +8,8 @@ const LOST =
   'Redis, or start any process of the bus again to go on without the data.';
 
 /**
- * Watches whether the Redis of a partition is still what it was when the bus started. A restart, a failover or an
- * operator can change that, and then events are lost without any error.
+ * Watches whether the Redis of a partition is still what it was at the start. After a restart, a failover or a change
+ * by an operator, events could be lost without any error.
  */
 export class StorageWatch {
   readonly #partition: Partition;

@@ -14,10 +14,10 @@ interface CrossingParts {
  * Repairs the data that must agree between partitions:
  *
  * - A topic must have a mark for each other partition with subscribers of the topic, and no further marks.
- * - An outbox (work for other partitions) that is not empty must have a job.
+ * - An outbox that is not empty must have a job.
  *
- * These repairs are not reported, because none shows a bug. A change of subscriptions that was cut off may leave a
- * surplus mark. The other faults arise only if a Redis loses writes.
+ * These repairs are no findings: a change of subscriptions that was cut off may leave a surplus mark, and the other
+ * faults arise only if a Redis loses writes.
  */
 export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): Promise<void> {
   const walk = new Walk(parts.partition, signal, []);
@@ -27,8 +27,7 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks of topics that are stored in this partition. A mark says, for example, that partition 3 has
- * subscribers of the topic, so that publishing passes events on. If partition 3 has none, the mark is removed.
+ * Corrects the marks of topics that are stored in this partition. A mark of a partition without subscribers is removed.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -48,10 +47,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/**
- * Sets missing marks that name this partition. Such a mark is stored with a topic in another partition. It makes
- * publishing pass events on to this partition, where the topic has subscribers.
- */
+/** Sets missing marks that name this partition, with topics in other partitions to which it has subscribers. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {
@@ -62,17 +58,14 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/**
- * Queues a job for each list of outbox entries that is not empty. A job is not queued if it is queued already, or if a
- * living worker holds it.
- */
+/** Queues a job for each list of outbox entries that is not empty, unless it is queued or a living worker holds it. */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;
   const lists: [key: string, args: number[]][] = [
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all lists of outbox entries are empty, so one command that asks for all of them is enough.
+  // Usually all these lists are empty, which a single command shows.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

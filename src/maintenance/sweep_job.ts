@@ -5,8 +5,8 @@ import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
 
 /**
- * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only the watch for processes
- * of the Ruby Routemaster (RubyWatch) gives the argument `rubyWorkers`, the number of living Ruby workers.
+ * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only RubyWatch gives
+ * `rubyWorkers`, the number of living Ruby workers.
  */
 export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?: number) => Promise<void> {
   const { partition, publicNames, recorder, log } = parts;
@@ -15,7 +15,7 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
     try {
       await sweep(partition, { signal, findings, ...(rubyWorkers && { rubyWorkers }) });
     } finally {
-      // Even the findings of a failed sweep are reported, because no later sweep will find what was repaired.
+      // The findings of a failed sweep are reported too, because no later sweep will find what was repaired.
       for (const { kind } of findings) recorder.swept(kind);
       await report(findings, publicNames, log);
     }

@@ -13,26 +13,17 @@ const ENCODER = new Encoder();
 
 export type Tags = Readonly<Record<string, string>>;
 
-/**
- * One counter of a partition, with its count since the bus was installed. The total of the bus is the sum over all
- * partitions.
- */
+/** A counter of one partition, with its count since the bus was installed. The total is the sum over all partitions. */
 export interface Count {
   name: string;
   tags: Tags;
   value: number;
-  /**
-   * The field of the counter in the hash `counters`. It is the name and the tags, packed, and so identifies the
-   * counter.
-   */
+  /** The field in the hash `counters`: name and tags, packed, which identify the counter. */
   field: Buffer;
   partition: Partition;
 }
 
-/**
- * Returns the field that a counter has in the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by
- * tag.
- */
+/** Returns the field of a counter in the hash `counters`: MessagePack `[name, [[tag, value], …]]`, sorted by tag. */
 export function packField(name: string, tags: Tags): Buffer {
   const pairs = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
   return Buffer.from(ENCODER.encode([name, pairs]));
@@ -52,7 +43,7 @@ export function unpackField(field: Buffer): { name: string; tags: Tags } | undef
 
 /**
  * Returns a string as it is, and decodes bytes to a string. The Ruby Routemaster, whose counters this bus continues,
- * packed a string of unknown encoding as bytes. Throws TypeError for other values.
+ * packed some strings as bytes. Throws TypeError for other values.
  */
 function text(value: unknown): string {
   if (typeof value === 'string') return value;
@@ -61,12 +52,11 @@ function text(value: unknown): string {
 }
 
 /**
- * Reads all fields of a hash of counters, and their counts. Reads in pieces, because a single command for a large hash
- * would block Redis. Throws StorageUnavailable if Redis cannot be reached.
+ * Reads all fields of a hash of counters, in pieces, because a single command for a large hash would block Redis.
+ * Throws StorageUnavailable.
  */
 export async function readPacked(partition: Partition, name: 'counters' | 'counters_reported') {
-  // A map is used, because HSCAN may return a field twice. `callBuffer` is used, because fields are binary, and `hscan`
-  // would damage them by decoding them as UTF-8.
+  // HSCAN may return a field twice. Fields are binary, and `hscan` would damage them by decoding them as UTF-8.
   const counts = new Map<string, [field: Buffer, count: number]>();
   const scan = partition.scan(async (redis, keys, cursor) => {
     const reply = await redis.callBuffer('HSCAN', keys[name](), cursor, 'COUNT', FIELDS_PER_SCAN);
@@ -91,8 +81,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // One counter can have several fields, whose counts are added up: a Ruby Routemaster packed a text as MessagePack
-  // text or as bytes, depending on the encoding of the text.
+  // One counter can have two fields, whose counts are added up: a Ruby Routemaster packed a text as MessagePack text or
+  // as bytes, depending on its encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   for await (const chunk of chunksOf(await readPacked(partition, 'counters'), COUNTERS_PER_TURN))
@@ -105,10 +95,7 @@ async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
   return [...counts.values()];
 }
 
-/**
- * Adds a count to the counter with the same name and tags. If there is no such counter, keeps the count as a new
- * counter.
- */
+/** Adds a count to the counter with the same name and tags, or keeps it as a new counter. */
 function add(counts: Map<string, Count>, count: Omit<Count, 'field'>): void {
   const field = packField(count.name, count.tags);
   const id = field.toString('latin1');

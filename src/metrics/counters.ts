@@ -20,18 +20,14 @@ interface Cell {
   count: number;
 }
 
-/**
- * A node of the tree in which the counters in memory are looked up. The tree has a level for the name of a counter, and
- * one level for the value of each of its tags.
- */
+/** A node of the tree in which counters are looked up: by name first, then by the value of each tag. */
 interface Node {
   cell?: Cell;
   children: Map<string, Node>;
 }
 
 /**
- * The counts that one script call adds to Redis. A flush never changes, so Redis can ignore a flush whose number it has
- * seen before.
+ * The counts that one script call adds to Redis. A flush never changes, so Redis can ignore a number that it has seen.
  */
 interface Flush {
   number: number;
@@ -49,9 +45,8 @@ interface Outgoing {
  * Counts in memory, and adds the counts to the hash `counters` at an interval. A count about a topic or a subscriber
  * goes to the partition of that topic or subscriber, and any other count to the control partition.
  *
- * A flush may fail although Redis has applied it, for example if the reply is lost. So a failed flush is sent again
- * with the same number, before newer ones. Redis ignores a number that it has already applied, so each count is added
- * exactly once.
+ * A failed flush is sent again with the same number, before newer ones, since Redis may have applied it all the same.
+ * Redis ignores a number that it has applied, so each count is added exactly once.
  */
 export class Counters {
   readonly #partitions: Partitions;
@@ -75,19 +70,16 @@ export class Counters {
     this.#log = log;
   }
 
-  /**
-   * Rounds `by` to a whole number, and adds it to a counter in memory. Adds nothing if it is not above 0. Never throws.
-   */
+  /** Rounds `by`, and adds it to a counter in memory if it is above 0. Never throws. */
   increment(name: CounterName, tags: Tags, by = 1): void {
     const count = Math.round(by);
-    // Redis refuses a flush if one of its numbers is not an integer. So such numbers are not counted.
+    // Redis refuses a flush with a number that is not an integer.
     if (Number.isSafeInteger(count) && count > 0) this.#cellOf(name, tags).count += count;
   }
 
   #cellOf(name: CounterName, tags: Tags): Cell {
-    // Counters with the same name have the same tags in the same order, so the values of the tags identify a counter.
-    // Looking up one value after the other takes 0.5 µs for a delivery. A map by the joined values would take 1.2 µs,
-    // because each new text must be hashed.
+    // Counters with the same name have the same tags in the same order. Looking up one value after the other takes 0.5
+    // µs for a delivery. A map by the joined values would take 1.2 µs, because each new text must be hashed.
     let node = childOf(this.#root, name);
     for (const tag in tags) node = childOf(node, String(tags[tag]));
     if (!node.cell) {
@@ -103,8 +95,7 @@ export class Counters {
   }
 
   /**
-   * Stops flushing counts at the interval. Tries a last flush for up to `limitMs`, and then logs the counts that may be
-   * lost. Never throws.
+   * Ends the flushes. Tries a last one for up to `limitMs`, and then logs the counts that may be lost. Never throws.
    */
   async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     clearInterval(this.#timer);
@@ -118,8 +109,7 @@ export class Counters {
   }
 
   /**
-   * Resolves when Redis has all counts so far. Throws if Redis does not accept them, for example StorageUnavailable;
-   * the next flush then sends the same counts again.
+   * Resolves when Redis has all counts so far. Throws if it does not accept them; the next flush then sends them again.
    */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.catch(() => {}).then(() => this.#drain());
@@ -132,7 +122,7 @@ export class Counters {
       await this.flush();
       this.#failing = false;
     } catch (error) {
-      // The error object itself is not logged: it contains the arguments of the command, and tags may be credentials.
+      // The error object itself, with the arguments of the command, is not logged, because tags may be credentials.
       const line = { reason: reasonOf(error) };
       if (!this.#failing) this.#log.warn(line, 'could not flush the counters; they are kept and sent again');
       this.#failing = true;
@@ -164,8 +154,8 @@ export class Counters {
   }
 
   /**
-   * Divides the counts in memory into flushes. Returns the partitions that got flushes. New counts for a partition with
-   * an unsent flush stay in memory.
+   * Divides the counts in memory into flushes, and returns the partitions that got some. New counts for a partition
+   * with an unsent flush stay in memory.
    */
   #fill(): Outgoing[] {
     const filled: Outgoing[] = [];
@@ -193,10 +183,7 @@ export class Counters {
       : this.#partitions.ofSubscriber(subject.subscriber);
   }
 
-  /**
-   * Logs the counts that may be lost, by name. Tags are left out, because a tag may be a token, and a token can be a
-   * credential.
-   */
+  /** Logs the counts that may be lost, by name. Tags are left out, because a token can be a credential. */
   #logLost(): void {
     const lost: Partial<Record<CounterName, number>> = {};
     const unsent = [...this.#unsent.flatMap(({ cells }) => cells), ...this.#cells];

@@ -7,7 +7,7 @@ import type { Partition } from '../store/partition.ts';
 import { readPacked, type Tags } from './counter_hash.ts';
 import type { CounterFigure, Figure } from './figures.ts';
 
-/** Maximum size of a datagram, so that it fits into one Ethernet frame. Datadog's own clients use the same size. */
+/** Maximum size of a datagram, which fits into one Ethernet frame, as in Datadog's own clients. */
 const MAX_DATAGRAM_BYTES = 1432;
 const MAX_TAG_LENGTH = 200;
 
@@ -18,8 +18,8 @@ const MAX_REPORTS_PER_CALL = 1000;
 type Report = Arguments<'report'>['reports'][number];
 
 /**
- * Reads the totals that workers last sent to Datadog. Returns a function that takes a counter's field in the hash
- * `counters`, and returns its total, or 0 if none was sent. Throws StorageUnavailable if Redis cannot be reached.
+ * Reads the totals that workers last sent to Datadog. Returns a function from a counter's field to its total, or 0 if
+ * none was sent. Throws StorageUnavailable.
  */
 export async function readReported(partition: Partition): Promise<(field: Buffer) => number> {
   const counts = new Map<string, number>();
@@ -29,8 +29,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores the totals that were sent to Datadog. If a report is stored a second time, even after later reports, nothing
- * changes. Throws StorageUnavailable if Redis cannot be reached.
+ * Stores the totals that were sent to Datadog. A repeat, even after later reports, changes nothing. Throws
+ * StorageUnavailable.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (const slice of slicesOf(reports, MAX_REPORTS_PER_CALL))
@@ -39,8 +39,8 @@ export async function noteReported(partition: Partition, reports: readonly Repor
 
 /**
  * Sends figures to a DogStatsD agent over UDP: a gauge as its value, and a counter as its growth since the last report
- * of any worker. The totals are stored in Redis afterwards. So no growth is lost, but growth is sent twice if the
- * worker dies in between.
+ * of any worker. The totals are stored afterwards. So no growth is lost, but it is sent twice if the worker dies in
+ * between.
  */
 export class Datadog {
   readonly #agent: { host: string; port: number };
@@ -81,16 +81,12 @@ export class Datadog {
   }
 }
 
-/**
- * Returns, for each counter that has changed since it was last sent to Datadog, the line to send and the report to
- * store (the total that was sent before, and the total now).
- */
+/** Returns, for each counter that has changed since it was last sent, the line to send and the report to store. */
 function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => number) {
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
     if (value === from) return [];
-    // If the total is below the last one sent, the counter was reset and has counted from 0 again. So the whole total
-    // is growth.
+    // A total below the last one sent is that of a counter which began again from 0, so all of it is growth.
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, report: { field, from, to: value } };
   });

@@ -12,14 +12,11 @@ const SERIES_PER_TURN = 1000;
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /**
-   * The name of a series in a histogram: the name of its family with `_bucket`, `_sum` or `_count`. Other series have
-   * the family's name, and lack this field.
-   */
+  /** The name of a histogram's series: that of its family with `_bucket`, `_sum` or `_count`. Other series lack it. */
   metricName?: string;
 }
 
-/** A family (all series of one metric of Prometheus) in the form that a registry of prom-client expects. */
+/** A family in the form that a registry of prom-client expects. */
 interface Shown {
   name: string;
   help: string;
@@ -30,7 +27,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The text with which the names of the histogram's two figures begin: `<figure>.bucket` and `<figure>.sum`. */
+  /** The text with which the names of its two figures begin: `<figure>.bucket` and `<figure>.sum`. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];
@@ -68,8 +65,8 @@ const HISTOGRAMS: readonly Histogram[] = [
 ];
 
 /**
- * Returns the figures of the bus and the figures of this process, in the text format of Prometheus. Throws
- * StorageUnavailable if no partition can be reached.
+ * Returns the figures of the bus and of this process in the text format of Prometheus. Throws StorageUnavailable if no
+ * partition can be reached.
  */
 export async function exposition(parts: FigureParts, own: Registry): Promise<string> {
   const figures = Map.groupBy<string, Figure>(await collectFigures(parts), ({ name }) => name);
@@ -80,19 +77,18 @@ export async function exposition(parts: FigureParts, own: Registry): Promise<str
   return texts.join('\n') + (await own.metrics());
 }
 
-/** Returns the text of one family. Lets the event loop handle other work first, because a long text takes some ms. */
+/** Returns the text of one family, after other work of the event loop, because a long text takes some ms. */
 async function textOf(shown: Shown): Promise<string> {
   await nextTurn();
   const registry = new Registry();
-  // The types of a registry require a whole Metric, but the registry uses only `name` and `get`. So these two are
-  // enough.
+  // The registry uses only `name` and `get`, although its types require a whole Metric.
   registry.registerMetric({ name: shown.name, get: async () => shown } as unknown as Metric);
   return registry.metrics();
 }
 
 /**
- * Makes one series of each figure. Adds up figures with the same labels, because Prometheus would refuse them. There
- * are such figures if two clients have the same public name.
+ * Makes one series of each figure. Adds up figures with the same labels, as of two clients with the same public name,
+ * because Prometheus would refuse them.
  */
 async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;

@@ -1,14 +1,11 @@
-/**
- * A metric as Prometheus shows it. It has all counters or gauges of the bus that have the same name. Their tags become
- * labels.
- */
+/** A metric as Prometheus shows it: all counters or gauges of the same name. Their tags become labels. */
 export interface Family {
   name: string;
   help: string;
   type: 'counter' | 'gauge';
   /** For each tag that is shown, the name of its label in Prometheus. Other tags are not shown. */
   labels: Readonly<Record<string, string>>;
-  /** The value of the figure is divided by this number for Prometheus. For example, 1000 turns ms into seconds. */
+  /** The figure is divided by this number for Prometheus: 1000 turns ms into seconds. */
   perUnit: number;
 }
 
@@ -88,8 +85,8 @@ const COUNTERS = {
 
 /**
  * The counters from which histograms are made. In those that end in `bucket`, the tag `le` is the upper bound of a
- * bucket in seconds, and a value is counted only in the smallest bucket that fits. The counters of `delivery.duration`
- * also have the tag `status`.
+ * bucket in seconds, and a value is counted only in the smallest that fits. Those of `delivery.duration` also have the
+ * tag `status`.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

@@ -27,10 +27,7 @@ export interface CounterFigure {
   name: CounterName;
   value: number;
   tags: Tags;
-  /**
-   * Identifies the counter in its partition. The tags cannot identify it, because they contain public names, which can
-   * change.
-   */
+  /** Identifies the counter in its partition. Its tags cannot, because they have public names, which can change. */
   field: Buffer;
   partition: Partition;
 }
@@ -46,9 +43,8 @@ export interface FigureParts {
 }
 
 /**
- * Returns all figures of the partitions that can be reached. Counts that are not in Redis yet are missing. Counters
- * that this release does not know are left out, because their tags may contain credentials. Throws StorageUnavailable
- * if no partition can be reached.
+ * Returns all figures of the partitions that can be reached. Leaves out counters that this release does not know,
+ * because their tags may be credentials. Throws StorageUnavailable if no partition can be reached.
  */
 export async function collectFigures({
   partitions,
@@ -58,9 +54,8 @@ export async function collectFigures({
 }: FigureParts): Promise<Figure[]> {
   const [read, reading] = await Promise.all([readCounts(partitions, log), readGauges(partitions, limits)]);
   const missing = [...new Set([...read.missing, ...reading.missing])];
-  // Each partition has totals of removed topics and subscribers (`isTotalOfRemoved`). If a partition cannot be reached,
-  // the sums over all partitions fall, and Prometheus would conclude that the counters began again. So no such totals
-  // are returned then.
+  // Each partition has totals of removed topics and subscribers (`isTotalOfRemoved`). While a partition is missing,
+  // none of them is returned: their sums would fall, and Prometheus would conclude that the counters began again.
   const isWhole = (count: Count) => missing.length === 0 || !isTotalOfRemoved(count.name, count.tags);
   const counts = read.counts.filter((count) => COUNTER_NAMES.has(count.name) && isWhole(count));
   const tokens = new Set(reading.subscribers.map(({ token }) => token));
@@ -78,18 +73,14 @@ export async function collectFigures({
 }
 
 /**
- * Handles an error in making public names, which replace the tokens of subscribers. Returns undefined if the control
- * partition cannot be reached: figures about subscribers are then left out, because a token may be a credential. Throws
- * any other error.
+ * Returns undefined if the control partition, which makes public names, cannot be reached. Figures about subscribers
+ * are then left out, because a token may be a credential. Throws any other error.
  */
 function namelessIfAway(error: unknown): undefined {
   if (!(error instanceof StorageUnavailable)) throw error;
 }
 
-/**
- * Returns a figure for each partition that says whether the partition can be reached. Returns no figures if the bus has
- * only one partition.
- */
+/** Returns a figure for each of several partitions that says whether it can be reached. */
 function partitionFigures({ all }: Partitions, missing: readonly Partition[]): GaugeFigure[] {
   if (all.length === 1) return [];
   return all.map((partition) => ({
@@ -100,10 +91,7 @@ function partitionFigures({ all }: Partitions, missing: readonly Partition[]): G
   }));
 }
 
-/**
- * Returns the token of the subscriber that a counter is about. Returns undefined if the counter is about something
- * else.
- */
+/** Returns the token of the subscriber that a counter is about, if it is about one. */
 function subscriberOf({ name, tags }: Count): string | undefined {
   const subject = subjectOf(name, tags);
   return subject && 'subscriber' in subject ? subject.subscriber : undefined;

@@ -14,14 +14,14 @@ const SUBSCRIBERS_PER_TURN = 100;
 
 /**
  * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
- * `cpuSeconds` is the CPU time of all Redises together since they started. If a Redis cannot be reached, the sum would
- * fall, so `cpuSeconds` is undefined.
+ * `cpuSeconds` is the CPU time of all Redises together since they started, undefined while one of them is missing,
+ * since the sum would fall.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 
 /**
- * Reads all gauges. A job that changes its state meanwhile may be counted twice, or not at all. Throws
- * StorageUnavailable if no partition can be reached.
+ * Reads all gauges. A job that changes its state meanwhile may count twice, or not at all. Throws StorageUnavailable if
+ * no partition can be reached.
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
@@ -59,10 +59,7 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   };
 }
 
-/**
- * Reads the memory and the CPU time of a Redis. Several partitions may be in the same Redis and share these numbers, so
- * `partition` may be any partition of this Redis.
- */
+/** Reads the memory and the CPU time of a Redis, of which `partition` is any partition. */
 async function readServer(partition: Partition, limits: MemoryLimits) {
   const [memory, cpu] = await partition.command((redis) =>
     Promise.all([redis.info('memory'), redis.info('cpu')]),
@@ -104,9 +101,8 @@ async function readPartition(partition: Partition) {
 }
 
 /**
- * Returns how many bytes of outbox entries (work for other partitions) wait. The item `any` counts the entries in all
- * outboxes. The item `3`, for example, counts the entries that were set aside because partition 3 did not apply them in
- * time. The result is empty if the bus has only one partition.
+ * Returns the bytes that wait in outboxes. `any` has those in the outboxes themselves, and `3`, for example, those that
+ * were set aside because partition 3 did not apply them in time. Empty if the bus has only one partition.
  */
 function outboxesOf(
   { all }: Partitions,
@@ -120,8 +116,8 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. A trigger is idle if it is paused or will never fire again. Redis then stores
- * infinity as the next time of the trigger. All triggers with a finite next time are waiting.
+ * Counts the triggers of a partition. Idle ones, which are paused or will never fire again, stand at infinity. All
+ * others wait.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
   return partition.command(async (redis, keys) => {
@@ -149,17 +145,11 @@ function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): 
   return sum;
 }
 
-/**
- * Turns an object into a map. In an object, a search for the token `constructor` or `__proto__` would find something
- * even if the token is not there, because every object has these names.
- */
+/** Turns an object into a map. In an object, `constructor` and `__proto__` are found even if no such token is there. */
 const mapOf = (hash: Record<string, string>) =>
   new Map(Object.entries(hash).map(([token, count]) => [token, Number(count)]));
 
-/**
- * Reads the gauges of all subscribers. A subscriber that has left is included while it still has batches or dead
- * letters.
- */
+/** Reads the gauges of all subscribers, also of those that have left but still have batches or dead letters. */
 async function readSubscribers(partition: Partition, nowMs: number) {
   const [members, events, batches, deadEvents] = await partition.command((redis, keys) =>
     Promise.all([
@@ -188,10 +178,9 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
-      // If the subscriber is a join: the number of its keys (such as order ids, by which it groups events) that still
-      // wait for events. Otherwise undefined.
+      // Of a join: the number of its open keys. Otherwise undefined.
       openKeys,
-      // Undefined if the subscriber has left. Batches and dead letters of such a subscriber may remain for a while.
+      // Undefined if the subscriber has left.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
       pausedBy: pauserOf(pausedAt, pausedBy),
     };
@@ -211,15 +200,11 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
       redis.zcount(keys.jobs_scheduled(queue), '-inf', nowMs),
       redis.smembers(keys.jobs_pending_index(queue)),
     ]);
-    // Each worker that holds a job has a list with this job. The list exists only while the worker holds the job, so
-    // the number of existing lists is the number of pending jobs.
+    // A worker's list exists only while it holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // The index has all jobs of the queue. A job that is not instant, scheduled or pending waits for one of these:
-    // - the end of another delivery to its subscriber;
-    // - the end of the subscriber's pause;
-    // - a worker, if all slow subscribers (or all failing ones, or all joins) hold as many workers as they may;
-    // - the quarantine process, which delivers batches that may have killed a worker.
+    // A job in the index that is in none of these states waits for room in its lane or a share, the end of a pause, or
+    // the quarantine.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -3,8 +3,7 @@ import { sleep } from '../clock.ts';
 import { ALL, ANYONE, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 
 /**
- * Time that `/pulse/scaling` takes to answer while deliveries fall behind. Autoscalers watch response times, so a slow
- * answer makes them start more workers.
+ * Time that `/pulse/scaling` takes while deliveries fall behind: a slow answer makes autoscalers start more workers.
  */
 const SLOW_ANSWER_MS = 1000;
 
@@ -34,8 +33,8 @@ export function healthApi(parts: HealthParts): Route[] {
 function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
   return {
     /**
-     * `/health`: succeeds while this process runs, even without Redis. If it failed without Redis, the platform would
-     * kill processes when Redis is away.
+     * `/health`: succeeds while this process runs, even without Redis. Otherwise the platform would kill processes when
+     * Redis is away.
      */
     health: async () => ok({}),
     ping: async () => ok({ pong: new Date().toISOString() }),
@@ -46,10 +45,7 @@ function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
       return NO_CONTENT;
     },
 
-    /**
-     * `/pulse/scaling`: answers a second late while many deliveries are due. Autoscalers that watch response times take
-     * the delay as a sign to start more workers.
-     */
+    /** `/pulse/scaling`: answers a second late while many deliveries are due. */
     async scaling() {
       if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
       return NO_CONTENT;

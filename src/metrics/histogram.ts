@@ -1,15 +1,15 @@
 /** Upper bounds of the buckets for the time of a delivery, in seconds. A bucket `+Inf` follows the last one. */
 export const DELIVERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /**
- * Upper bounds of the buckets for the latency of a batch, in seconds. They range from far below the default deadline
- * of a batch (0.5 s) to the longest `Retry-After` that the bus respects (a day).
+ * Upper bounds of the buckets for the latency of a batch, in seconds: from far below the default deadline of a batch
+ * (0.5 s) to the longest `Retry-After` that the bus respects (a day).
  */
 export const LATENCY_SECONDS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
 ];
 /**
- * Upper bounds of the buckets for lateness (the time from when an event is due until it is published), in seconds. They
- * range from a few ms, as on an idle bus, to a day, as after an outage.
+ * Upper bounds of the buckets for lateness, the time from when an event is due until it is published, in seconds: from
+ * a few ms, as on an idle bus, to a day, as after an outage.
  */
 export const LATENESS_SECONDS = [
   0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400,
@@ -21,8 +21,8 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 
 /**
  * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. `counted` has each value
- * only in the smallest bucket that fits. Its bounds may be those of another release. For example, values under the
- * bound 3 are added to all buckets with a bound of 3 or more.
+ * only in the smallest bucket that fits, with bounds perhaps of another release. Values under the bound 3, for example,
+ * are added to all buckets with a bound of 3 or more.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

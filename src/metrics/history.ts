@@ -20,7 +20,7 @@ type AnyFigures = Partial<Figures<'bus'>>;
 
 /**
  * The two resolutions of a history. `ms` is the time from one entry to the next. `kept` is the maximum number of
- * entries: one more than is shown, because the first value shown is the difference between two.
+ * entries: one more than is shown, because values shown are differences.
  */
 export const STEPS = {
   fine: { ms: 10_000, kept: 361 },
@@ -38,8 +38,8 @@ interface Metric {
   unit: 'events/s' | 'events' | 's' | 'ms' | 'bytes' | 'batches';
   of: readonly SubjectKind[];
   /**
-   * Returns the value of the metric at one sample of the bus, or null if there is none. `now` has the figures at this
-   * sample, and `before` those at the previous sample, `seconds` earlier.
+   * Returns the metric at one sample of the bus, or null if there is none. `now` has the figures at this sample, and
+   * `before` those at the previous one, `seconds` earlier.
    */
   value(now: AnyFigures, before: AnyFigures, seconds: number): number | null;
 }
@@ -77,14 +77,14 @@ export const METRICS = {
 export type MetricName = keyof typeof METRICS;
 
 /**
- * The values of metrics of the bus, a topic or a subscriber, one value for each step of time (`step`). Times are in ms
- * since the Unix epoch.
+ * Values of metrics of the bus, a topic or a subscriber, one for each `step` of time. Times are in ms since the Unix
+ * epoch.
  */
 interface Shown {
   /** The time of the first value. */
   start: number;
   step: number;
-  /** The values of each metric. Null stands for a step of time for which nothing is known. */
+  /** The values of each metric. Null stands for a step for which nothing is known. */
   metrics: Partial<Record<MetricName, { unit: Metric['unit']; values: (number | null)[] }>>;
 }
 
@@ -93,10 +93,7 @@ interface Entry {
   figures: AnyFigures;
 }
 
-/**
- * Reads the histories (figures of the bus, of topics and of subscribers over time) that the job `sample` writes. Throws
- * StorageUnavailable if Redis cannot be reached.
- */
+/** Reads the histories that the job `sample` writes. Throws StorageUnavailable. */
 export class History {
   readonly #partitions: Partitions;
 
@@ -106,17 +103,14 @@ export class History {
 
   /**
    * Returns the newest figures of the bus, and the beginning of the ten seconds in which they were sampled. Returns
-   * undefined if the bus has no sample yet.
+   * undefined without a sample.
    */
   async latest(): Promise<{ atMs: number; figures: Figures<'bus'> } | undefined> {
     const [newest] = await this.#entries('bus', '', 'fine', 1);
     return newest && { atMs: newest.slot * STEPS.fine.ms, figures: newest.figures as Figures<'bus'> };
   }
 
-  /**
-   * Returns the history of the bus, a topic or a subscriber. If `metric` is given, returns only the values of this
-   * metric. Otherwise returns those of all metrics that the bus, the topic or the subscriber has.
-   */
+  /** Returns the history of the bus, a topic or a subscriber: the values of `metric`, or of all metrics that it has. */
   async read(kind: SubjectKind, name: string, range: RangeName, metric?: MetricName): Promise<Shown> {
     const { step, points } = RANGES[range];
     const { ms, kept } = STEPS[step];
@@ -173,15 +167,15 @@ interface Change {
   now: AnyFigures;
   before: AnyFigures;
   /**
-   * Number of steps of time (ten seconds or five minutes, see STEPS) from the sample `before` to the sample `now`. It
-   * is more than 1 if no sample was taken in between, for example because no worker ran.
+   * Number of steps (see STEPS) from the sample `before` to the sample `now`: more than 1 if samples are missing in
+   * between, for example because no worker ran.
    */
   slots: number;
 }
 
 /**
- * Returns how figures changed from each sample of the bus to the next. The key is the slot of the later sample. A slot
- * is a time: slot 7 begins 7 steps (see STEPS) after the Unix epoch. `sampled` has the slots of all samples.
+ * Returns how figures changed from each sample of the bus to the next, by the slot of the later one. Slot 7, for
+ * example, begins 7 steps (see STEPS) after the Unix epoch. `sampled` has the slots of all samples.
  *
  * A sample writes entries only for the busiest topics and subscribers. Without an entry, the figures count as
  * unchanged; a change then shows at the next entry.

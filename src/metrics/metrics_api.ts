@@ -6,8 +6,8 @@ import { exposition } from './exposition.ts';
 import type { FigureParts } from './figures.ts';
 
 /**
- * Interval at which the lag of the event loop is measured. The default of prom-client is 10 ms, but so frequent a
- * measurement takes 0.6 % of a core when the process is idle.
+ * Interval at which the lag of the event loop is measured. The default of prom-client, 10 ms, takes 0.6 % of a core
+ * when the process is idle.
  */
 const EVENT_LOOP_SAMPLE_MS = 100;
 

@@ -12,9 +12,7 @@ interface DeliveryResult {
   latencyMs: number;
 }
 
-/**
- * Counts what happens in the bus, by name and tags. The name of each method says what has happened. No method throws.
- */
+/** Counts what happens in the bus, as the name of each method says. No method throws. */
 export class Recorder {
   readonly #counters: Pick<Counters, 'increment'>;
 
@@ -41,10 +39,7 @@ export class Recorder {
     this.#counters.increment('events.autodropped', { queue }, events);
   }
 
-  /**
-   * Records how late delayed events were published. `lateMs` has, for each event, the ms from its due time until it was
-   * published.
-   */
+  /** Records how late delayed events were published: for each, the ms since it was due. */
   publishedLate(lateMs: readonly number[]): void {
     this.#late('delayed.lateness', lateMs);
   }
@@ -54,10 +49,7 @@ export class Recorder {
     this.#counters.increment('delayed.dropped', { topic }, events);
   }
 
-  /**
-   * Counts due times for which triggers fired. `lateMs` has, for each of these due times, the ms from the due time
-   * until the trigger fired.
-   */
+  /** Counts due times for which triggers fired. `lateMs` has for each the ms from the due time to the firing. */
   triggersFired(lateMs: readonly number[]): void {
     this.#counters.increment('triggers.fired', {}, lateMs.length);
     this.#late('triggers.lateness', lateMs);

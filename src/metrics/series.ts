@@ -6,14 +6,14 @@ import { FAMILIES } from './families.ts';
 type Subject = { topic: string } | { subscriber: string };
 
 /**
- * The names of the tags by which a counter names its topic or its subscriber. A subscriber's tag is called `queue`, as
- * in the Ruby Routemaster, whose counters this bus continues.
+ * The tags by which counters name their topic or subscriber. `queue` is the name in the Ruby Routemaster, whose
+ * counters this bus continues.
  */
 const TAGS = { topic: 'topic', subscriber: 'queue' } as const;
 
 /**
- * The values of the tags `status` and `reason`. When a topic or subscriber is removed, `seriesOf` makes the names of
- * all its counters from these, to remove them too. A counter with another value stays until the next sweep.
+ * The values of the tags `status` and `reason`, from which `seriesOf` makes the names of all counters of a removed
+ * topic or subscriber. A counter with another value stays until the next sweep.
  */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   status: ['success', 'failure'],
@@ -21,8 +21,8 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns what the counters with this name count for: `topic` or `subscriber` if each topic or each subscriber has a
- * counter of its own, and undefined if there is a single counter for the whole bus.
+ * Returns `topic` or `subscriber` if each of these has a counter with this name, and undefined if the whole bus has
+ * one.
  */
 function kindOf(name: string): keyof typeof TAGS | undefined {
   const { type, labels = {} } = FAMILIES[name] ?? {};
@@ -32,8 +32,8 @@ function kindOf(name: string): keyof typeof TAGS | undefined {
 }
 
 /**
- * Returns the topic or the subscriber that a counter counts for. Returns undefined for a counter of the whole bus, and
- * for one that collects the counts of removed topics or subscribers.
+ * Returns the topic or subscriber that a counter counts for. Returns undefined for a counter of the whole bus, and for
+ * one that collects the counts of what was removed.
  */
 export function subjectOf(name: string, tags: Tags): Subject | undefined {
   const kind = kindOf(name);
@@ -43,8 +43,8 @@ export function subjectOf(name: string, tags: Tags): Subject | undefined {
 }
 
 /**
- * True for a counter to which the counts of removed topics or subscribers are added, so that sums never fall. Each
- * partition has such counters.
+ * True for a counter, one in each partition, to which the counts of what was removed are added, so that sums never
+ * fall.
  */
 export function isTotalOfRemoved(name: string, tags: Tags): boolean {
   const kind = kindOf(name);
@@ -52,9 +52,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field of the hash `counters` to which a counter's count is added when its topic or subscriber is removed.
- * For example, `events.published` of `widgets` is added to that of the topic `(removed)`. For a counter of the whole
- * bus, returns its own field.
+ * Returns the field of `counters` to which a count is added when its topic or subscriber is removed: that of `widgets`
+ * to that of the topic `(removed)`, for example. Returns the own field of a counter of the whole bus.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);
@@ -62,8 +61,8 @@ export function totalField(name: string, tags: Tags): Buffer {
 }
 
 /**
- * Returns all counters that a topic or a subscriber can have. `field` is the counter's field in the hash `counters`.
- * `total` is the field to which its count is added when the topic or subscriber is removed.
+ * Returns all counters that a topic or a subscriber can have: its `field` in the hash `counters`, and `total`, the
+ * field to which its count is added when the topic or subscriber is removed.
  */
 export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: Buffer })[] {
   const [kind, value] = Object.entries(subject)[0] as [keyof typeof TAGS, string];
@@ -76,10 +75,7 @@ export function seriesOf(subject: Subject): (Subject & { field: Buffer; total: B
   );
 }
 
-/**
- * Returns all combinations of values that the tags of a counter can have. The tag `subjectTag`, which names the topic
- * or subscriber, is left out.
- */
+/** Returns all combinations of the tags' values that a counter can have, without the tag `subjectTag`. */
 function tagsBesides(name: string, subjectTag: string): Tags[] {
   const others = Object.keys(FAMILIES[name]?.labels ?? {}).filter((tag) => tag !== subjectTag);
   let combinations: Tags[] = [{}];

@@ -10,10 +10,7 @@ const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/**
- * Time for which a process keeps showing the standings before it reads them again. Reading those of 10,000 subscribers
- * takes 30 ms or more.
- */
+/** Time for which a process keeps standings. Reading those of 10,000 subscribers takes 30 ms or more. */
 const STANDINGS_KEPT_MS = 10_000;
 /** Standings older than this are outdated. The job `sample` makes new ones every ten seconds if a worker is there. */
 const OUTDATED_MS = 30_000;
@@ -32,8 +29,8 @@ export interface Standing {
   /** Events a second by which the subscriber's queue grows. Negative if the queue shrinks. */
   growth: number;
   /**
-   * Numbers of events that were delivered, and that have failed, since the bus was installed. The next sample computes
-   * rates from the growth of these totals.
+   * Numbers of delivered and of failed events since the bus was installed, from whose growth the next sample computes
+   * rates.
    */
   totals: { delivered: number; failed: number };
 }
@@ -43,22 +40,18 @@ export interface Standings {
   atMs: number;
   /** The figures and rates of each subscriber. Joins are left out. */
   subscribers: Standing[];
-  /**
-   * Number of members of the set `subscribers`, which includes joins. If the set has another number of members now,
-   * subscribers have come or gone since the sample.
-   */
+  /** Size of the set `subscribers`, which has joins too. If it has changed since, subscribers have come or gone. */
   members: number;
   memory: { used: number; highMark: number | null; growth: number };
   /**
-   * For each partition, its totals when it was last reached, or null if it never was. Undefined if the bus has only one
-   * partition.
+   * The totals of each partition when it was last reached, or null if it never was. Undefined with a single partition.
    */
   partitions?: (PartitionTotals | null)[] | undefined;
 }
 
 /**
- * Numbers of events since the bus was installed: those published to a partition's topics, and those that its
- * subscribers accepted or failed to accept.
+ * Numbers of events since the bus was installed: published to the partition's topics, and accepted or not by its
+ * subscribers.
  */
 export interface PartitionTotals {
   published: number;
@@ -82,8 +75,8 @@ export interface StandingsReading {
 }
 
 /**
- * Returns the standings at the time of `reading`. The rates are computed from the difference to `before`, the standings
- * at the previous sample.
+ * Returns the standings at the time of `reading`, with rates by the difference to `before`, those of the previous
+ * sample.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;
@@ -139,8 +132,8 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
 }
 
 /**
- * The figures of a subscriber as Redis stores them. To save space, they have no names: 10,000 subscribers take about
- * 1 MB. `rowOf` and `standingOf` have the same order.
+ * The figures of a subscriber as Redis stores them, without names: 10,000 subscribers take about 1 MB. `rowOf` and
+ * `standingOf` have the same order.
  */
 type Row = [
   token: string,
@@ -199,10 +192,7 @@ export class LatestStandings {
     this.#partitions = partitions;
   }
 
-  /**
-   * Resolves with the newest standings. Resolves with undefined if no worker has sampled yet. Throws StorageUnavailable
-   * if Redis cannot be reached.
-   */
+  /** Resolves with the newest standings, or undefined if no worker has sampled yet. Throws StorageUnavailable. */
   get(): Promise<ReadStandings | undefined> {
     const nowMs = clock.monotonicMs();
     if (this.#kept && nowMs < this.#untilMs) return this.#kept;

@@ -3,8 +3,7 @@ import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Names of subscribers, topics, jobs and so on that a sweep collects while it scans all keys. The later parts of the
- * sweep check the data of these subscribers, topics and so on.
+ * Names of what has data in Redis, which a sweep collects while it scans all keys. Its later parts check these data.
  */
 export class Seen {
   /** Subscribers with queued batches. */
@@ -23,14 +22,11 @@ export class Seen {
   readonly delayed = new Set<string>();
   /** Clients with delayed events. */
   readonly delaying = new Set<string>();
-  /** Triggers, in the form in which `triggers:due` has them: the name of the trigger and the token of its client. */
+  /** Triggers as `triggers:due` has them: name and token of the client. */
   readonly triggers = new Set<string>();
   /** Clients with triggers. */
   readonly triggering = new Set<string>();
-  /**
-   * Names of delivery logs, as `deliveries:logs` lists them. Such a name is `taken` or `dropped`, a space, and the
-   * subscriber's token.
-   */
+  /** Delivery logs as `deliveries:logs` lists them: `taken` or `dropped`, a space, and the subscriber's token. */
   readonly logs = new Set<string>();
   /** Workers that hold jobs. */
   readonly workers = new Set<string>();
@@ -38,11 +34,9 @@ export class Seen {
   readonly jobless = new Set<string>();
 }
 
-/** The Redis keys that belong to one batch each, by their names in LAYOUT (the table of all Redis keys). */
+/** The keys that belong to one batch each, by their names in LAYOUT. */
 const SINGLE = ['dead_letter_about', 'dead_letter', 'attempts', 'batch', 'ruby_batch'] as const;
-/**
- * The Redis keys that list a subscriber's batches or dead letters, by their names in LAYOUT, with the type of each.
- */
+/** The keys that list a subscriber's batches or dead letters, by their names in LAYOUT, with their types. */
 const INDEXES = {
   batches_queued: 'zset',
   batches_retrying: 'zset',
@@ -76,8 +70,7 @@ export async function sweepBatches(walk: Walk, maxJobs: number): Promise<Seen> {
 }
 
 function bidIn(key: string, name: (typeof SINGLE)[number], keys: Keyspace): string | undefined {
-  // A key `dead_letter:about:{bid}` also begins with `dead_letter:`, but is no dead letter. The text behind that
-  // beginning is `about:{bid}`. It contains a colon, which no batch id does.
+  // A key `dead_letter:about:{bid}` also begins with `dead_letter:`. No batch id contains a colon.
   const bid = after(key, keys[name](''));
   return bid?.includes(':') ? undefined : bid;
 }
@@ -114,18 +107,14 @@ function note(seen: Seen, key: string, keys: Keyspace): void {
   for (const q of QUEUES) add(seen.workers, keys.jobs_pending(q, ''));
 }
 
-/**
- * Returns the member of `triggers:due` that stands for a trigger. `key` is the last part of the Redis key of the
- * trigger: the token of the client, a colon and the name of the trigger. No name contains a colon.
- */
+/** Returns the member of `triggers:due` for a trigger. `key` is the last part of its key: client, colon and name. */
 function memberOf(key: string): string {
   const colon = key.lastIndexOf(':');
   return `${key.slice(colon + 1)} ${key.slice(0, colon)}`;
 }
 
 /**
- * Collects batches that seem to have no job. Some of these batches may have a job after all, because batches and jobs
- * are not read at the same moment.
+ * Collects batches that seem to have no job. Batches and jobs are not read at the same moment, so some may have one.
  */
 async function noteJobless(walk: Walk, bids: string[], jobless: Set<string>, maxJobs: number): Promise<void> {
   for (const slice of slices(bids)) {

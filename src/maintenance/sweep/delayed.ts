@@ -3,10 +3,7 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/**
- * Maximum delayed events that one script call looks up in the sorted set of due times. The number is low, because the
- * call reads the whole texts of the events.
- */
+/** Maximum delayed events that one script call looks up by their texts, which it reads as a whole. */
 const TEXTS = 50;
 
 /** Repairs the delayed events of all topics, and the stored number and bytes of each client's delayed events. */
@@ -41,8 +38,8 @@ async function sweepTopic(walk: Walk, topic: string): Promise<Reply<'sweep_delay
 }
 
 /**
- * Finds delayed events whose text is in the topic's hash `delayed:events:{topic}`, but which are missing from its
- * sorted set of due times, `delayed:due:{topic}`. Enters them there.
+ * Finds delayed events that have a text but no entry in their topic's sorted set `delayed:due:{topic}`. Enters them
+ * there.
  */
 async function enterStrays(walk: Walk, topic: string): Promise<void> {
   for await (const ids of walk.members('hash', walk.partition.keys.delayed_events(topic)))

@@ -1,6 +1,6 @@
 /**
- * The kinds of findings (inconsistencies that a sweep found). The value says what the `name` of such a finding is:
- * `bid`, for example, is a batch's id. INTERNALS.md describes each repair.
+ * The kinds of findings. The value says what the `name` of such a finding is: `bid`, for example, is a batch's id.
+ * INTERNALS.md describes each repair.
  */
 export const FINDING_KINDS = {
   batch_unindexed: 'bid',
@@ -52,15 +52,12 @@ export function isFindingKind(kind: string): kind is FindingKind {
   return kind in FINDING_KINDS;
 }
 
-/**
- * An inconsistency that a sweep found and repaired. Unreadable data is not repaired, but reported for a person to look
- * at.
- */
+/** An inconsistency that a sweep found and repaired. Unreadable data are only reported, for a person to look at. */
 export interface Finding {
   kind: FindingKind;
   /**
-   * The name of the wrong data, such as a batch's id, a job's name or a Redis key (see FINDING_KINDS). A delayed event
-   * has its topic and its id as the name, and a trigger its name and the token of its client.
+   * The name of the wrong data, as FINDING_KINDS says. A delayed event has its topic and its id, and a trigger its name
+   * and the token of its client.
    */
   name: string;
 }

@@ -3,8 +3,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Maximum script calls for one subscriber. Each call counts 2,000 batches. If a subscriber needs more calls, its gauges
- * (stored numbers of batches and of events) are left to the next sweep.
+ * Maximum script calls for one subscriber, each of which counts 2,000 batches. If more are needed, the gauges are left
+ * to the next sweep.
  */
 const MAX_CALLS = 1000;
 

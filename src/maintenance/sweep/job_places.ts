@@ -9,10 +9,7 @@ export interface Place {
   jobs: Buffer[];
   /** The subscriber whose waiting jobs these are. Empty if the jobs do not wait. */
   lane: string;
-  /**
-   * True if it is normal that the batch of a job in this list no longer exists. When such a job comes to a worker, the
-   * script `acquire` removes the job from the list.
-   */
+  /** True if it is normal that the batch of a job in this list is gone. `acquire` removes such a job. */
   leftovers: boolean;
 }
 
@@ -20,8 +17,8 @@ export const textOf = (job: Buffer): PackedJob => job.toString('latin1');
 export const bytesOf = (job: PackedJob): Buffer => Buffer.from(job, 'latin1');
 
 /**
- * Yields the jobs in all places (lists and sorted sets of jobs) of a queue, in the order in which jobs move through the
- * places. So few moving jobs are missed. `waiting` has the subscribers with waiting jobs.
+ * Yields the jobs in all places of a queue, in the order in which jobs go through them, so that few moving jobs are
+ * missed. `waiting` has the subscribers with waiting jobs.
  */
 export async function* jobPlaces(walk: Walk, q: QueueName, waiting: Iterable<string>): AsyncGenerator<Place> {
   const { keys } = walk.partition;

@@ -5,7 +5,7 @@ import { slices, type Walk } from './walk.ts';
 
 /**
  * Maximum comparisons of one script call; 500,000 take Redis about 10 ms. To find a job, the script compares it with
- * each element of several lists, which can be long.
+ * each element of several lists.
  */
 const MAX_COMPARISONS = 500_000;
 const MAX_SUSPECTS = 100;
@@ -20,9 +20,9 @@ interface JobClues {
 }
 
 /**
- * Repairs the jobs of one queue. A correct job is in the index (the set of all jobs of the queue), and in exactly one
- * place (a list or sorted set of jobs). A stranger is a job in a place, but not in the index. INTERNALS.md ("Jobs in no
- * state") explains the checks.
+ * Repairs the jobs of one queue. A correct job is in the queue's index, and in exactly one place (a list or sorted set
+ * of jobs). A stranger is a job in a place, but not in the index. INTERNALS.md ("Jobs in no state") explains the
+ * checks.
  */
 export class JobSweep {
   readonly #walk: Walk;
@@ -56,8 +56,8 @@ export class JobSweep {
   }
 
   /**
-   * Returns the jobs in the index that this sweep checks. Maps each job to 0: the number of places where it was found
-   * so far. Repairs jobs whose batch is gone.
+   * Returns the jobs in the index that this sweep checks, each with 0: the number of places where it was found so far.
+   * Repairs jobs whose batch is gone.
    */
   async #readIndex(): Promise<Map<PackedJob, number>> {
     const known = new Map<PackedJob, number>();
@@ -75,8 +75,8 @@ export class JobSweep {
   }
 
   /**
-   * Counts in how many places each of the `known` jobs is. Notes the subscribers of waiting jobs in `#lanes`. If
-   * `strangers` is given, it gets the jobs in a place that `known` lacks.
+   * Counts in how many places each of the `known` jobs is. Notes the subscribers of waiting jobs in `#lanes`. Adds jobs
+   * that `known` lacks to `strangers`.
    */
   async #countPlaces(known: Map<PackedJob, number>, strangers?: Set<PackedJob>): Promise<void> {
     for await (const place of jobPlaces(this.#walk, this.#q, this.#clues.waiting)) {
@@ -91,11 +91,11 @@ export class JobSweep {
   }
 
   /**
-   * Adds to `strangers` the jobs of a place that `known` lacks. Leaves out:
+   * Adds to `strangers` the jobs of a place that `known` lacks, but no jobs
    *
-   * - jobs outside the part of the queue that this sweep checks (`#isMine`);
-   * - jobs whose batch no longer exists, if the script `acquire` will remove them from this place (`leftovers`);
-   * - jobs beyond `maxJobs`.
+   * - outside the part of the queue that this sweep checks (`#isMine`);
+   * - whose batch is gone, if `acquire` will remove them from this place (`leftovers`);
+   * - beyond `maxJobs`.
    */
   async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
     const strange = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isMine(job));
@@ -110,8 +110,7 @@ export class JobSweep {
 
   /**
    * Has a script repair `suspects`: jobs that seem to be in no place, in several, or not in the index. Reads the index
-   * again first, because it may have changed. Repairs only suspects that are in the index now (`indexed` is 1), or only
-   * the others (0).
+   * again first, and repairs only suspects that are in it now (`indexed` is 1), or only the others (0).
    */
   async #repairThose(suspects: Iterable<PackedJob>, { indexed }: { indexed: 0 | 1 }): Promise<void> {
     for (const slice of slices(suspects)) {

@@ -1,10 +1,7 @@
 import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
-/**
- * Repairs what Redis stores about joins and their open keys. A join groups events by a key, such as an order number. A
- * key is open while the join waits for further events with this key.
- */
+/** Repairs what Redis stores about joins and their open keys. */
 export async function sweepJoins(
   walk: Walk,
   { joining, joins }: Pick<Seen, 'joining' | 'joins'>,

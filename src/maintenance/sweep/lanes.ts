@@ -2,9 +2,8 @@ import { deliveredBy, SHARES } from '../../store/job.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Repairs what Redis stores about workers: lanes (each subscriber's deliveries in flight), leases (each worker's right
- * to its job) and shares (the workers for all slow subscribers, all failing ones, or all joins). `holding` has the ids
- * of the workers that were seen with a job.
+ * Repairs what Redis stores about workers: lanes, leases and shares. `holding` has the workers that were seen with a
+ * job.
  */
 export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promise<void> {
   const { keys } = walk.partition;
@@ -25,15 +24,14 @@ export async function sweepWorkers(walk: Walk, holding: Iterable<string>): Promi
     }));
     await walk.repair('sweep_workers', { suspects });
   }
-  // The script must run even without workers, because it also checks, for each subscriber, the stored number of
-  // deliveries in flight.
+  // Even without workers, the script checks the stored number of deliveries in flight of each subscriber.
   if (workers.size === 0) await walk.repair('sweep_workers', { suspects: [] });
 }
 
 /**
- * Restarts the deliveries to subscribers whose jobs all wait. A waiting job becomes instant (ready for a worker) when
- * another job of its subscriber ends, but here none can end. So the script makes one job instant, unless the subscriber
- * is paused. It does the same if the trial job (the only one that is tried while a subscriber fails) is gone.
+ * Restarts the deliveries to subscribers whose jobs all wait. A waiting job comes back when another job of its
+ * subscriber ends, but here none can. So the script makes one instant, unless the subscriber is paused. It does the
+ * same if the trial job is gone.
  */
 export async function sweepLanes(walk: Walk, waiting: Iterable<string>): Promise<void> {
   for (const slice of slices(waiting)) await walk.repair('sweep_lanes', { tokens: slice });

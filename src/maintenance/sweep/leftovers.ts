@@ -4,8 +4,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Removes what earlier releases have left in Redis: topics that nobody uses, and counters about topics and subscribers
- * that no longer exist. These leftovers are not reported as findings.
+ * Removes what earlier releases have left, without a finding: topics that nobody uses, and counters about topics and
+ * subscribers that are gone.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const { keys } = walk.partition;
@@ -22,8 +22,8 @@ export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'
 }
 
 /**
- * Returns the topic or subscriber that a counter is for, its field in the hash `counters`, and `total`: the field to
- * which its count is added when the topic or subscriber is removed. Returns undefined for any other counter.
+ * Returns the topic or subscriber of a counter, its field in the hash `counters`, and `total`: the field to which its
+ * count is added when the topic or subscriber is removed. Returns undefined for any other counter.
  */
 function seriesIn(field: Buffer) {
   const { name = '', tags = {} } = unpackField(field) ?? {};

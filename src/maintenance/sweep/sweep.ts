@@ -17,26 +17,20 @@ const MAX_JOBS = 200_000;
 interface SweepOptions {
   /** When this signal is aborted, the sweep ends early and returns the findings so far. */
   signal?: AbortSignal;
-  /**
-   * Collects the findings. Each is added after its repair, so that the findings are known even if the sweep throws
-   * later.
-   */
+  /** Collects the findings, each after its repair, so that they are known even if the sweep throws later. */
   findings?: Finding[];
-  /**
-   * Maximum jobs of a queue that one sweep checks. If a queue has more jobs, each sweep checks a random part of them.
-   */
+  /** Maximum jobs of a queue that one sweep checks. Of more jobs, each sweep checks a random part. */
   maxJobs?: number;
   /**
-   * Number of living workers of the Ruby Routemaster. If there are any, repairs put delivery jobs where these workers
-   * do not take them. A Ruby worker would not find the job's batch, and would delete the job.
+   * Number of living Ruby workers. If there are any, repairs put delivery jobs where these do not take them: a Ruby
+   * worker would not find the job's batch, and would delete the job.
    */
   rubyWorkers?: number;
 }
 
 /**
- * Checks all data of a partition, repairs inconsistencies, and returns what it found. An inconsistency means a bug, or
- * that somebody has changed the data in Redis. The bus and other sweeps may run meanwhile. Throws StorageUnavailable or
- * StorageFull.
+ * Checks all data of a partition, repairs inconsistencies, and returns what it found. The bus and other sweeps may run
+ * meanwhile. Throws StorageUnavailable or StorageFull.
  */
 export async function sweep(partition: Partition, options: SweepOptions = {}): Promise<Finding[]> {
   const { signal = new AbortController().signal, findings = [], maxJobs = MAX_JOBS, rubyWorkers } = options;
@@ -49,9 +43,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // The gauges (stored numbers of batches and events) are not checked while a Ruby Routemaster uses this Redis. A Ruby
-  // process counts an event at once, but this bus sees the event only when it has converted the event's batch. Until
-  // then the gauges would seem wrong.
+  // Gauges are not checked while a Ruby process uses this Redis. It counts an event at once, but this bus sees the
+  // event only when it has converted its batch, so the gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);

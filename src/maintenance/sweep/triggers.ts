@@ -1,10 +1,7 @@
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/**
- * Repairs triggers, their entries in `triggers:due`, and the stored totals in `triggers:bytes`, which say for each
- * client how many bytes its triggers have.
- */
+/** Repairs triggers, their entries in `triggers:due`, and the bytes of each client's triggers in `triggers:bytes`. */
 export async function sweepTriggers(
   walk: Walk,
   { triggers, triggering }: Pick<Seen, 'triggers' | 'triggering'>,

@@ -8,17 +8,13 @@ import type { Commands, Partition } from '../../store/partition.ts';
 import { type Finding, isFindingKind } from './finding.ts';
 
 /**
- * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 of them take Redis
- * about 1 ms.
+ * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 take Redis about 1 ms.
  */
 const ELEMENTS_PER_SLICE = 300;
-/**
- * Minimum length of the pauses between commands (see Walk), because timers are not precise enough for shorter ones.
- * Shorter pauses are added up until their sum reaches this length.
- */
+/** Minimum length of a rest, because timers are not precise enough for shorter ones, which are added up. */
 const MIN_REST_MS = 5;
 
-/** The Redis keys that exist once in a partition (such as `topics`), not once for each topic, batch or the like. */
+/** The keys that exist once in a partition, such as `topics`. */
 const SINGLE_KEYS: ReadonlySet<string> = new Set(
   Object.values(LAYOUT).flatMap(({ pattern }) => (pattern.includes('{') ? [] : [pattern])),
 );
@@ -40,18 +36,15 @@ type RepairScript =
 type Scan = (redis: Commands, cursor: string) => Promise<[cursor: Buffer, elements: Buffer[]]>;
 
 /**
- * Reads the data of one partition, some hundred elements at a time, until `signal` is aborted. Pauses for as long as
- * its calls to Redis take, so that it hardly slows a busy bus.
+ * Reads the data of one partition, some hundred elements at a time, until `signal` is aborted. Rests for as long as its
+ * calls to Redis take, so that it hardly slows a busy bus.
  */
 export class Walk {
   readonly partition: Partition;
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
   #restDueMs = 0;
-  /**
-   * The keys of SINGLE_KEYS (such as `topics`) that the scan of all keys has found. `members` does not read the other
-   * keys of SINGLE_KEYS. Undefined before the scan has ended.
-   */
+  /** Those of SINGLE_KEYS that the scan of all keys has found. Undefined before the scan has ended. */
   #present: ReadonlySet<string> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
@@ -80,8 +73,8 @@ export class Walk {
   }
 
   /**
-   * Yields the members of a set or a sorted set, or the fields of a hash. Of SINGLE_KEYS, reads only the keys that the
-   * scan of all keys has found: this halves the commands for an idle partition.
+   * Yields the members of a set or sorted set, or the fields of a hash. Does not read those of SINGLE_KEYS that the
+   * scan of all keys did not find, which halves the commands for an idle partition.
    */
   async *members(type: 'set' | 'zset' | 'hash', key: string): AsyncGenerator<Buffer[]> {
     const isSingle = SINGLE_KEYS.has(key.slice(this.partition.prefix.length));
