@@ -5,8 +5,7 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The numbers of Redis keys of a bus. `keys` counts all keys that a scan found. `counts` has, for each key name in
- * COUNTED, how many keys have this name, and how many elements they have.
+ * The numbers of keys of a bus: all that a scan found and, for each key name in COUNTED, the keys and their elements.
  */
 export interface Census {
   keys: number;
@@ -16,9 +15,8 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * What a move counts in the source (the bus to be moved) and in the target, to check that the numbers are equal. Each
- * row has a text for the operator, the name of Redis keys, and the unit: these keys, their elements, or the events in
- * them. Data that expires by itself is not counted, because it may expire during the move.
+ * What a move counts in source and target, to check that the numbers are equal: a text for the operator, a key name,
+ * and the unit (these keys, their elements, or the events in them). Data that may expire during the move is left out.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],
@@ -58,7 +56,7 @@ export async function countKeys(
 ): Promise<Census> {
   const [first] = partitions;
   if (!first) return into;
-  // The counted keys are remembered, because a scan may return a key twice.
+  // A scan may return a key twice.
   const seen = new Set<string>();
   for await (const { keys } of scanned(
     first,
@@ -77,17 +75,14 @@ export async function countKeys(
   return into;
 }
 
-/**
- * True if a key is counted. Keys of the queue `aux` are not counted, because they are not moved: processes queue the
- * jobs of `aux` again at intervals.
- */
+/** True if a key is counted. Keys of the queue `aux` are not moved: processes queue its jobs again at intervals. */
 function isCounted({ name, parts: [q] }: FoundKey): boolean {
   return COUNTED_NAMES.has(name) && !(name.startsWith('jobs_') && q === 'aux');
 }
 
 /**
- * Returns the number that was counted for each row of COUNTED, by the text in the row. The first HEADER_LENGTH elements
- * of a batch or dead letter are not events.
+ * Returns the number that was counted for each row of COUNTED, by its text. The first HEADER_LENGTH elements of a batch
+ * or dead letter are not events.
  */
 export function countsIn({ counts }: Census): Map<string, number> {
   return new Map(

@@ -9,10 +9,7 @@ import type { Partitions } from '../store/partitions.ts';
 import type { Mark } from './mark.ts';
 import type { Side } from './side.ts';
 
-/**
- * Throws BootError unless the source of the move has a bus with one partition and the layout of this release, and this
- * bus is stopped.
- */
+/** Throws BootError unless the source has a stopped bus with one partition and the layout of this release. */
 export async function checkSource({ partitions, prefix }: Side, leaseMs: number): Promise<void> {
   const { control: source } = partitions;
   const [schema, count] = [
@@ -46,8 +43,7 @@ async function refuseRunning(source: Partition, leaseMs: number): Promise<void> 
 
 /**
  * Returns the addresses of connections whose last command was a script call or WAIT. They may belong to web processes
- * of the bus, which leave no other trace in Redis. Returns an empty list if CLIENT LIST fails, for example because the
- * ACL forbids it.
+ * of the bus, which leave no other trace in Redis. Returns an empty list if CLIENT LIST fails, perhaps by the ACL.
  */
 export async function scriptCallers({ control: source }: Partitions): Promise<string[]> {
   try {
@@ -65,8 +61,8 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty. Data that an earlier run of the same move has written
- * is permitted.
+ * Throws BootError unless the target can hold a bus and is empty but for what an earlier run of the same move has
+ * written.
  */
 export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
   for (const [partition] of target.partitions.byRedis()) if (partition) await checkServer(partition, log);
@@ -90,8 +86,8 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
 }
 
 /**
- * True if the target has a bus with a single partition. The keys of such a bus have no hash tag. `partitions` would add
- * a hash tag to the key, so the key is made from the prefix alone.
+ * True if the target has a bus with a single partition. The keys of such a bus have no hash tag, which `partitions`
+ * would add.
  */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
@@ -105,10 +101,7 @@ async function isSame(source: Side, target: Side): Promise<boolean> {
   return run === its && source.prefix === target.prefix && (one.db ?? 0) === (other.db ?? 0);
 }
 
-/**
- * Returns the value that the target's key `partitions` has while the move is under way. It is not a number, so no
- * process starts on the target.
- */
+/** Returns the value of the target's key `partitions` during the move. It is no number, so no process starts there. */
 export function fillingText({ id, partitions }: Mark): string {
   return `${partitions}, being filled by the move ${id}`;
 }
@@ -127,8 +120,7 @@ async function readCount({
 }
 
 /**
- * Returns the `run_id` of the Redis of these partitions, which changes when this Redis restarts. A scan cursor is not
- * valid after that.
+ * Returns the `run_id` of the Redis of these partitions. It changes when that restarts, which ends its scan cursors.
  */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';

@@ -5,8 +5,8 @@ import type { Side } from './side.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Deletes the data of a bus that was moved. The mark of the move (the key `move`) is not deleted, so that no process
- * starts on this bus. Returns the number of deleted keys. Throws BootError unless the move is finished.
+ * Deletes the data of a bus that was moved, but for the mark of the move, so that no process starts on it. Returns the
+ * number of deleted keys. Throws BootError unless the move is finished.
  */
 export async function deleteMoved({ partitions }: Side): Promise<number> {
   const { control: source } = partitions;

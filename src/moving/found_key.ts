@@ -7,10 +7,7 @@ export interface FoundKey {
   parts: string[];
 }
 
-/**
- * Regular expressions that some variable parts of keys must match. Other parts may have any characters, even colons.
- * For example, the token of a join contains colons.
- */
+/** What some variable parts of keys must match. Others may have any characters: the token of a join has colons. */
 const PART_SHAPES: Readonly<Record<string, string>> = { q: 'main|aux', bid: '[\\w-]{20}', name: '[^:]+' };
 
 const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
@@ -25,18 +22,15 @@ const KEY_SHAPES = (Object.keys(LAYOUT) as KeyName[]).map((name) => {
 });
 
 /**
- * The patterns of all Redis keys (LAYOUT), grouped by the text before the first colon. Patterns with more fixed text
- * come first, because the first match counts: `topics:{token}` would also match a key of `topics:owned:{token}`.
+ * The patterns of LAYOUT, by the text before the first colon. Those with more fixed text come first, because the first
+ * match counts: `topics:{token}` would also match a key of `topics:owned:{token}`.
  */
 const BY_HEAD = Map.groupBy(
   KEY_SHAPES.sort((one, other) => other.fixed - one.fixed),
   ({ head }) => head,
 );
 
-/**
- * Finds out which of the bus's keys (`LAYOUT` in src/store/keys.ts) a Redis key is. Returns undefined if the key does
- * not belong to the bus with this prefix.
- */
+/** Finds out which key of LAYOUT a key is. Returns undefined if it does not belong to the bus with this prefix. */
 export function foundKey(key: string, prefix: string): FoundKey | undefined {
   if (!key.startsWith(prefix)) return undefined;
   const rest = key.slice(prefix.length);

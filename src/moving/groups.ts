@@ -4,15 +4,12 @@ import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * Keys are copied in groups of up to GROUP_BYTES, because a whole group is in memory at a time. A key of more than
- * PIECE_BYTES is read in pieces of about that size. The sizes of keys are estimates of Redis.
+ * Keys are copied in groups of up to GROUP_BYTES, which are in memory at a time. A key of more than PIECE_BYTES is read
+ * in pieces of about that size. The sizes of keys are estimates of Redis.
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/**
- * Number of elements to read at once from a key of at most PIECE_BYTES (1 MB). Each element takes more than one byte,
- * so the key has fewer than a million elements, and one command reads the whole key.
- */
+/** Number of elements to read at once from a key of at most PIECE_BYTES (1 MB): all, as it has fewer than a million. */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
 
@@ -36,9 +33,9 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
   let sum = 0;
   for (const [index, found] of keys.entries()) {
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
-    // A key that has expired since the scan has no size.
+    // The key has expired since the scan.
     if (typeof bytes !== 'number') continue;
-    // A key larger than PIECE_BYTES counts as one piece, because only one piece of it is in memory at a time.
+    // Of a key larger than PIECE_BYTES, only one piece is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;

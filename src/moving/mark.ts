@@ -3,17 +3,14 @@ import { uid } from '../ids.ts';
 import type { Partition } from '../store/partition.ts';
 import { COUNT_KEY } from '../store/partition_count.ts';
 
-/** The mark of a move: its destination and its progress. The source of the move stores the mark in the hash `move`. */
+/** Where a move goes, and how far it has come. The source of the move stores this mark in its hash `move`. */
 export interface Mark {
-  /** The id of the move. The target stores it too, so that no other move can continue to fill the target. */
+  /** The id of the move, which the target stores too, so that no other move continues to fill it. */
   id: string;
   /** The Redis and the prefix of the target, without the password. */
   to: string;
   partitions: number;
-  /**
-   * The scan continues after the copied keys at `cursor`. The cursor is valid only while the `run_id` of Redis is
-   * `run`.
-   */
+  /** The scan goes on at `cursor`, behind the copied keys. The cursor is valid while the `run_id` of Redis is `run`. */
   cursor: string;
   run: string;
   /** When the move was finished, in ms by the clock of Redis. Undefined until then. */
@@ -45,8 +42,7 @@ export async function storeMark(source: Partition, { doneMs, ...mark }: Mark): P
 }
 
 /**
- * Throws BootError if this bus was moved, or is being moved. If it still accepted events, they would be missing on the
- * new bus.
+ * Throws BootError if this bus was moved, or is being moved: events that it accepted would be missing on the new bus.
  */
 export async function refuseMoved(partition: Partition): Promise<void> {
   const mark = await readMark(partition);

@@ -8,14 +8,11 @@ import { type Mark, newMark, readMark, storeMark } from './mark.ts';
 import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
 
-/**
- * Number of topics for which marks are set at a time. A mark of a topic names a partition that has subscribers of the
- * topic (TopicMarks).
- */
+/** Number of topics for which marks (TopicMarks) are set at a time. */
 const TOPICS_PER_SCAN = 300;
 /**
- * Value of the stored cursor when everything is copied and compared. From then on the target may be in use, so a
- * repeated run copies nothing any more.
+ * The cursor when everything is copied and compared. From then on the target may be in use, so a repeated run copies
+ * nothing.
  */
 const COPIED = 'copied';
 
@@ -24,8 +21,8 @@ interface Move {
   target: Side;
   leaseMs: number;
   /**
-   * True if the move may begin although other connections run scripts in the source's Redis. The user asks for this if
-   * those connections belong to another bus.
+   * True if the move may begin although other connections run scripts in the source's Redis, since the user has said
+   * that they belong to another bus.
    */
   ignoresCallers: boolean;
   /** Called with the number of keys copied so far, and with the approximate number of all keys. */
@@ -33,16 +30,13 @@ interface Move {
   log: Log;
 }
 
-/**
- * For each kind of data, such as topics or jobs, how many the source and the target have. Empty if an earlier run has
- * already found all these numbers equal.
- */
+/** For each kind of data, such as topics, how many source and target have. Empty if an earlier run found them equal. */
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
- * `move`), so that no process starts on it. A move that was cut off continues where it stopped. Throws BootError if a
- * person must act, and StorageUnavailable or StorageFull if Redis fails.
+ * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark, so that
+ * no process starts on it. A move that was cut off goes on where it stopped. Throws BootError if a person must act, and
+ * StorageUnavailable or StorageFull if Redis fails.
  */
 export async function move(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
@@ -106,8 +100,8 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
     for await (const copied of mover.copy(cursor)) {
       done += copied.keys;
       progress(done);
-      // If a move is interrupted, the next run goes on at `cursor`. After the last keys, `cursor` is 0, which also
-      // stands for the beginning. The next run then copies everything again, which does no harm.
+      // A run that is cut off goes on at `cursor`. After the last keys `cursor` is 0, which also stands for the
+      // beginning. The next run then copies everything again, which does no harm.
       await storeMark(control, { ...mark, run, cursor: copied.cursor });
     }
     await markTopics(source, target);
@@ -120,10 +114,7 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
   }
 }
 
-/**
- * Sets the marks of all topics. Such a mark is stored in the partition where its topic lives, and names another
- * partition that has subscribers of the topic.
- */
+/** Sets the marks of all topics. */
 async function markTopics(source: Side, { partitions }: Side): Promise<void> {
   const marks = new TopicMarks(partitions);
   const scan = source.partitions.control.scan((redis, keys, cursor) =>
@@ -145,8 +136,7 @@ function compare(source: Census, target: Census): Comparison {
 }
 
 /**
- * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this number is
- * the last thing that is stored in the target.
+ * Lets processes start on the target. They can start as soon as the number of partitions is stored, so this comes last.
  */
 async function finish({ source, target }: Move, mark: Mark): Promise<void> {
   await storeMark(source.partitions.control, { ...mark, cursor: COPIED });

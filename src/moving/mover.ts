@@ -13,8 +13,7 @@ type Command = readonly (string | Buffer | number)[];
 type Writes = Map<Partition, Command[]>;
 
 /**
- * Copies a bus with one partition into several. A move that was cut off may copy a key a second time, which does no
- * harm, because the result is the same.
+ * Copies a bus with one partition into several. Copying a key a second time, after a move was cut off, does no harm.
  */
 export class Mover {
   readonly #source: Partition;
@@ -28,8 +27,7 @@ export class Mover {
   }
 
   /**
-   * Copies all keys, beginning at a scan cursor. After each group of keys, yields the number of keys in the group, and
-   * the cursor at which a later scan can continue.
+   * Copies all keys from a scan cursor on. After each group of keys, yields their number and the cursor behind them.
    */
   async *copy(from: string): AsyncGenerator<{ keys: number; cursor: string }> {
     for await (const { keys, cursor } of scanned(this.#source, [this.#source.prefix], from)) {
@@ -63,10 +61,7 @@ export class Mover {
     }
   }
 
-  /**
-   * Returns, for each key, the partitions to which the whole key is copied. Undefined means that its elements are
-   * copied to different partitions.
-   */
+  /** Returns, for each key, the partitions that get the whole key; undefined if its elements go to different ones. */
   async #placesOf(readings: readonly Reading[]): Promise<(readonly Partition[] | undefined)[]> {
     const owners = readings.map(({ found: { name, parts } }) => {
       const row = ROWS[name];
@@ -77,8 +72,8 @@ export class Mover {
   }
 
   /**
-   * Returns the commands that delete lists and streams in the target before they are copied. Elements of a list or
-   * stream are appended, so copying such a key again would double its elements.
+   * Returns the commands that delete lists and streams in the target before they are copied. Elements are appended to
+   * these, so a repeat would double them.
    */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
@@ -90,8 +85,8 @@ export class Mover {
   }
 
   /**
-   * Returns which of these elements of a key are copied to which partition. Each partition in `whole` gets all
-   * elements. If `whole` is undefined, each element goes to the partition of its owner, such as a subscriber.
+   * Returns which of these elements of a key go to which partition: all to each in `whole` or, without it, each to that
+   * of its owner, such as a subscriber.
    */
   async #shares(
     { found }: Reading,
@@ -143,7 +138,7 @@ export class Mover {
       });
   }
 
-  /** Returns the Redis key under which a key of the source is stored in a partition of the target. */
+  /** Returns the key under which a partition of the target has a key of the source. */
   #nameIn({ prefix }: Partition, { key }: FoundKey): string {
     return prefix + key.slice(this.#source.prefix.length);
   }

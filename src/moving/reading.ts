@@ -3,8 +3,8 @@ import { LAYOUT } from '../store/keys.ts';
 import type { FoundKey } from './found_key.ts';
 
 /**
- * An element of a key. It is `[item]` of a list or set, `[field, value]` of a hash, `[member, score]` of a sorted
- * set, or the id of a stream entry followed by its fields and values.
+ * An element of a key: `[item]` of a list or set, `[field, value]` of a hash, `[member, score]` of a sorted set, or the
+ * id of a stream entry with its fields and values.
  */
 export type Element = readonly [Buffer, ...Buffer[]];
 
@@ -12,18 +12,13 @@ type Command = [string, ...(string | number)[]];
 
 const SCAN = { set: 'SSCAN', hash: 'HSCAN', zset: 'ZSCAN' } as const;
 
-/**
- * Makes the commands that read a key in pieces, one command for each piece, and decodes the replies. The caller sends
- * the commands.
- */
+/** Makes the commands that read a key in pieces, and decodes the replies. The caller sends the commands. */
 export class Reading {
   readonly found: FoundKey;
   readonly type: (typeof LAYOUT)[keyof typeof LAYOUT]['type'];
   /** Number of elements that one command asks for. SSCAN, HSCAN and ZSCAN may return some more or fewer. */
   readonly #count: number;
-  /**
-   * Where the next command begins to read: an index, a stream id or a cursor. Undefined when the whole key was read.
-   */
+  /** Where the next command begins: an index, a stream id or a cursor. Undefined when the whole key was read. */
   #place: string | undefined;
 
   constructor(found: FoundKey, count: number) {
@@ -47,10 +42,7 @@ export class Reading {
     return [SCAN[this.type], key, place, 'COUNT', this.#count];
   }
 
-  /**
-   * Returns the elements in `reply`, with which Redis has answered `command`. The property `command` then becomes the
-   * command that reads the next elements.
-   */
+  /** Returns the elements in the `reply` to `command`, which then becomes the command for the next elements. */
   take(reply: unknown): Element[] {
     switch (this.type) {
       case 'string':

@@ -6,9 +6,9 @@ import type { KeyName } from '../store/keys.ts';
 import { delayedSums, recordSums, type Sums, topicOfDefinition, triggerSums } from './sums.ts';
 
 /**
- * The owner of a Redis key, or of an element of a key. The owner decides to which new partition the data is copied. The
- * data of a batch goes with its subscriber, that of a worker with the batch that it delivers, and that of a trigger
- * with its topic. `control` stands for the control partition, `all` for every partition, and `nobody` for none.
+ * The owner of a key, or of an element of a key, which decides to which partitions it is copied. The data of a batch
+ * goes with its subscriber, that of a worker with the batch that it delivers, and that of a trigger with its topic.
+ * `control` stands for the control partition, `all` for every partition, and `nobody` for none.
  */
 export type Owner =
   | { subscriber: string }
@@ -21,17 +21,17 @@ export type Owner =
   | 'nobody';
 
 /**
- * An element of a Redis key as two texts: the field and value of a hash, or the member and score of a sorted set. For
- * an item of a list or set, the second text is empty.
+ * An element of a key as two texts: field and value of a hash, member and score of a sorted set, or an item of a list
+ * or set and an empty text.
  */
 type Texts = readonly [first: string, second: string];
 
 type Row =
-  /** The whole key goes to one partition, or to all. The function decides by the variable parts of the key's name. */
+  /** The whole key goes to one partition, or to all, as the function decides by the variable parts of its name. */
   | { whole: (...parts: string[]) => Owner }
-  /** Each element of the key goes to the partition of the element's owner, under the same key. */
+  /** Each element goes to the partition of its owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
-  /** The key has totals of other data, such as numbers of bytes. They are computed anew for each new partition. */
+  /** The key has totals of other data, which are computed anew for each partition. */
   | { sums: Sums }
   /** The key is not copied. The text says why. */
   | { stays: string };
@@ -61,7 +61,7 @@ const byEnding: Row = { split: ([log]) => ofSubscriber(log.slice(log.indexOf(' '
 const oneOnly: Row = { stays: 'only a bus with several partitions has it' };
 const passing: Row = { stays: 'it is gone after seconds, or with the process that wrote it' };
 
-/** A move copies the data of a bus with one partition to a bus with several. This table says how each key is copied. */
+/** How a move to several partitions copies each key. */
 export const ROWS: Readonly<Record<KeyName, Row>> = {
   topics: byTopic,
   subscribers: bySubscriber,
@@ -75,8 +75,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   attempts: toBatch,
   batches_open: bySubscriber,
   batches_room: bySubscriber,
-  // The field '' belongs to no batch. Its long value makes Redis store the hash as a table, in which fields are found
-  // faster. So each partition needs the field.
+  // The field '' belongs to no batch: its long value makes Redis store the hash as a table, so each partition needs it.
   batches_closed: { split: ([bid]) => (bid === '' ? 'all' : ofBatch(bid)) },
   batches_current: toSubscriber,
   batches_index: byBatch,
@@ -97,8 +96,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The Redis key of an idempotency key has only a digest, so the partition of its topic is unknown. All partitions get
-  // a copy. They also get the quota: how many idempotency keys a client may use.
+  // The key has a digest without a topic, so its partition is unknown, and all get a copy. They also get the quota.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,
@@ -166,10 +164,7 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   ruby_watched: passing,
 };
 
-/**
- * The fields of a client that every partition gets. Only the control partition gets the other fields, such as digests
- * of secrets.
- */
+/** The fields of a client that every partition gets. The others, such as digests of secrets, stay in `control`. */
 const KNOWN_OF_CLIENTS = new Set(['publish', 'subscribe', 'created_at']);
 
 function isSecret(field: string): boolean {

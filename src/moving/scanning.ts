@@ -4,8 +4,8 @@ import { type FoundKey, foundKey } from './found_key.ts';
 const COUNT = 1000;
 
 /**
- * Yields the keys of a bus that begin with one of these prefixes, in groups. With each group comes a cursor: a later
- * scan with this cursor as `at` continues after the group. A key may come twice.
+ * Yields the keys of a bus that begin with one of these prefixes, in groups, each with a cursor: a scan that begins
+ * there (`at`) goes on behind the group. A key may come twice.
  */
 export async function* scanned(
   partition: Partition,

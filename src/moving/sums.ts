@@ -2,17 +2,17 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pairsOf, replies } from '../store/replies.ts';
 
-/** For each new partition, the fields and values of a Redis hash whose values are totals of other data. */
+/** For each new partition, the fields and values of a hash of totals. */
 type Summed = Map<Partition, Map<string, number>>;
 
 /**
- * Computes a Redis hash of totals for each new partition. The hash cannot be copied from `source`, the old partition,
- * because the data that it sums up is divided among the new ones. `of` is the variable part of the hash's key: a
- * client's token in `delayed:held:{token}`, and otherwise empty.
+ * Computes a hash of totals for each new partition, among which the data that it sums up is divided. `source` is the
+ * old partition, and `of` the variable part of the key: a client's token in `delayed:held:{token}`, and otherwise
+ * empty.
  */
 export type Sums = (source: Partition, partitions: Partitions, of: string) => Promise<Summed>;
 
-/** The two fields of `delayed:held:{token}` that are totals. All its other fields are names of topics. */
+/** The two totals in `delayed:held:{token}`. All other fields are names of topics. */
 const [EVENTS, BYTES] = [':events', ':bytes'];
 const LOGS_PER_SCAN = 1000;
 
@@ -42,7 +42,7 @@ export const delayedSums: Sums = async (source, partitions, client) => {
 /** Computes `deliveries:total`: the number of records in all delivery logs of a partition. */
 export const recordSums: Sums = async (source, partitions) => {
   const summed: Summed = new Map();
-  // A map is used, because a scan may return a log twice.
+  // A scan may return a log twice.
   const logs = new Map<string, number>();
   const scan = source.scan((redis, keys, cursor) =>
     redis.zscan(keys.deliveries_logs(), cursor, 'COUNT', LOGS_PER_SCAN),

@@ -6,10 +6,7 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 
 const NOWHERE: readonly Partition[] = [];
 
-/**
- * Finds the partitions to which the data of a bus with one partition (the source) is copied. The owner of the data
- * decides. For example, what a batch owns goes to the partition of the batch's subscriber.
- */
+/** Finds the partitions to which data of the source, a bus with one partition, is copied, by the owner of the data. */
 export class Whereabouts {
   readonly #source: Partition;
   readonly #partitions: Partitions;

@@ -14,8 +14,8 @@ import type { PublishFigures } from './publisher.ts';
 export const MAX_APPLIED_BYTES = 1_000_000;
 /**
  * Maximum time for which an outbox job waits until a partition has applied entries, which normally takes milliseconds.
- * Then the job goes on with other partitions. Without this limit, a Redis that hangs delays all: while three of eight
- * Redises hung, events between two of the other five took 10.7 s at p99.
+ * Without this limit, a Redis that hangs delays all: while three of eight Redises hung, events between two of the
+ * others took 10.7 s at p99.
  */
 const PATIENCE_MS = 500;
 
@@ -38,22 +38,13 @@ interface Work {
 }
 
 interface Applied {
-  /**
-   * The number of the newest entry that the partition has applied, for example by putting events in queues of
-   * subscribers.
-   */
+  /** The number of the newest entry that the partition has applied. */
   last: number;
-  /**
-   * Resolves when needless marks are removed. A mark of a topic makes publishing pass events on to a partition. A mark
-   * is needless if that partition has no subscriber of the topic.
-   */
+  /** Resolves when the marks of topics that have no subscriber in this partition are removed. */
   refreshed: Promise<void>;
 }
 
-/**
- * Sends outbox entries to the partitions that must apply them. If several outboxes have entries for the same partition,
- * these are sent in one script call.
- */
+/** Sends outbox entries to the partitions that must apply them. Entries of several outboxes share a script call. */
 export class Applying {
   readonly #parts: ApplyingParts;
   readonly #batchers: readonly Batcher<Work, Applied>[];
@@ -72,13 +63,12 @@ export class Applying {
   }
 
   /**
-   * Asks the partition `to` to apply entries from the outbox of `home`, such as events for subscribers in `to`.
-   * Resolves with the number of the last entry that `to` has applied. Throws StorageUnavailable or StorageFull.
+   * Asks the partition `to` to apply entries from the outbox of `home`. Resolves with the number of the last entry that
+   * `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call gets no entries of other partitions. An entry that cannot be applied makes the whole
-   *   call fail.
-   * - `inTime`: waits for `to` up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further
-   *   calls with `inTime` throw at once.
+   * - `alone`: the script call gets no entries of other partitions, since one that cannot be applied makes it fail.
+   * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further calls
+   *   with `inTime` throw at once.
    */
   async apply(
     home: Partition,
@@ -90,8 +80,7 @@ export class Applying {
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
-    // Waits until needless marks are removed. The caller may be deleting a topic, and a deleted topic is listed until
-    // its last mark is removed.
+    // The caller may be deleting a topic, which is listed until its last mark is removed.
     await refreshed;
     return last;
   }
@@ -123,18 +112,14 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that nobody subscribes to in this one. `refresh` makes those partitions
-    // send no more events of these topics. It is not awaited here: it hangs if one of those partitions hangs, and the
-    // results for other partitions must not wait.
+    // `unused` has topics of other partitions without subscribers in this one, of which `refresh` removes the marks. It
+    // is not awaited here: it may hang with one of those partitions, and the results for others must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));
   }
 
-  /**
-   * Logs that needless marks could not be removed, unless Redis was away or full. The removal is tried again when the
-   * partition next applies events of the topic.
-   */
+  /** Logs that marks could not be removed, unless Redis was away or full. The next events of the topic try it again. */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
     this.#parts.log.error({ err: error }, 'the mark of a topic without subscribers cannot be removed');

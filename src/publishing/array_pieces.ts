@@ -4,8 +4,8 @@ const [QUOTE, COMMA] = [0x22, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Parsing a piece of an array should take about 1 ms. So a piece ends after the first element with which it has at
- * least this many characters, or at least this many commas.
+ * A piece ends after the first element with which it has at least this many characters or commas. So parsing it takes
+ * about 1 ms.
  */
 const CHARACTERS = 16_384;
 const COMMAS = 2500;
@@ -19,13 +19,11 @@ export interface MaxSize {
 /** Consecutive elements of an array as JSON text, without the brackets. */
 interface Piece {
   text: string;
-  /**
-   * True if the text is only the beginning of an element, because the element exceeds the maximum size of an element.
-   */
+  /** True if the text is only the beginning of an element, which exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if the text is only the beginning of an element (`isTooLong`), and is nested more deeply than an event may be.
-   * The depth of a complete element is checked later, when the event is read.
+   * True if this beginning is nested more deeply than an event may be. The depth of a complete element is checked
+   * later.
    */
   isTooDeep: boolean;
   isLast: boolean;
@@ -53,18 +51,15 @@ export class ArrayPieces {
     this.#at = firstCharacter(text) + 1;
   }
 
-  /**
-   * True if the last piece was followed by the closing bracket of the array, and only white space comes after that.
-   */
+  /** True if only the closing bracket of the array, and white space, followed the last piece. */
   get isClosed(): boolean {
     return this.#at <= this.#text.length && firstCharacter(this.#text, this.#at) === this.#text.length;
   }
 
   /**
-   * Guesses the next piece: it ends at the first comma after a `}` that follows 16,384 characters (CHARACTERS). The
-   * caller must parse the guess in brackets. If it is valid JSON, the caller must call `take`. Otherwise, or without a
-   * guess (undefined), the caller must call `next`. A right guess saves time: `next` looks at each character, which
-   * takes a tenth of the time of parsing.
+   * Guesses the next piece: it ends at the first comma after a `}` that follows CHARACTERS. The caller parses the guess
+   * in brackets, and calls `take` if it is valid JSON. Otherwise, or without a guess (undefined), the caller calls
+   * `next`, which looks at each character. That takes a tenth of the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;
@@ -72,15 +67,14 @@ export class ArrayPieces {
     return end < 0 ? undefined : this.#text.slice(this.#at, from + end + 1);
   }
 
-  /** Moves past a piece that `likely` returned, and the comma after it. The piece must have parsed as valid JSON. */
+  /** Moves past a piece that `likely` returned and that has parsed, and the comma after it. */
   take(piece: string): void {
     this.#at += piece.length + 1;
   }
 
   /**
-   * Returns the next piece. Its elements have at most the size `max` each. If the first element is larger, returns only
-   * its beginning, with `isTooLong`. Yields an empty list after every 16,384 characters (CHARACTERS), to
-   * let other requests be served.
+   * Returns the next piece, whose elements have at most the size `max` each. If the first is larger, returns only its
+   * beginning, with `isTooLong`. Yields an empty list after every CHARACTERS, so that other requests are served.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

@@ -8,22 +8,20 @@ import type { Publication } from './publication.ts';
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
 
 /**
- * Number of copies that Redis stores in the time that it takes to accept one event. A copy is an event for one
- * subscriber.
+ * Number of copies (events for one subscriber each) that Redis stores in the time that it takes to accept one event.
  */
 const COPIES_PER_EVENT = 50;
 /**
- * Maximum copies of one publication. One script call stores all copies: 200,000 block Redis for 50 to 60 ms, and a
- * million for 210 ms. The limit also bounds the memory of a script, because Redis does not interrupt a script that runs
- * out of memory.
+ * Maximum copies of one publication. One script call stores them all: 200,000 block Redis for 50 to 60 ms, and a
+ * million for 210 ms. The limit also bounds the memory of a script, which Redis does not interrupt when it runs out of
+ * memory.
  */
 const MAX_COPIES = 200_000;
 /** Time for which a count of a topic's subscribers is used to decide about a publication. */
 const FRESH_MS = 1000;
 /**
- * While this process has no fresh count of the subscribers of a topic, it does not know how many copies a publication
- * makes (see MAX_COPIES). So it stores at once only publications of up to this number of events. For 10,000 subscribers
- * (the default maximum), 10 events make only 100,000 copies.
+ * Maximum events of a publication that is stored at once while the number of the topic's subscribers is unknown. For
+ * 10,000 of these (the default maximum), 10 events make only 100,000 copies.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;
@@ -40,14 +38,14 @@ export class Copies {
     this.#partitions = partitions;
   }
 
-  /** Notes how many subscribers a topic has, to know how many copies its next publication makes. */
+  /** Notes how many subscribers a topic has. */
   note(topic: string, subscribers: number): void {
     this.#counts.set(topic, { subscribers, atMs: clock.monotonicMs() });
   }
 
   /**
-   * Estimates how long Redis takes to store the events of a publication for all subscribers of its topic. The unit is
-   * the time that Redis takes to accept one event. For example, 10 events for 100 subscribers take 20 units.
+   * Estimates how long Redis takes to store a publication for all subscribers, in units of the time to accept one
+   * event. For example, 10 events for 100 subscribers take 20 units.
    */
   weigh(publication: Counted): number {
     return this.#count(publication) / COPIES_PER_EVENT;
@@ -55,8 +53,8 @@ export class Copies {
 
   /**
    * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise, which rejects with
-   * body_too_large if the publication makes too many copies. A publication whose idempotency key was used before is
-   * never rejected, because it is not stored again.
+   * body_too_large if it makes too many copies. A publication under a known idempotency key is not stored again, and
+   * never rejected.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;

@@ -2,9 +2,7 @@ export const EVENT_TYPES = ['create', 'update', 'delete', 'noop'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface Event {
-  /**
-   * The event's id, the same for all subscribers and attempts. It has visible ASCII characters except `"` and `\`.
-   */
+  /** The event's id, the same for all subscribers and attempts: visible ASCII characters except `"` and `\`. */
   id: string;
   topic: string;
   type: EventType;
@@ -15,26 +13,20 @@ export interface Event {
   data?: string | undefined;
 }
 
-/**
- * An event for which the publisher has set a time to be published. Redis decides by its own clock whether the time has
- * come.
- */
+/** An event that the publisher has given a time. Redis decides by its own clock whether that has come. */
 export interface TimedEvent {
   id: string;
   /** When to publish the event: `at` in ms since the Unix epoch, or `delay` in ms after Redis gets it. */
   at?: number;
   delay?: number;
   text: string;
-  /**
-   * The second part of the event's text. It is present if the event has no timestamp yet. Redis then puts the time of
-   * publication between `text` and `rest`.
-   */
+  /** The second part of an event without a timestamp. Redis puts the time of publication between `text` and `rest`. */
   rest?: string;
 }
 
 /**
- * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on two things: the text
- * begins with `{`, unlike an event of an older release, and its second member is the topic.
+ * Returns the JSON text of an event, which Redis stores and subscribers get. Scripts rely on its beginning: `{`, unlike
+ * an event of an older release, and the topic as the second member.
  */
 export function eventText(event: Event): string {
   const [before, after] = aroundTimestamp(event);
@@ -42,8 +34,8 @@ export function eventText(event: Event): string {
 }
 
 /**
- * Returns an event that the bus publishes later: at the time, or after the delay, that `due` gives. If the publisher
- * gave no timestamp, the time of publication becomes the timestamp.
+ * Returns an event for the time, or after the delay, of `due`. Without a timestamp of the publisher, it gets that of
+ * its publication.
  */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,
@@ -58,8 +50,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts. The timestamp is put between the parts when it is known. That may be
- * later: the timestamp of a delayed event, for example, may be the time when the event is due.
+ * Returns the JSON text of an event in two parts, between which the timestamp is put, perhaps later: that of a delayed
+ * event may be the time when it is due.
  */
 export function aroundTimestamp({
   id,

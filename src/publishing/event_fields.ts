@@ -16,8 +16,7 @@ export const MAX_DELAY_MS = 31_536_000_000;
 export const MIN_AT_MS = 100_000_000_000;
 // Matches an event's id: visible ASCII characters that JSON does not escape.
 export const EVENT_ID = /^[!#-[\]-~]{1,64}$/;
-// Matches the ids `.` and `..`. No URL can have such an id as a part of its path, because `fetch`, for example, removes
-// it from the path.
+// Matches the ids `.` and `..`, which `fetch`, for example, removes from the path of a URL.
 const DOTS = /^\.\.?$/;
 const TYPES: ReadonlySet<unknown> = new Set(EVENT_TYPES);
 // Matches an https URL without white space and control characters.
@@ -47,8 +46,8 @@ interface EventSource {
 export type ReadEvent = string | TimedEvent;
 
 /**
- * Checks a parsed event. Returns the event in the form in which it is stored. Throws bad_event with the name of the
- * wrong `field`, and with the `index` of the event if that is given.
+ * Checks a parsed event, and returns what is stored. Throws bad_event with the wrong `field`, and with the `index` if
+ * given.
  */
 export function readEvent(value: unknown, index: number | undefined, source: EventSource): ReadEvent {
   try {
@@ -82,8 +81,8 @@ function read(value: unknown, { topic, nowMs, limits }: EventSource): ReadEvent 
 export type EventContent = Pick<Event, 'type' | 'url' | 'data'>;
 
 /**
- * Returns the type, URL and data of a parsed event. Throws BadEvent if one of these is wrong. Also throws it if the
- * event has a field that is not in `fields`, unless the limits allow unknown fields.
+ * Returns the type, URL and data of a parsed event. Throws BadEvent if one is wrong, or if the event has a field that
+ * is not in `fields`, unless the limits allow unknown fields.
  */
 export function readContent(value: unknown, limits: EventLimits, fields: ReadonlySet<string>): EventContent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -128,7 +127,7 @@ function readTimestamp(timestamp: unknown): number | undefined {
 
 /**
  * Returns the time at which an event is to be published; undefined means at once. Does not check whether `at` is more
- * than a year ahead: a script refuses such an event later, because only Redis's clock counts.
+ * than a year ahead: a script does that later, by Redis's clock.
  */
 function readDue(at: unknown, delay: unknown): { at: number } | { delay: number } | undefined {
   if (at === undefined && delay === undefined) return undefined;
@@ -150,8 +149,7 @@ function readDue(at: unknown, delay: unknown): { at: number } | { delay: number 
 }
 
 /**
- * Returns the timestamp that a client of the Ruby Routemaster means. Such a client may send `false` for no timestamp,
- * or a number as a text.
+ * Returns the timestamp that a client of the Ruby Routemaster means. It may send `false` for none, or a number as text.
  */
 function loosened(timestamp: unknown): unknown {
   if (timestamp === false) return undefined;

@@ -6,10 +6,7 @@ import { asProblem, BadEvent, type EventLimits, type ReadEvent, readEvent, tooDe
 export const MAX_EVENTS = 10_000;
 /** Maximum characters of an event apart from its data. */
 const ENVELOPE_LENGTH = 16_384;
-/**
- * Number of characters of NDJSON that are read before other requests are served. Reading them takes about a
- * millisecond.
- */
+/** Number of characters of NDJSON that are read, in about a millisecond, before other requests are served. */
 const STEP_LENGTH = 16_384;
 
 /** The body of a request to publish. */
@@ -21,14 +18,14 @@ interface EventBody {
   limits: EventLimits;
 }
 
-/** True if this body should be read by `readInSteps`, because it is long. Other requests are then served meanwhile. */
+/** True if `readInSteps` should read this body, because it is long. */
 export function isLong({ text }: Pick<EventBody, 'text'>): boolean {
   return text.length > SHORT_TEXT;
 }
 
 /**
- * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large, or bad_event. A bad_event
- * has the `field` that is wrong, and the `index` of the event if the body can have several.
+ * Reads a body: one event, an array of events, or NDJSON. Throws bad_body, body_too_large, or bad_event with the wrong
+ * `field`, and with the `index` of the event if the body can have several.
  */
 export function readEvents(body: EventBody): ReadEvent[] {
   const max = maxSizeIn(body);
@@ -37,15 +34,12 @@ export function readEvents(body: EventBody): ReadEvent[] {
   return Array.isArray(value) ? readAll(value, [], body) : [readEvent(value, undefined, body)];
 }
 
-/**
- * Reads the events of a body as `readEvents` does, but yields about once in a millisecond, so that other requests can
- * be served.
- */
+/** Reads the events of a body as `readEvents` does, but yields about once in a millisecond to other requests. */
 export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
   const { text, isNdjson } = body;
   const max = maxSizeIn(body);
-  // When the first character of a long text is read, V8 copies the text, which takes 3 to 5 ms for 5 MB. So other
-  // requests are served before and after that.
+  // Reading the first character of a long text makes V8 copy it, which takes 3 to 5 ms for 5 MB. Other requests are
+  // served before and after that.
   yield;
   const isList = isNdjson || isArray(text);
   yield;
@@ -59,8 +53,8 @@ export function* readInSteps(body: EventBody): Generator<void, ReadEvent[]> {
 }
 
 /**
- * Returns the maximum size of an event's text. Each mark is a byte of JSON, so if an event has more marks than this,
- * its data has too many bytes.
+ * Returns the maximum size of an event's text. Each mark is a byte of JSON, so with more marks the data has too many
+ * bytes.
  */
 function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   return {
@@ -69,10 +63,7 @@ function maxSizeIn({ limits: { maxEventDataBytes } }: EventBody): MaxSize {
   };
 }
 
-/**
- * Checks parsed events and appends them to `events`. Returns `events`. Throws if there is no event, or if there are too
- * many.
- */
+/** Checks parsed events, and appends them to `events`, which it returns. Throws if there are none, or too many. */
 function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBody): ReadEvent[] {
   if (values.length === 0) throw new BusError('bad_event', 'there are no events in the body');
   if (events.length + values.length > MAX_EVENTS) throw tooMany();
@@ -81,8 +72,8 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 }
 
 /**
- * Both expressions match events that follow each other without an array around them: on separate lines, or on one line.
- * Error messages then say how to send such events.
+ * Match events that follow each other without an array, on separate lines or on one. Error messages say how to send
+ * such events.
  */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;
@@ -172,8 +163,8 @@ function parseLine(line: string, index: number, max: MaxSize): unknown {
 }
 
 /**
- * Throws if the text of an event is too long or too deeply nested, or has too many marks. The text is checked before it
- * is parsed, because parsing takes several times as long.
+ * Throws if the text of an event is too long or too deeply nested, or has too many marks. This is checked before the
+ * text is parsed, which takes several times as long.
  */
 function refuseHuge(json: string, max: MaxSize, index?: number): void {
   if (json.length <= SHORT_TEXT && json.length <= max.length) return;

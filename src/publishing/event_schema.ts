@@ -11,10 +11,7 @@ const data = z.unknown().optional();
 
 const DATA = `Any JSON, at most ${MAX_DATA_DEPTH} levels deep and \`ROUTEMASTER_MAX_EVENT_DATA\` bytes.`;
 
-/**
- * Returns the schema of the body of a publish. The schema is only for the documentation: the code in `event_fields.ts`
- * checks the events.
- */
+/** Returns the schema of the body of a publish, for the documentation; `event_fields.ts` checks the events. */
 export function publishBody({ maxUrlLength, ignoresUnknownFields, loosensTimestamps }: EventDialect) {
   const timestamp = loosensTimestamps
     ? z.union([z.number(), z.string().regex(/^-?\d{1,15}$/), z.literal(false)])

@@ -12,16 +12,13 @@ export interface Idempotency {
 /** Bytes that Redis takes to remember an idempotency key. */
 const KEY_BYTES = 180;
 
-/**
- * Length of a digest in characters: 132 bits in URL-safe Base64. This length is enough to rule out collisions, and
- * takes little memory for each key.
- */
+/** Length of a digest: 132 bits in URL-safe Base64 rule out collisions, and take little memory for each key. */
 const DIGEST_LENGTH = 22;
 const FINGERPRINT_BYTES = 16;
 
 /**
  * Returns the digests that identify a publication. `body` is the text as received, because its events get new ids and
- * timestamps in each attempt. NUL separates the texts, because tokens and topics cannot contain it.
+ * timestamps in each attempt. NUL separates the texts: tokens and topics cannot contain it.
  */
 export function idempotency(client: string, key: string, topic: string, body: string): Idempotency {
   return {
@@ -31,8 +28,8 @@ export function idempotency(client: string, key: string, topic: string, body: st
 }
 
 /**
- * Returns how many idempotency keys a client may use within the time for which keys are remembered: `max`, or fewer if
- * Redis has little memory.
+ * Returns how many idempotency keys a client may use while they are remembered: `max`, or fewer if Redis has little
+ * memory.
  */
 export function maxClientKeys(max: number, redisMaxBytes: number): number {
   return clientQuota(max, KEY_BYTES, redisMaxBytes);

@@ -9,8 +9,8 @@ const QUOTED = /^"((?:[!#-[\]-~]|\\["\\])*)"$/;
 const BARE = /^[!#-+\--:<-[\]-~]+$/;
 
 /**
- * Returns the key in an Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header). Quotes around the key are
- * optional. Returns undefined if there is no header. Throws bad_header if the header has no valid key.
+ * Returns the key in an Idempotency-Key header (draft-ietf-httpapi-idempotency-key-header), with or without quotes;
+ * undefined without a header. Throws bad_header if it has no valid key.
  */
 export function readIdempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;

@@ -3,14 +3,11 @@ import { StorageFull } from '../errors.ts';
 import type { Partition } from '../store/partition.ts';
 import { Applying, type ApplyingParts, bytesOf, MAX_APPLIED_BYTES } from './applying.ts';
 
-/**
- * Maximum number of outbox entries that are moved at a time. MAX_APPLIED_BYTES is the approximate maximum of their
- * bytes.
- */
+/** Maximum outbox entries that are moved at a time. Their bytes are bounded by about MAX_APPLIED_BYTES. */
 const MAX_ENTRIES = 500;
 /**
- * A busy outbox (see BUSY) is read only at multiples of this time, so that each read finds many entries. One script
- * call can then send entries of several outboxes, because all busy ones of a process are read at the same moments.
+ * A busy outbox (see BUSY) is read only at multiples of this time, so that each read finds many entries. All busy
+ * outboxes of a process are read at the same moments, so their entries can share a script call.
  */
 const READ_EVERY_MS = 20;
 /**
@@ -21,8 +18,8 @@ const BUSY = 5;
 const RECENT_MS = 100;
 
 /**
- * The worker that runs the job of emptying an outbox. `lease` proves that the worker still holds the job. A worker
- * loses the job after `leaseMs` without a sign of life.
+ * The worker that holds the job of an outbox, as `lease` proves. It loses the job after `leaseMs` without a sign of
+ * life.
  */
 interface OutboxHolder {
   worker: string;
@@ -39,37 +36,33 @@ interface OutboxHolder {
 export type MoveEnd = 'ended' | 'left' | 'lost';
 
 /**
- * The entries that were read last from an outbox. The next call of the script `read_outbox` removes them. `last` is the
- * number of the last entry, `count` is how many there are, and `bytes` is their total size.
+ * The entries that were read last from an outbox: their number (`count`), their `bytes`, and the number of the `last`
+ * one. The next call of the script `read_outbox` removes them.
  */
 interface Step {
   last: number;
   count: number;
   bytes: number;
-  /**
-   * The partitions that did not apply their entries in time. The entries must be moved to a separate list for each of
-   * these partitions, so that the outbox can go on without them.
-   */
+  /** The partitions that did not apply their entries in time. These are set aside, so that the outbox can go on. */
   late: string[];
 }
 
 /**
- * Empties outboxes. An outbox is a partition's list of entries that other partitions must apply, such as events for
- * subscribers there (lua/publishing/outboxes.lua). The partition with the outbox is called home. If a partition does
- * not apply its entries in time, home sets them aside in a list for that partition alone. Several processes may send
- * entries at the same time, because a partition applies each entry once and in order, even if it gets the entry twice.
+ * Empties outboxes, lists of what other partitions must apply (lua/publishing/outboxes.lua). The partition with the
+ * outbox is called home. If a partition does not apply its entries in time, home sets them aside in a list for it
+ * alone. Several processes may send entries at once, because a partition applies each entry once and in order, even if
+ * it gets the entry twice.
  */
 export class Outbox {
   readonly #applying: Applying;
   /**
-   * For each partition, by its index: about how many entries were read from its outbox in the last 100 ms (RECENT_MS),
-   * and when this was computed. With BUSY or more entries there is a pause before the outbox is read again.
+   * For each partition, by its index: about how many entries were read from its outbox in the last RECENT_MS, and when
+   * this was computed.
    */
   readonly #recent = new Map<number, { entries: number; atMs: number }>();
   /**
-   * Approximate number of bytes that are moved at a time from entries set aside (those that a partition did not apply
-   * in time). If Redis has no memory for that, this number becomes 1: entries are moved one by one. It grows with each
-   * success.
+   * About how many bytes of entries that were set aside are moved at a time. It becomes 1 (one entry at a time) if
+   * Redis has no memory for more, and grows with each success.
    */
   #maxBytes = MAX_APPLIED_BYTES;
 
@@ -78,8 +71,7 @@ export class Outbox {
   }
 
   /**
-   * Resolves when `to` has applied all entries that `home` has for it at the time of the call. Throws
-   * StorageUnavailable or StorageFull.
+   * Resolves when `to` has applied all entries that `home` has for it now. Throws StorageUnavailable or StorageFull.
    */
   async flush(home: Partition, to: Partition): Promise<void> {
     const sent = await home.command((redis, keys) => redis.hget(keys.outboxes_sent(), 'last'));
@@ -88,8 +80,8 @@ export class Outbox {
       for await (const _ of this.#emptyAsideInSteps(home, to.index));
       const { entries, behind } = await this.#read(home, step);
       step = undefined;
-      // `behind` has the partitions that must first apply older entries, from a separate list. The separate list of
-      // `to` was emptied above, but another process may have put entries into it since. `continue` empties it again.
+      // `behind` has the partitions that must first apply entries that were set aside. Those for `to` were moved above,
+      // but another process may have set some aside since.
       if (behind.includes(to.index)) continue;
       if (entries.length === 0) return;
       const failed = await this.#apply(home, entries, behind, to.index);
@@ -99,8 +91,8 @@ export class Outbox {
   }
 
   /**
-   * Asks the other partitions to apply the entries in the outbox of `home`, until none is left. `holder` is the worker
-   * that holds the job of the outbox. The script call that finds the outbox empty also ends this job.
+   * Makes the other partitions apply the entries in the outbox of `home`, until none is left. `holder` is the worker
+   * with the job of the outbox. The script call that finds the outbox empty also ends this job.
    */
   async empty(home: Partition, holder: OutboxHolder, signal: AbortSignal): Promise<MoveEnd> {
     for (let step: Step | undefined; !signal.aborted; ) {
@@ -116,8 +108,8 @@ export class Outbox {
   }
 
   /**
-   * Asks the partition `to` to apply the entries that `home` has set aside for it because `to` did not apply them in
-   * time. Ends when none is left, or when `isOver` returns true. Resolves and throws like `empty`.
+   * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
+   * returns true. Resolves and throws like `empty`.
    */
   async emptyAside(
     home: Partition,
@@ -147,9 +139,9 @@ export class Outbox {
   }
 
   /**
-   * Asks partitions to apply their entries, except those in `behind`, which must first apply older entries that were
-   * set aside. Waits for the partition `awaited` as long as it takes, and for others up to PATIENCE_MS. Resolves with
-   * the error of each partition that has failed.
+   * Makes partitions apply their entries, except those in `behind`, which must first apply what was set aside. Waits
+   * for the partition `awaited` as long as it takes, and for others up to PATIENCE_MS. Resolves with the error of each
+   * partition that has failed.
    */
   async #apply(
     home: Partition,
@@ -175,9 +167,9 @@ export class Outbox {
   }
 
   /**
-   * Empties the list of entries that were set aside for `to`, because `to` did not apply them in time. Yields each time
-   * that `to` has applied some. `holder` is the worker that runs the job for this list. When the list is empty, returns
-   * true if the job was deleted in the same step. Returns false if there is no `holder`, or if it has lost the job.
+   * Empties the list of entries that were set aside for `to`. Yields each time that `to` has applied some. `holder` is
+   * the worker with the job for this list. When the list is empty, returns true if the job was deleted in the same
+   * step. Returns false if there is no `holder`, or if it has lost the job.
    */
   async *#emptyAsideInSteps(
     home: Partition,
@@ -204,8 +196,8 @@ export class Outbox {
         this.#maxBytes = Math.min(MAX_APPLIED_BYTES, 8 * this.#maxBytes);
       } catch (error) {
         if (!(error instanceof StorageFull)) throw error;
-        // Redis uses several MB of memory for a moment to move one MB, which a full Redis may not have. So the move is
-        // tried again with one entry at a time. If even a single entry fails, the error is thrown.
+        // Moving one MB takes several MB of memory for a moment, which a full Redis may not have. So the move is tried
+        // again with one entry at a time. If even that fails, the error is thrown.
         this.#maxBytes = 1;
         if (entries.length === 1) throw error;
         continue;
@@ -216,9 +208,9 @@ export class Outbox {
   }
 }
 
-/** Matches the head of an entry, with which it begins: its number, and the numbers of the partitions that it is for. */
+/** Matches the head of an entry: its number, and the numbers of the partitions that it is for. */
 const HEAD = /^(\d{16})([\d,]+):/;
-/** Bytes of an entry that are searched for its head. The longest head has 930 bytes: it names 256 partitions. */
+/** Bytes of an entry that are searched for its head, which has at most 930: with 256 partitions. */
 const HEAD_BYTES = 1000;
 
 function headOf(entry: Buffer): { number: number; partitions: number[] } {

@@ -32,8 +32,8 @@ export interface TimedPublication extends Omit<Publication, 'events'> {
 export type Outcome = Reply<'publish'>['outcomes'][number];
 
 /**
- * The result of a publication that contains timed events (with `at` or `delay`): an Outcome, or one of these. `index`
- * is the position of the event at fault, from 0.
+ * The result of a publication with timed events: an Outcome, or one of these. `index` is the position of the event at
+ * fault, from 0.
  * - `too_far`: an event is due more than a year ahead.
  * - `already_delayed`: the topic has a delayed event with the same id, or the publication has the id twice.
  * - `too_many_delayed`, `too_much_delayed`: the client would have too many delayed events, or too many bytes of them.
@@ -44,21 +44,15 @@ export type TimedOutcome = Pick<Reply<'delay'>['outcomes'][number], 'outcome' | 
 export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications'>;
 
 export interface Stored {
-  /**
-   * One outcome for each publication. `subscribers` is the number of the topic's subscribers, or 0 if the publication
-   * was not accepted.
-   */
+  /** One outcome for each publication, with the number of the topic's subscribers, or 0 if it was not accepted. */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /**
-   * Each entry has a subscriber, and how many events of one topic were added to the subscriber's queue. A subscriber of
-   * several topics has several entries.
-   */
+  /** How many events of a topic were added to a subscriber's queue: an entry for each of its topics. */
   added: [subscriber: string, events: number][];
 }
 
 /**
- * Stores publications of one partition's topics with one script call, in the given order. An idempotency key is
- * remembered for `idempotencyWindowMs` after its publication was accepted.
+ * Stores publications of one partition's topics with one script call, in the given order. Idempotency keys of accepted
+ * ones are remembered for `idempotencyWindowMs`.
  */
 export async function storePublications(
   partition: Partition,
@@ -108,8 +102,8 @@ export function addedBySubscriber({
 }
 
 /**
- * True if two consecutive publications can be sent to Redis as one, because they have the same topic and client, and
- * no idempotency key. Joining them saves a fifth of Redis's CPU under load.
+ * True if two consecutive publications can be sent to Redis as one: of the same topic and client, without idempotency
+ * keys. Joining them saves a fifth of Redis's CPU under load.
  */
 function goAsOne(one: Publication, next: Publication): boolean {
   if (one.topic !== next.topic || one.client !== next.client) return false;

@@ -25,9 +25,8 @@ import type { StorageGuard } from './storage_guard.ts';
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
- * Maximum short publishes (bodies up to 65,536 characters) of a client that are parsed and stored at a time. Without
- * this limit, a client with 100 connections had 400 publishes under way, and a publish of another client waited until
- * all 400 were answered.
+ * The same for short publishes. Without this limit, a client with 100 connections had 400 publishes under way, and a
+ * publish of another client waited until all 400 were answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 const NDJSON = /^application\/x-ndjson/i;
@@ -41,10 +40,7 @@ interface PublishParts {
   authentication: Pick<Authentication, 'confirm'>;
   rateLimit?: RateLimit | undefined;
   dialect: Pick<Dialect, 'published' | 'events'>;
-  /**
-   * Spreads the parsing of a long body over time: each step waits for its turn, so that other requests are served in
-   * between.
-   */
+  /** Spreads the parsing of a long body over time, so that other requests are served in between. */
   budget: Budget;
 }
 
@@ -96,10 +92,7 @@ function handlers(parts: PublishParts) {
   const longPublishes = new OwnerLimit(MAX_LONG_PUBLISHES);
   const shortPublishes = new OwnerLimit(MAX_SHORT_PUBLISHES);
   return {
-    /**
-     * Refuses what can be refused before the body is read. Throws forbidden, rate_limited, bad_header or
-     * storage_full.
-     */
+    /** Throws forbidden, rate_limited, bad_header or storage_full before the body is read. */
     refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text' | 'request'>) {
       refuseUnlessAllowed(caller, params.name);
       rateLimit?.check(caller.token);
@@ -108,8 +101,8 @@ function handlers(parts: PublishParts) {
     },
 
     /**
-     * Publishes the events of a body. Resolves when Redis has stored them for all subscribers of the topic. Events with
-     * `at` or `delay` are stored until they are due.
+     * Publishes the events of a body. Resolves when Redis has stored them for all subscribers of the topic, or until
+     * they are due.
      */
     async publish(call: PublishCall) {
       const limit = isLong(call) ? longPublishes : shortPublishes;
@@ -124,8 +117,8 @@ function handlers(parts: PublishParts) {
     const isNdjson = NDJSON.test(headers['content-type'] ?? '');
     const body = { text, isNdjson, topic, nowMs: clock.wallMs(), limits: rules };
     const events = isLong(body) ? await inTurns(readInSteps(body), client, budget) : readEvents(body);
-    // A long publish may have waited for seconds behind others of its client. Meanwhile the client may have been
-    // removed, or its scopes narrowed, so both are checked again.
+    // A long publish may have waited for seconds behind others of its client, which may have been removed meanwhile, or
+    // got narrower scopes.
     if (isLong(body)) refuseUnlessAllowed(await authentication.confirm(request, caller, false), topic);
     if (events.length > 1) rates = await rateLimit?.chargeRest(client, events.length);
     const publication: TimedPublication = { topic, client, events };

@@ -14,14 +14,12 @@ import {
 /** Maximum events that one script call stores. 2,000 block Redis for a few ms. */
 export const MAX_EVENTS_PER_CALL = 2000;
 /**
- * Storing this number of bytes takes Redis as long as storing one short event. So a long event counts as several in
+ * Number of bytes that Redis stores in the time of one short event. A long event counts as several in
  * MAX_EVENTS_PER_CALL.
  */
 export const BYTES_PER_EVENT = 1000;
 
-/**
- * An object that is told of each accepted publication, such as the live tail, which shows new events in the console.
- */
+/** Is told of each accepted publication, such as the live tail. */
 interface Onlooker {
   note(publication: Publication): void;
 }
@@ -42,7 +40,7 @@ export class Publisher {
   readonly #totalWaiting = new TotalWaiting();
   readonly #batchers: ReadonlyMap<Partition, Batcher<Publication, Outcome>>;
 
-  /** The function `onFull` is called if Redis is out of memory. It must free some memory at once. */
+  /** `onFull` is called if Redis is out of memory, and must free some at once. */
   constructor(
     partitions: Partitions,
     figures: PublishFigures,
@@ -64,8 +62,8 @@ export class Publisher {
    * with another Outcome if this call has stored nothing.
    *
    * Throws body_too_large if the topic has too many subscribers for so many events, and StorageFull if Redis is out of
-   * memory; nothing is stored then. Throws StorageUnavailable if Redis does not answer. The events may be stored then,
-   * but with an idempotency key it is safe to publish them again.
+   * memory; then nothing is stored. Throws StorageUnavailable if Redis does not answer. Then the events may be stored,
+   * but with an idempotency key they can safely be published again.
    */
   publish(publication: Publication): Promise<Outcome> {
     const home = this.#partitions.ofTopic(publication.topic);

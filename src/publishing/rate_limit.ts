@@ -15,15 +15,15 @@ type PublishRates = Pick<Config, 'publishRate' | 'publishBytes' | 'publishBurstM
 type Demand = Arguments<'spend'>['demands'][number];
 type Spent = Reply<'spend'>[number];
 
-/** Headers of the answer that say what the client may still publish (draft-ietf-httpapi-ratelimit-headers). */
+/** Headers that say what the client may still publish (draft-ietf-httpapi-ratelimit-headers). */
 export interface RateHeaders {
   'RateLimit-Policy': string;
   RateLimit: string;
 }
 
 /**
- * A token bucket, which limits the events or the bytes that a client publishes. `name` says which of the two. The
- * bucket is full again at `fullAtMs`, by the monotonic clock.
+ * A token bucket for the events or the bytes of a client, as `name` says. It is full again at `fullAtMs`, by the
+ * monotonic clock.
  */
 interface Bucket {
   name: string;
@@ -32,8 +32,8 @@ interface Bucket {
 }
 
 /**
- * Limits the publishes of each client over all processes, by token buckets in Redis. Once Redis has said that a bucket of
- * a client is empty, this process refuses the client without asking Redis again, until the bucket is no longer empty.
+ * Limits the publishes of each client over all processes, by token buckets in Redis. While a bucket of a client is
+ * empty, as Redis has said, this process refuses the client without asking Redis again.
  */
 export class RateLimit {
   readonly #control: Partition;
@@ -44,10 +44,7 @@ export class RateLimit {
     max: MAX_DEMANDS_PER_CALL,
   });
 
-  /**
-   * Returns a limit on the rates of publishing. Returns undefined if publishing has no rate limit. Then nothing needs
-   * to be checked.
-   */
+  /** Returns a limit on the rates of publishing, or undefined if there is none. */
   static of(control: Partition, rates: PublishRates): RateLimit | undefined {
     return rates.publishRate > 0 || rates.publishBytes > 0 ? new RateLimit(control, rates) : undefined;
   }
@@ -64,7 +61,7 @@ export class RateLimit {
       .join(', ');
   }
 
-  /** Throws rate_limited if this process knows that the client must wait. Does not send a command to Redis. */
+  /** Throws rate_limited if this process knows that the client must wait. Asks no Redis. */
   check(client: string): void {
     const buckets = this.#refused.get(client);
     if (!buckets) return;
@@ -80,16 +77,16 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for one event and for the bytes of a body, before parsing the body, so that wrong content is
-   * charged too. Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
+   * Charges a client for one event and the bytes of a body, before the body is parsed, so that wrong content is charged
+   * too. Resolves with headers for the answer. Throws rate_limited, StorageUnavailable or StorageFull.
    */
   admit(client: string, bytes: number): Promise<RateHeaders> {
     return this.#spend({ client, events: 1, bytes, isAdmitted: false });
   }
 
   /**
-   * Charges a client for the events of an admitted body, except the first event, which `admit` has charged. Resolves
-   * and throws like `admit`, but never throws rate_limited.
+   * Charges a client for the events of an admitted body but the first, which `admit` has charged. Resolves and throws
+   * like `admit`, but never with rate_limited.
    */
   chargeRest(client: string, events: number): Promise<RateHeaders> {
     return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });
@@ -147,8 +144,8 @@ export class RateLimit {
 }
 
 /**
- * Charges clients for the events and bytes of their publishes (`demands`), in the given order. Resolves with one result
- * for each demand: whether the client may publish, and in how many ms the client's buckets will be full.
+ * Charges clients for the events and bytes of their publishes (`demands`), in the given order. Resolves with a result
+ * for each: whether the client may publish, and in how many ms its buckets will be full.
  */
 export function spend(control: Partition, rates: PublishRates, demands: readonly Demand[]): Promise<Spent[]> {
   const { publishBurstMs, publishRate, publishBytes } = rates;

@@ -7,10 +7,7 @@ export interface RefusalLimits extends Pick<PublishLimits, 'idempotencyWindowMs'
   maxClientBytes: number;
 }
 
-/**
- * Throws the error for a refused publication. Does nothing if the publication was accepted, or if it repeats one that
- * was accepted before under the same idempotency key.
- */
+/** Throws the error for a refused publication. Accepted ones, and repeats of accepted ones, are not refused. */
 export function refuseUnlessStored(
   { outcome, index }: TimedOutcome,
   topic: string,
@@ -51,7 +48,7 @@ function refuseDelay({ outcome, index = 0 }: TimedOutcome, topic: string): void 
     );
 }
 
-/** Returns the error if a client would have more delayed events than it may. Returns undefined for other outcomes. */
+/** Returns the error if a client would have more delayed events than it may, and undefined for other outcomes. */
 export function delayedRefusal(
   outcome: TimedOutcome['outcome'],
   limits: Pick<RefusalLimits, 'maxClientDelayed' | 'maxClientBytes'>,

@@ -8,9 +8,8 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes to partitions whose Redis has stored more than the high mark (a limit of bytes) for a second
- * (`SETTLED_MS`). Redis is measured only while requests arrive. A request waits for a new measurement only if the last
- * one would refuse it.
+ * Refuses publishes to partitions whose Redis has stored more than the high mark for SETTLED_MS. Redis is measured only
+ * while requests arrive. A request waits for a new measurement only if the last one would refuse it.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
@@ -18,8 +17,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by its index) whose Redis stored more than the high mark when last measured: the time (ms) of
-   * the first of the consecutive measurements that found this.
+   * For each partition (by its index) whose Redis is above the high mark: when the first of the consecutive
+   * measurements found that.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;
@@ -27,8 +26,8 @@ export class StorageGuard {
   #looking: Promise<void> | undefined;
 
   /**
-   * After a measurement that found a Redis above the high mark, `onFull` is called with the partitions of each such
-   * Redis. If the shortage lasts, `onFull` must free memory.
+   * `onFull` is called with the partitions of each Redis that was found above the high mark. If the shortage lasts, it
+   * must free memory.
    */
   constructor(
     partitions: Partitions,
@@ -43,8 +42,8 @@ export class StorageGuard {
   }
 
   /**
-   * Returns the lowest memory limit (bytes) of the Redises that the bus uses, as last measured. The result is 0 if one
-   * of them has no limit, or if nothing was measured yet. If the last measurement is old, a new one begins.
+   * The lowest memory limit (bytes) of the bus's Redises, as last measured: 0 if one has no limit, or nothing was
+   * measured yet. If the last measurement is old, a new one begins.
    */
   get maxBytes(): number {
     if (!this.#isFresh) this.#looking ??= this.#look();
@@ -52,8 +51,8 @@ export class StorageGuard {
   }
 
   /**
-   * Refuses to store anything in a partition whose Redis is too full: throws StorageFull, or returns a promise that
-   * rejects with it. Call this before storing anything there, and await the result.
+   * Throws StorageFull, or returns a promise that rejects with it, if the partition's Redis is too full. Call this, and
+   * await the result, before storing anything there.
    */
   check(partition: Partition): Promise<void> | undefined {
     if (this.#isFresh) return this.#decide(partition);
@@ -94,8 +93,8 @@ export class StorageGuard {
   }
 
   /**
-   * Measures the memory of the Redis that has these partitions. Resolves with a list of one measurement. If the Redis
-   * cannot be reached, the list is empty: storing the events will then throw StorageUnavailable anyway.
+   * Measures the memory of the Redis that has these partitions. Resolves with one measurement, or none if Redis cannot
+   * be reached: then storing will throw StorageUnavailable anyway.
    */
   async #measure(partitions: [Partition, ...Partition[]]) {
     const memory = await readMemory(partitions[0], this.#limits).catch(() => undefined);

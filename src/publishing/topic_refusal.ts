@@ -1,10 +1,7 @@
 import { BusError } from '../errors.ts';
 import type { TimedOutcome } from './publication.ts';
 
-/**
- * Returns the error for a publication that was refused because of its topic, for example because another client owns
- * the topic. Returns undefined for any other outcome.
- */
+/** Returns the error for a publication that was refused because of its topic, or undefined. */
 export function topicRefusal(outcome: TimedOutcome['outcome'], topic: string): BusError | undefined {
   if (outcome === 'outbox_full')
     return new BusError(
