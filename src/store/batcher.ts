@@ -1,8 +1,8 @@
 /** If this many items wait, they are sent at once, before the turn of the event loop ends. */
 const ENOUGH = 128;
 /**
- * If fewer items than this wait at the end of a turn of the event loop, they are sent. More waiting items are a sign of
- * load. The Batcher then waits for one more turn, so that one call sends more items (see `#gather`).
+ * If fewer items than this wait at the end of a turn of the event loop, they are sent. More are a sign of load: then
+ * the Batcher waits for one more turn, so that one call sends more (see `#gather`).
  */
 const FEW = 4;
 
@@ -12,21 +12,19 @@ export class TotalWaiting {
 }
 
 /**
- * Limits the items that one call sends to Redis. Their weights may sum up to `max`. An item with a weight above `max`
- * is sent alone.
+ * Limits what one call sends to Redis: the weights of its items sum up to `max` at most. A heavier item is sent alone.
  */
 export interface CallLimit<Item> {
   max: number;
   weigh?: (item: Item) => number;
   /**
-   * Returns the owner of an item, such as the client that publishes it. If more items wait than fit into one call, the
-   * call takes items of each owner in turn. By default all items have the same owner.
+   * Returns the owner of an item, such as the client that publishes it. If not all items fit into a call, owners take
+   * turns. By default all items have the same owner.
    */
   ownerOf?: (item: Item) => string;
   /**
-   * Counts the items that wait in several Batchers together, such as one for each partition. If many wait, each of
-   * these Batchers sends its items a little later, so that its calls become larger (see FEW). By default a Batcher
-   * counts only its own items.
+   * Counts the items that wait in several Batchers, such as one for each partition. If many wait, all send a little
+   * later, so that their calls become larger (see FEW). By default a Batcher counts only its own items.
    */
   totalWaiting?: TotalWaiting;
 }
@@ -49,8 +47,8 @@ export class Batcher<Item, Result> {
   readonly #ownerOf: (item: Item) => string;
   readonly #totalWaiting: TotalWaiting;
   /**
-   * For each owner, the number of its last item that was chosen for a call. The chosen items of all owners are numbered
-   * from 1. If not all items fit into one call, the owner with the lowest number comes first.
+   * For each owner, the number of its last item that was chosen for a call; chosen items are numbered from 1. If not
+   * all items fit into a call, the owner with the lowest number comes first.
    */
   readonly #turns = new Map<string, number>();
   #turn = 0;
@@ -58,10 +56,7 @@ export class Batcher<Item, Result> {
   #isRunning = false;
   #stopGathering = () => {};
 
-  /**
-   * Makes a batcher. The function `call` sends a group of items to Redis, and must resolve with one result for each
-   * item, in the order of the items.
-   */
+  /** `call` sends a group of items to Redis, and resolves with one result for each item, in their order. */
   constructor(
     call: (items: Item[]) => Promise<readonly Result[]>,
     { max, weigh = () => 1, ownerOf = () => '', totalWaiting = new TotalWaiting() }: CallLimit<Item>,
@@ -102,8 +97,8 @@ export class Batcher<Item, Result> {
 
   /**
    * Waits until this turn of the event loop has ended, and one more turn if FEW or more items wait by then. With 64
-   * connections, a call of `publish` then has 52 publications instead of 31. This saves Redis 16 % of its CPU, and the
-   * web process 5 %. With a thousand busy sockets a turn is long, so the wait ends early when ENOUGH items wait.
+   * connections, a call of `publish` then has 52 publications instead of 31, which saves Redis 16 % of its CPU, and the
+   * web process 5 %. With a thousand busy sockets a turn is long, so the wait ends early with ENOUGH items.
    */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
@@ -114,8 +109,7 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Removes and returns the items of the next call, in the order of arrival. If not all items fit, their owners take
-   * turns.
+   * Removes and returns the items of the next call, in the order of arrival. If not all fit, their owners take turns.
    */
   #nextGroup(): Waiting<Item, Result>[] {
     const weight = this.#waiting.reduce((sum, each) => sum + each.weight, 0);
@@ -127,8 +121,7 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Chooses one item of each owner in turn until the call is full. The owner whose last turn is longest ago comes
-   * first.
+   * Chooses one item of each owner in turn until the call is full. The owner whose last turn is longest ago is first.
    */
   #chosen(): Set<Waiting<Item, Result>> {
     const chosen = new Set<Waiting<Item, Result>>();
@@ -137,8 +130,8 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner drops out of this call if no item is left, or if the next item does not fit. An owner that drops out
-      // early comes early in the next call, because the last turn of this owner is longer ago.
+      // An owner drops out of this call without a next item, or if that does not fit. If it drops out early, it comes
+      // early in the next call, because its last turn is longer ago.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

@@ -2,8 +2,8 @@
 const MAX_PART = 0.05;
 
 /**
- * Returns how many bytes of Redis a client may take: `max`, but no more than MAX_PART of `redisMaxBytes`.
- * `redisMaxBytes` is the memory limit of Redis, or 0 if it has none.
+ * Returns how many bytes of Redis a client may take: `max`, but at most MAX_PART of `redisMaxBytes`, the memory limit
+ * of Redis (0 for none).
  */
 export function clientBytes(max: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? max : Math.min(max, redisMaxBytes * MAX_PART);
@@ -12,15 +12,15 @@ export function clientBytes(max: number, redisMaxBytes: number): number {
 /**
  * Returns how many keys (idempotency keys or nonces) one client may store at once: `max`, or fewer if Redis has little
  * memory. The client can store as many again while its quota refills, before the first keys expire. So twice the quota,
- * at `keyBytes` a key, must fit into MAX_PART of `redisMaxBytes` (the memory limit of Redis, or 0 for none).
+ * at `keyBytes` a key, must fit into MAX_PART of `redisMaxBytes`, the memory limit of Redis (0 for none).
  */
 export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number): number {
   return Math.max(1, Math.min(max, Math.floor(clientBytes(Infinity, redisMaxBytes) / keyBytes / 2)));
 }
 
 /**
- * Returns `percent` per cent of `redisMaxBytes`, the memory limit of Redis. If Redis has no limit (0), returns a
- * number that no memory reaches.
+ * Returns `percent` per cent of `redisMaxBytes`, the memory limit of Redis, or a number that no memory reaches if there
+ * is none (0).
  */
 export function shareOfBytes(percent: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((redisMaxBytes * percent) / 100);

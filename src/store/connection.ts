@@ -8,24 +8,20 @@ import type { Connection } from './master.ts';
 import { RedisCluster } from './redis_cluster.ts';
 import { type Address, addressOf, usesTls } from './redis_url.ts';
 
-/**
- * Maximum time that a command waits for its reply. After this time the connection is closed; otherwise callers would
- * wait for ever.
- */
+/** Maximum time that a command waits for its reply. Then the connection is closed. */
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum pause before connecting again, and the
- * maximum time to connect or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host
- * never answers.
+ * With replicas (a cluster, or sentinels): the maximum pause before connecting again, and the maximum time to connect
+ * or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;
 /** Minimum time between two log warnings that Redis is a replica. */
 const REPLICA_WARNING_MS = 60_000;
 
-// The options of a connection. `replyMapping` is left out because of ioredis's types: RedisOptions allows undefined for
-// this option, but the constructors do not, so they would not accept a RedisOptions.
+// `replyMapping` is left out because of ioredis's types: RedisOptions allows undefined for it, and its constructors do
+// not.
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisTls = Config['redisTls'];
@@ -72,7 +68,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   redis.on('error', (error: Error & { command?: { name: string } }) => {
     // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus.
     if (error.command?.name === 'select') redis.disconnect(true);
-    // An error with this text is not logged. It only says that this process closed the connection before it was ready.
+    // An error with this text only says that this process closed the connection before it was ready.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;
@@ -86,7 +82,7 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
 
 /**
  * Returns a function that makes ioredis connect again if an error says that this Redis is now a replica. The sentinels
- * or the DNS name should then lead to the new master. The command that got the error still fails.
+ * or the DNS name should then lead to the new master. The command that got the error fails.
  */
 function reconnectFromReplica(log: Log): (error: Error) => boolean {
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -101,7 +97,7 @@ function reconnectFromReplica(log: Log): (error: Error) => boolean {
 }
 
 /**
- * Connects to Redis or, for a cluster, to each of its masters. While Redis is unavailable, commands fail at once. A
+ * Connects to Redis or, for a cluster, to each of its masters. Without a connection, commands fail at once. A
  * connection that is cut is made again.
  */
 export function connect(url: string, log: Log, tls = WELL_KNOWN): Connection {
@@ -125,19 +121,16 @@ function openCluster({ nodes = [], ...credentials }: Address, common: Options, l
       connectTimeout: REPLICATED_SILENCE_MS,
     },
     clusterRetryStrategy: pauseUpTo(REPLICATED_MAX_PAUSE_MS),
-    // With a ready check, ioredis would drop its connection to a cluster that reports a failure, and connect again.
-    // Without it, the process works with the masters that are up, even if others are down.
+    // With a ready check, ioredis would drop its connection to a cluster that reports a failure. Without it, the
+    // process works with the masters that are up.
     enableReadyCheck: false,
-    // Connections use the host names of nodes, not their addresses, because certificates are for the names.
+    // The certificates of nodes are for their names, not for their addresses.
     dnsLookup: (name, callback) => callback(null, name),
   });
   return new RedisCluster(cluster, log);
 }
 
-/**
- * Opens the connections that listen for announcements on channels. A connection that is cut is made again, and then
- * listens to the same channels again.
- */
+/** Opens the connections that listen to channels. A connection that is cut is made again, and listens again. */
 export function connectListener(url: string, log: Log, tls = WELL_KNOWN): Listener {
   const address = addressOf(url);
   return address.nodes

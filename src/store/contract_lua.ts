@@ -9,8 +9,8 @@ import {
 } from './contract.ts';
 
 /**
- * Returns the source of a Lua function that reads the arguments of a script from ARGV into a table. The function that
- * `writerOf` returns has written them to ARGV.
+ * Returns the source of a Lua function that reads the arguments of a script, which `writerOf` wrote, from ARGV into a
+ * table.
  */
 export function luaArguments({ arguments: shape }: Contract): string {
   return [
@@ -22,7 +22,7 @@ export function luaArguments({ arguments: shape }: Contract): string {
   ].join('\n');
 }
 
-/** Returns the source of a Lua function that converts the result of a script to the form that `readerOf` reads. */
+/** Returns the source of a Lua function that gives the result of a script the form that `readerOf` reads. */
 export function luaReply({ reply }: Contract): string {
   return `function(result) return ${laidOut(reply, 'result')} end`;
 }
@@ -34,10 +34,7 @@ function isPlain(shape: Shape): boolean {
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
-/**
- * Returns a Lua expression that converts a value of this shape to its form in the reply. `value` is the Lua expression
- * of that value.
- */
+/** Returns a Lua expression that gives the value of the expression `value`, of this shape, its form in the reply. */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;
@@ -45,13 +42,13 @@ function laidOut(shape: Shape, value: string): string {
     const fields = Object.entries(shape).map(([name, each]) => laidOut(each, `${value}.${snakeCase(name)}`));
     return `{ ${fields.join(', ')} }`;
   }
-  // A missing value is sent as false, because a list in a reply ends at the first nil.
+  // A list in a reply ends at the first nil, so a missing value is sent as false.
   return shape === 'flag' ? `(${value} and 1 or 0)` : `(${value} or false)`;
 }
 
 /**
- * Returns lines of Lua that read an object from ARGV, beginning at index `at`, into the Lua table `target`. The
- * lines also move `at` to the index after the object.
+ * Returns lines of Lua that read an object from ARGV, at index `at`, into the Lua table `target`, and move `at` behind
+ * it.
  */
 function readRecord(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);
@@ -59,7 +56,7 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // The table is created with all its fields, because adding a field later takes Redis half a microsecond.
+  // Adding a field to a table later takes Redis half a microsecond, so it is created with all its fields.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,
@@ -94,8 +91,8 @@ function readList(shape: Shape, target: string): string[] {
 }
 
 /**
- * Returns lines of Lua that set `target` to an iterator over a list of objects. The iterator returns the same
- * table for every object, with new values, so a script must not keep the table.
+ * Returns lines of Lua that set `target` to an iterator over a list of objects. It returns the same table for every
+ * object, with new values, so a script must not keep the table.
  */
 function readEach(shape: RecordShape, target: string): string[] {
   const fields = fieldsInOrder(shape);

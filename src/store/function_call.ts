@@ -3,8 +3,8 @@ import type { ScriptArgument } from './contract.ts';
 import { Packed, packedUtf8 } from './packed.ts';
 
 /**
- * The command `FCALL` for a function with one Redis key. Its reply has Buffers in place of texts. The command is built
- * as one string and converted to bytes once, because ioredis would convert or copy each argument separately.
+ * `FCALL` for a function with one key. Its reply has Buffers in place of texts. The command is built as one string and
+ * converted to bytes once; ioredis would convert or copy each argument separately.
  */
 export class FunctionCall extends Command {
   readonly #name: string;

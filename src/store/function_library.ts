@@ -11,8 +11,8 @@ export interface FunctionLibrary {
 export const LIBRARIES = 'routemaster_';
 
 /**
- * Makes a library that has a function for each script. The library's name contains a digest of its code, because two
- * releases may use the same Redis.
+ * Makes a library with a function for each script. Its name contains a digest of its code, because two releases may use
+ * one Redis.
  */
 export function functionLibrary(scripts: readonly ScriptSource[]): FunctionLibrary {
   const before = preamble(scripts);

@@ -6,20 +6,19 @@ import { FunctionCall } from './function_call.ts';
 import { type FunctionLibrary, functionName, LIBRARIES } from './function_library.ts';
 import type { Replicas } from './replicas.ts';
 
-/** Time for which EVALSHA runs the scripts after Redis has refused functions. Then functions are tried again. */
+/** Time for which EVALSHA runs the scripts after Redis has refused functions. */
 const FALLBACK_MS = 10_000;
 
 const MISSING = /^ERR Function not found/;
 /**
- * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. If the ACL permits FCALL but forbids
- * a command inside the function, the error has another text, which is not matched.
+ * Matches the error of a Redis that does not know FCALL, or whose ACL forbids it. If the ACL forbids a command inside
+ * the function instead, the error has another text.
  */
 const NOT_PERMITTED = /^(?:ERR unknown command|NOPERM .*'fcall')/;
 const ALREADY_THERE = /^ERR Library .* already exists/;
 const GONE = /^ERR Library not found/;
 /**
- * Matches errors that last until an operator acts. Temporary errors (OOM, LOADING, READONLY) begin with other
- * words.
+ * Matches errors that last until an operator acts. Temporary errors (OOM, LOADING, READONLY) begin with other words.
  */
 const LASTING = /^(?:ERR|NOPERM)/;
 
@@ -41,8 +40,8 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * Makes a caller of the library's functions. `key` is the one Redis key that each FCALL names. A cluster finds the
-   * right master by this key, and the function reads the prefix of the partition from it.
+   * `key` is the one key that each FCALL names. By it a cluster finds the master, and the function the prefix of the
+   * partition.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -53,8 +52,8 @@ export class Functions {
 
   /**
    * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is full or its
-   * ACL forbids them, calls `instead`, which runs the same script by EVALSHA. All calls within the next FALLBACK_MS use
-   * `instead` too. Any other error of Redis is thrown unchanged.
+   * ACL forbids them, calls `instead`, which runs the same script by EVALSHA, now and for the next FALLBACK_MS. Any
+   * other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,
@@ -79,10 +78,7 @@ export class Functions {
     return reply;
   }
 
-  /**
-   * Loads the library into Redis. Returns true if Redis now has it, and false if Redis refuses it. Loading it twice is
-   * harmless.
-   */
+  /** Loads the library. Returns true if Redis now has it, and false if Redis refuses it. A repeat is harmless. */
   load(redis: Redis): Promise<boolean> {
     this.#loading ??= this.#load(redis).finally(() => {
       this.#loading = undefined;
@@ -91,8 +87,8 @@ export class Functions {
   }
 
   /**
-   * Removes the libraries of other releases from Redis, if Redis permits that. This does no harm to a process of
-   * another release that is still running, because the process loads its library again.
+   * Removes the libraries of other releases, if Redis permits that. A process of such a release that is still running
+   * loads its library again.
    */
   async removeOthers(redis: Redis): Promise<void> {
     try {
@@ -102,8 +98,7 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // If another process has removed the library first, Redis returns an error that GONE matches. It needs no
-      // warning.
+      // GONE: another process has removed the library first.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }
@@ -129,8 +124,7 @@ export class Functions {
     if (this.#warned || !LASTING.test(message)) return;
     this.#warned = true;
     this.#log?.warn(
-      // The message about an unknown command ends with the command's arguments. They may be secret, so they are cut
-      // off.
+      // The message about an unknown command ends with its arguments, which may be secret.
       { reason: message.replace(/, with args.*/s, '') },
       'Redis refuses functions, without which publishing and delivering take more of its time; ' +
         'grant its user +fcall +function|load +function|list +function|delete, as the ACL in docs/operating.md does',

@@ -6,9 +6,8 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. A share limits the workers that all slow subscribers, all failing ones, or all joins may
- * hold together. Each share has a list of jobs that wait for its workers. The script acquire and the listing of jobs
- * read these lists in this order. Scripts get the names as the module `store/shares`.
+ * The names of the shares. Acquire and the listing of jobs read the lists of jobs that wait for room in a share in this
+ * order. Scripts get the names as the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
@@ -26,8 +25,7 @@ export function packJob(name: string, args: unknown[] = []): Buffer {
 }
 
 /**
- * The bytes with which a packed job begins if it delivers a batch, as a text with one character per byte. The UID of
- * the batch follows these bytes.
+ * The bytes with which a packed job that delivers a batch begins, one character a byte. The UID of the batch follows.
  */
 const DELIVERS = packJob('batch', ['-'.repeat(20)])
   .toString('latin1')
@@ -35,8 +33,8 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
 const UID = /^[\w-]{20}$/;
 
 /**
- * Returns the UID of the batch that a packed job delivers. Returns undefined if the job delivers no batch, or was
- * packed in another way than by packJob.
+ * Returns the UID of the batch that a packed job delivers. Returns undefined for other jobs, and for jobs that
+ * something else than `packJob` has packed.
  */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);

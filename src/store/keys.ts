@@ -1,8 +1,8 @@
 type RedisType = 'set' | 'hash' | 'list' | 'zset' | 'string' | 'stream';
 
 /**
- * Every key of the data layout, with its Redis type. Two sets of functions that return keys are made from this table:
- * one for TypeScript, and one for scripts (`keys.batch(bid)` in Lua). INTERNALS.md explains each key.
+ * Every key of the data layout, with its Redis type; INTERNALS.md explains them. The functions that make keys come from
+ * this table, in TypeScript and in scripts (`keys.batch(bid)`).
  */
 export const LAYOUT = {
   topics: { pattern: 'topics', type: 'set' },
@@ -105,17 +105,14 @@ export const LAYOUT = {
 } as const satisfies Record<string, { pattern: string; type: RedisType }>;
 
 /**
- * The key that every script declares to Redis, after the prefix of its partition. On a cluster, the key leads the call
- * to the master of the partition. The key must never exist. While a cluster moves the partition to another master, key
- * by key, the old master answers ASK for a missing key, before the script begins. If the key existed, the script would
- * begin on the old master, and fail half-way at the first key that has been moved.
+ * The key that every script declares, after the prefix of its partition. On a cluster it leads the call to the
+ * partition's master. It must never exist. While a cluster moves the partition to another master, key by key, the old
+ * one answers ASK for a missing key, before the script begins. If the key existed, the script would begin there, and
+ * fail half-way at the first key that has been moved.
  */
 export const DECLARED_KEY = 'absent';
 
-/**
- * Every channel. All their names begin with `wake`, because the ACL in docs/operating.md lets the bus listen only to
- * such channels.
- */
+/** Every channel. All begin with `wake`: the ACL in docs/operating.md lets the bus listen only to such channels. */
 export const CHANNELS = {
   wake: { pattern: 'wake:{kind}' },
   processes: { pattern: 'wake:processes:{type}' },
@@ -126,13 +123,12 @@ export const CHANNELS = {
  *
  * - `main` and `aux`: this queue has an instant job.
  * - `due`: a scheduled job or a delayed event, for example, is due earlier than the scheduler expects.
- * - `suspect`: a job waits for the quarantine, the process that delivers batches that may have killed workers.
+ * - `suspect`: a job waits for the quarantine.
  */
 export type Wake = 'main' | 'aux' | 'due' | 'suspect';
 
 /**
- * The types of processes. Each process listens to the channel of its type for as long as it lives, so the listeners of
- * a channel are the living processes of that type.
+ * The types of processes. Each process listens to the channel of its type, so its listeners are the living processes.
  */
 export type ProcessType = (typeof PROCESS_TYPES)[number];
 
@@ -144,10 +140,7 @@ type Parts<P extends string> = P extends `${string}{${string}}${infer Rest}`
   ? [part: string, ...Parts<Rest>]
   : [];
 
-/**
- * The functions that make the Redis keys of one partition. For each key in the layout there is a function that returns
- * the key, such as `keys.batch(bid)`.
- */
+/** The functions that make the keys of one partition, such as `keys.batch(bid)`: one for each key of the layout. */
 export type Keyspace = {
   readonly [K in KeyName]: (...parts: Parts<(typeof LAYOUT)[K]['pattern']>) => string;
 } & {
@@ -156,8 +149,8 @@ export type Keyspace = {
 };
 
 /**
- * Makes the functions that return the Redis keys of one partition. On a Redis Cluster the prefix must contain the
- * partition's hash tag, such as `{0}:`, so that all these keys are on one master.
+ * Makes the functions for the keys of one partition. On a cluster the prefix must contain the partition's hash tag,
+ * such as `{0}:`, so that all these keys are on one master.
  */
 export function keyspace(prefix = ''): Keyspace {
   const functions = Object.entries({ ...LAYOUT, ...CHANNELS }).map(([name, { pattern }]) => {
@@ -171,8 +164,7 @@ export function keyspace(prefix = ''): Keyspace {
 }
 
 /**
- * Returns the fixed parts of a pattern: the text before, between and after its variable parts. For `topics:{token}`
- * these are `['topics:', '']`.
+ * Returns the text before, between and after the variable parts of a pattern: `['topics:', '']` for `topics:{token}`.
  */
 export function fixedText(pattern: string): string[] {
   return pattern.split(/\{[^}]*\}/);

@@ -3,38 +3,32 @@ import { sleep } from '../clock.ts';
 import type { RedisCluster } from './redis_cluster.ts';
 import { hashTag, slotOfKey } from './tags.ts';
 
-/**
- * Interval of pings. They detect a connection that was cut silently. Without pings such a connection would look like
- * one on which no message arrives.
- */
+/** Interval of pings. Without them, a connection that was cut silently would look like one without messages. */
 const PING_EVERY_MS = 30_000;
 /**
- * Pause before a process listens to channels of a cluster again, after an attempt has failed or a connection has
- * stopped listening.
+ * Pause before a process listens to channels of a cluster again, after an attempt has failed or a connection is lost.
  */
 const LISTEN_AGAIN_MS = 100;
 
 /**
- * An object that listens to channels of Redis. Either none of its channels has a hash tag (a part in braces), or all
- * have the same one. In a cluster, channels with the same hash tag are on the same master.
+ * An object that listens to channels of Redis. Either none of its channels has a hash tag, or all have the same one, so
+ * that in a cluster they are on the same master.
  */
 interface Audience {
   readonly channels: readonly string[];
   hear(channel: string, message: string): void;
   /**
-   * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may have
-   * been missed, so an object that depends on every message must now look in Redis.
+   * Called each time Redis has confirmed that it now sends the messages on these channels. Earlier messages may be
+   * lost, so whoever depends on every message must look in Redis now.
    */
   listens(): void;
 }
 
-/**
- * The connections of a process that are used only to listen to channels: one or, on a cluster, one to each master.
- */
+/** The connections of a process that only listen to channels: one or, on a cluster, one to each master. */
 export interface Listener {
   /**
-   * Begins to listen to the channels of `audience`. Returns a function that ends this. When no audience is left, the
-   * connections of this listener are closed.
+   * Begins to listen to the channels of `audience`. Returns a function that ends this. Without an audience, the
+   * connections are closed.
    */
   listen(audience: Audience): () => void;
 }
@@ -45,10 +39,7 @@ export class RedisListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping: NodeJS.Timeout;
 
-  /**
-   * Makes a listener on one Redis. Nobody else may use the connection `redis`, because a connection that listens to
-   * channels accepts only PING.
-   */
+  /** Nobody else may use the connection `redis`: one that listens to channels accepts only PING. */
   constructor(redis: Redis) {
     this.#redis = redis;
     tell(redis, this.#audiences);
@@ -70,7 +61,7 @@ export class RedisListener implements Listener {
   }
 
   #subscribe(audience: Audience): void {
-    // Errors are ignored. SUBSCRIBE fails only if the connection is cut, and is sent again at the next `ready`.
+    // SUBSCRIBE fails only if the connection is cut, and is sent again at the next `ready`.
     subscribe(this.#redis, audience).then(
       () => audience.listens(),
       () => {},
@@ -85,10 +76,7 @@ export class ClusterListener implements Listener {
   readonly #audiences = new Set<Audience>();
   readonly #ping = pinging(() => [...this.#redises.values()]);
 
-  /**
-   * Makes a listener on the cluster. Nobody else may use `cluster`, because its connections are closed when nobody
-   * listens any more.
-   */
+  /** Nobody else may use `cluster`, whose connections are closed when nobody listens any more. */
   constructor(cluster: RedisCluster) {
     this.#cluster = cluster;
   }
@@ -108,8 +96,8 @@ export class ClusterListener implements Listener {
   }
 
   /**
-   * Listens to the channels of `audience`, an object that hears the messages on them, until `signal` is aborted. One
-   * master has the slot of these channels. If the slot moves to another master, listens there.
+   * Listens to the channels of `audience`, on the master that has their slot, until `signal` is aborted. If the slot
+   * moves to another master, listens there.
    */
   async #follow(audience: Audience, signal: AbortSignal): Promise<void> {
     const slot = slotOfKey(audience.channels[0] ?? '');
@@ -121,7 +109,7 @@ export class ClusterListener implements Listener {
         audience.listens();
         await lost;
       } catch {
-        // The master cannot be reached, is not known yet, or has changed. The loop tries again after a pause.
+        // The master cannot be reached, is not known yet, or has changed.
       }
       await sleep(LISTEN_AGAIN_MS, signal);
       await this.#cluster.refresh();
@@ -143,25 +131,19 @@ export class ClusterListener implements Listener {
 }
 
 /**
- * Subscribes to the channels of an audience. Uses SSUBSCRIBE if the channels have a hash tag, because scripts then send
- * their messages by SPUBLISH (lua/store/calls.lua).
+ * Subscribes to the channels of an audience: by SSUBSCRIBE if they have a hash tag, since scripts then use SPUBLISH
+ * (lua/store/calls.lua).
  */
 function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/**
- * Returns true if these channels have a hash tag. Messages on such channels are sent by SPUBLISH and received by
- * SSUBSCRIBE.
- */
+/** Returns true if these channels have a hash tag, and so SPUBLISH and SSUBSCRIBE. */
 export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }
 
-/**
- * Resolves when the connection no longer listens: it has ended, or Redis has ended the listening because the slot has
- * moved to another master.
- */
+/** Resolves when the connection no longer listens: it has ended, or the slot has moved to another master. */
 function isLost(redis: Redis): Promise<void> {
   return new Promise((resolve) => {
     redis.once('end', resolve);

@@ -7,8 +7,8 @@ import { slotOfKey } from './tags.ts';
 export type Connection = Redis | RedisCluster;
 
 /**
- * Maximum attempts of a call. Each time that the slot of its keys has moved to another master, the call is tried again.
- * All attempts together take about a second.
+ * Maximum attempts of a call, which is tried again each time that the slot of its keys has moved. All together take
+ * about a second.
  */
 const MAX_TRIES = 10;
 
@@ -23,8 +23,7 @@ const PASSING_WORDS = new Set([
   'MISCONF',
   'NOREPLICAS',
   'MOVED',
-  // The slot is being moved to another master, key by key. The call does not go to the other master, because a script
-  // would find only some of its keys there.
+  // The slot is being moved to another master, key by key. A script would find only some of its keys there.
   'ASK',
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
@@ -33,14 +32,14 @@ const PASSING_WORDS = new Set([
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
 /**
- * For each connection, the number of times that it has connected to Redis since its first Master was made. If the
- * number has grown since a caller last looked, Redis may have failed meanwhile, and lost data.
+ * For each connection, the number of times that it has connected to Redis since its first Master was made. Whenever it
+ * grows, Redis may have failed, and lost data.
  */
 const made = new WeakMap<Redis, { count: number }>();
 
 /**
  * The Redis that has a key, and all keys with the same hash tag. On a cluster, it is the present master of the key's
- * slot (one of the 16,384 parts into which a cluster divides its keys).
+ * slot.
  */
 export class Master {
   readonly #connection: Connection;
@@ -77,18 +76,15 @@ export class Master {
     return this.#connection instanceof RedisCluster;
   }
 
-  /**
-   * Returns the Redis that has `key`, which may be any key, even one that belongs to no partition. On a cluster, the
-   * result may be another master than this one.
-   */
+  /** Returns the Redis that has `key`, even one that belongs to no partition. On a cluster it may be another master. */
   forKey(key: string): Master {
     return new Master(this.#connection, key, this.name);
   }
 
   /**
-   * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
-   * master (MOVED), calls `act` again with that one, at most MAX_TRIES times in all. Throws StorageFull if Redis is out
-   * of memory, StorageUnavailable if Redis cannot be reached or is not ready, and any other error unchanged.
+   * Returns the result of `act`, which gets the connection to the master. If the key's slot has moved (MOVED), calls
+   * `act` again with the new master, MAX_TRIES times in all at most. Throws StorageFull if Redis is out of memory,
+   * StorageUnavailable if Redis cannot be reached or is not ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -123,8 +119,7 @@ function ownError(error: unknown, name: string, address: string | undefined): un
     new StorageUnavailable(cause, `${name} ${what}`, address ?? name);
   if (error instanceof StorageUnavailable) return error;
   if (!(error instanceof ReplyError)) return unavailable(error);
-  // ioredis adds the command with its arguments to the error. The command is removed here, because arguments may be
-  // secret and errors are logged.
+  // ioredis adds the command to the error. It is removed, because errors are logged, and its arguments may be secret.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
   const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');

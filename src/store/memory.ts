@@ -6,32 +6,26 @@ import type { Partitions } from './partitions.ts';
 export type MemoryLimits = Pick<Config, 'redisMaxBytes' | 'redisMinFreeBytes'>;
 
 /**
- * Time for which a Redis must store more than its high mark (see `Memory`) before the bus refuses publishes and drops
- * data. Redis measures the buffers of its connections only once a second. Until the next measurement, a buffered reply
- * of 255 MB looks like stored data.
+ * Time for which a Redis must store more than its high mark before the bus refuses publishes and drops data. Redis
+ * measures the buffers of its connections only once a second. Until then, a buffered reply of 255 MB looks like stored
+ * data.
  */
 export const SETTLED_MS = 1100;
 
 /** The state of a Redis's memory. All sizes are in bytes. */
 export interface Memory {
   /**
-   * Bytes of stored data. The buffers of connections, of replicas and of the AOF are not counted, except that a new
-   * buffer may look like stored data for up to a second (see `SETTLED_MS`).
+   * Bytes of stored data, without the buffers of connections, replicas and AOF. But a new buffer may look like stored
+   * data for up to a second (see `SETTLED_MS`).
    */
   used: number;
   /** The smaller of the configured limit and Redis's `maxmemory`; 0 if neither is set. */
   max: number;
-  /**
-   * The high mark: the autodrop, which drops data to free memory, starts when `used` is above this size. Infinity if
-   * there is no limit.
-   */
+  /** Autodrop begins when `used` is above this. Infinity if there is no limit. */
   highMark: number;
-  /**
-   * The low mark: the autodrop, which drops data to free memory, stops when `used` has fallen to this size. Infinity if
-   * there is no limit.
-   */
+  /** Autodrop ends when `used` has fallen to this. Infinity if there is no limit. */
   lowMark: number;
-  /** Number of deleted keys whose memory is not free yet. A background thread of Redis frees it. */
+  /** Number of deleted keys whose memory a background thread of Redis has not freed yet. */
   unfreed: number;
 }
 
@@ -40,15 +34,12 @@ export async function readMemory(partition: Partition, limits: MemoryLimits): Pr
   return memoryIn(await partition.command((redis) => redis.info('memory')), limits);
 }
 
-/**
- * Pause between two reads of Redis's memory. Redis frees the memory of what was dropped in the background, so a read
- * without a pause would not show the effect.
- */
+/** Pause between two reads of Redis's memory, which Redis frees in the background. */
 export const FREEING_MS = 5;
 
 /**
- * Waits until Redis has freed the memory of what was dropped. Resolves with true if Redis still stores more than
- * `target` bytes then, and with false if it stores no more than that, or if `signal` is aborted.
+ * Waits until Redis has freed the memory of what was dropped. Resolves with true if it still stores more than `target`
+ * bytes then, and with false otherwise, or if `signal` is aborted.
  */
 export async function staysAbove(
   target: number,
@@ -66,8 +57,8 @@ export async function staysAbove(
 }
 
 /**
- * Reads the memory of each Redis of the bus. Returns the memory of the fullest one, and the partitions whose Redis
- * cannot be reached. Throws StorageUnavailable if no Redis can be reached.
+ * Reads the memory of each Redis of the bus. Returns that of the fullest one, and the partitions whose Redis cannot be
+ * reached. Throws StorageUnavailable if no Redis can be reached.
  */
 export async function readFullestMemory(
   partitions: Partitions,
@@ -84,10 +75,7 @@ export async function readFullestMemory(
   };
 }
 
-/**
- * Returns the memory that is closest to its high mark, above which data is dropped. If no memory has a limit, returns
- * the one with the most stored data.
- */
+/** Returns the memory that is closest to its high mark or, if none has a limit, the one with the most stored data. */
 export function fullest(memories: readonly Memory[]): Memory {
   const fullness = ({ used, highMark }: Memory) => used / highMark;
   return memories.reduce((most, each) =>
@@ -110,9 +98,8 @@ export function memoryIn(info: string, limits: MemoryLimits): Memory {
 }
 
 /**
- * Returns how many bytes of the memory of Redis are buffers, not stored data. INFO has the buffers for replicas and the
- * AOF twice: in fields of their own, and in `mem_not_counted_for_evict`, which may include more. So the larger number
- * is used.
+ * Returns how many bytes of Redis's memory are buffers. INFO has those for replicas and the AOF twice: in fields of
+ * their own, and in `mem_not_counted_for_evict`, which may include more. The larger number is used.
  */
 function bufferBytesIn(info: string): number {
   const replicasAndAof =
@@ -121,10 +108,7 @@ function bufferBytesIn(info: string): number {
   return infoNumber(info, 'mem_clients_normal') + Math.max(replicasAndAof, notCounted);
 }
 
-/**
- * Returns a field of the INFO text as a number. Returns 0 if it is missing, because some hosting providers hide
- * fields.
- */
+/** Returns a field of the INFO text as a number; 0 if it is missing, since some hosting providers hide fields. */
 export function infoNumber(info: string, name: string): number {
   return Number(infoField(info, name) ?? 0);
 }
@@ -139,9 +123,8 @@ export function infoField(info: string, name: string): string | undefined {
 }
 
 /**
- * Returns the high mark, above which data is dropped, and the low mark, at which dropping ends. As in the Ruby
- * Routemaster, `minFree` bytes are free at the high mark. If that is a quarter of `max` or more, 10 % of `max` are free
- * instead. At the low mark, twice as much is free.
+ * Returns the marks. As in the Ruby Routemaster, `minFree` bytes are free at the high mark, but 10 % of `max` if
+ * `minFree` is a quarter of `max` or more. At the low mark, twice as much is free.
  */
 function marks(max: number, minFree: number): { highMark: number; lowMark: number } {
   if (max === 0) return { highMark: Number.POSITIVE_INFINITY, lowMark: Number.POSITIVE_INFINITY };

@@ -1,7 +1,4 @@
-/**
- * Bytes as text with one character per byte (Latin-1). Sending such a text takes a third of the CPU that a Buffer
- * takes.
- */
+/** Bytes as text, one character a byte (Latin-1). Sending it takes a third of the CPU that a Buffer takes. */
 export class Packed {
   readonly text: string;
 

@@ -21,8 +21,8 @@ interface Callable {
   write: (args: never, into: ScriptArgument[]) => void;
   read: (reply: ScriptReply) => unknown;
   /**
-   * Returns the script and its modules as one text, and the digest of the text, for EVALSHA and EVAL. This takes a
-   * third of a millisecond, and is needed only if Redis refuses functions.
+   * Returns the script and its modules as one text, and its digest, for EVALSHA and EVAL. This takes a third of a
+   * millisecond, and is needed only if Redis refuses functions.
    */
   standalone: () => { lua: string; sha: string };
 }
@@ -31,14 +31,14 @@ export interface PartitionOptions {
   prefix?: string;
   /** The position of the partition in `Partitions.all`; 0 by default. */
   index?: number;
-  /** True if the bus has several partitions. In that case an error names the partition that it is about. */
+  /** True if the bus has several partitions. Errors then name the partition. */
   hasOthers?: boolean;
   /**
-   * This log gets one warning if Redis refuses functions (scripts that Redis stores under names), for example because
-   * an ACL forbids FCALL. Scripts then run by EVALSHA, which takes Redis longer.
+   * Gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts then run by EVALSHA,
+   * which takes Redis longer.
    */
   log?: Log;
-  /** Number of replicas that must confirm what a script has written before `run` resolves; 0 by default. */
+  /** Number of replicas that must confirm what a script has written before `run` resolves. */
   minReplicas?: number;
 }
 
@@ -48,8 +48,7 @@ const CALLABLES = Object.fromEntries(SCRIPTS.map((script) => [script.name, calla
 >;
 
 /**
- * The data of the bus in Redis, or one of several parts of this data, with the scripts that work on it. Each partition
- * has Redis keys of all kinds, under a prefix of its own. All calls throw StorageFull if Redis is out of memory, and
+ * A partition, with the scripts that work on it. All calls throw StorageFull if Redis is out of memory, and
  * StorageUnavailable if Redis cannot be reached or is not ready.
  */
 export class Partition {
@@ -85,8 +84,8 @@ export class Partition {
   }
 
   /**
-   * Number of times that this process has connected to Redis. If it has grown, Redis may have failed and lost data. So
-   * a caller that keeps data of Redis in memory must then read it again.
+   * Number of times that this process has connected to Redis. Whenever it grows, Redis may have failed and lost data.
+   * So a caller that keeps data of Redis in memory must then read it again.
    */
   get connections(): number {
     return this.master.connections;
@@ -103,27 +102,21 @@ export class Partition {
     return script.read(reply) as Reply<N>;
   }
 
-  /**
-   * Loads the functions of this release into Redis: scripts that Redis stores under names. Removes those of other
-   * releases, if Redis permits that.
-   */
+  /** Loads the functions of this release, and removes those of other releases, if Redis permits that. */
   async prepare(): Promise<void> {
     await this.master.call((redis) =>
       Promise.all([this.#functions.load(redis), this.#functions.removeOthers(redis)]),
     );
   }
 
-  /**
-   * Returns the result of `command`, which sends plain Redis commands. Calls `command` again if the partition has moved
-   * to another master.
-   */
+  /** Returns the result of `command`, which is called again if the partition has moved to another master. */
   command<T>(command: (redis: Redis, keys: Keyspace) => Promise<T>): Promise<T> {
     return this.master.call((redis) => command(redis, this.keys));
   }
 
   /**
-   * Yields what a scan finds, some elements at a time; an element may come twice. `next` continues the scan at a
-   * cursor, by SSCAN for example, and returns its reply.
+   * Yields what a scan finds, some elements at a time; one may come twice. `next` goes on at a cursor, by SSCAN for
+   * example.
    */
   async *scan<T>(
     next: (redis: Redis, keys: Keyspace, cursor: string) => Promise<[cursor: string, found: T[]]>,

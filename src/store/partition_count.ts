@@ -4,16 +4,12 @@ import { keyspace } from './keys.ts';
 import type { Master } from './master.ts';
 import type { Partition } from './partition.ts';
 
-/**
- * The Redis key that stores the number of partitions. It begins with the prefix of the bus, but belongs to no
- * partition.
- */
+/** The key of the number of partitions. It begins with the prefix of the bus, but is in no partition. */
 export const COUNT_KEY = 'partitions';
 
 /**
  * Checks that the bus in this Redis has as many partitions as configured. With several partitions, or on a cluster,
- * keys have hash tags (parts in braces), and the first boot stores the number. Throws StorageUnavailable or StorageFull
- * if Redis fails. Throws BootError if
+ * keys have hash tags, and the first boot stores the number. Throws StorageUnavailable or StorageFull, and BootError if
  *
  * - the numbers differ, or a move into this bus is not finished;
  * - hash tags are needed, but this Redis has the data of a bus without them, or of a Ruby Routemaster;
@@ -49,8 +45,8 @@ export async function settlePartitionCount(
 }
 
 /**
- * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. A bus with several
- * partitions has other Redis keys, so it would never deliver that data.
+ * Throws BootError if this Redis has the data of a bus with one partition, or of a Ruby Routemaster. With several
+ * partitions keys have other names, so that data would never be delivered.
  */
 async function refuseBesideOne(master: Master, prefix: string): Promise<void> {
   const keys = keyspace(prefix);

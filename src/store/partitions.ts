@@ -12,7 +12,7 @@ interface PartitionsOptions extends PartitionOptions {
   partitions?: number;
 }
 
-/** The results of a reading in all partitions that can be reached, and the partitions that cannot be reached. */
+/** The results of a reading in all partitions that can be reached, and the missing partitions. */
 interface Reached<T> {
   found: T[];
   missing: Partition[];
@@ -20,14 +20,9 @@ interface Reached<T> {
 
 /** The partitions of the bus. This class tells which partition has a topic or a subscriber. */
 export class Partitions {
-  /**
-   * The partition that stores what concerns the bus as a whole, such as clients, nonces, failed logins, rates, and the
-   * history of the bus.
-   */
+  /** The partition of what concerns the bus as a whole, such as clients, nonces, rates, and the history of the bus. */
   readonly control: Partition;
-  /**
-   * All partitions. Each has its own queues and workers, for example, so a listing of these must read all partitions.
-   */
+  /** All partitions. Each has its own queues and workers, for example. */
   readonly all: readonly Partition[];
 
   constructor(...all: [Partition, ...Partition[]]) {
@@ -36,8 +31,8 @@ export class Partitions {
   }
 
   /**
-   * Makes the partitions of a bus. The keys of a partition begin with `prefix` and the hash tag of the partition. The
-   * only exception is a bus with one partition that is not on a cluster: it has no hash tag.
+   * Makes the partitions of a bus. Their keys begin with `prefix` and a hash tag, except on a single Redis with one
+   * partition.
    */
   static on(redis: Connection, { partitions = 1, prefix = '', ...options }: PartitionsOptions): Partitions {
     const isPlain = partitions === 1 && !(redis instanceof RedisCluster);
@@ -58,7 +53,7 @@ export class Partitions {
 
   /**
    * Calls `read` for these partitions at the same time. Resolves with the results, in order, and with the partitions
-   * that cannot be reached. Throws StorageUnavailable if none can be reached, and any other error of `read`.
+   * that cannot be reached. Throws StorageUnavailable if none can be, and any other error of `read`.
    */
   async reach<T>(read: (partition: Partition) => Promise<T>, among = this.all): Promise<Reached<T>> {
     const reached: Reached<T> = { found: [], missing: [] };
@@ -71,18 +66,15 @@ export class Partitions {
     return reached;
   }
 
-  /**
-   * Returns the partitions in groups, one for each Redis. Use it for values of a Redis, not of a partition, such as its
-   * memory.
-   */
+  /** Returns the partitions in groups, one for each Redis, for values of a Redis such as its memory. */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];
   }
 
   /**
-   * Returns the partition that stores a subscriber with its batches, dead letters and drop notices. A join is stored
-   * with its client, because scripts check a new join against the client's other joins.
+   * Returns the partition that has a subscriber. A join is stored with its client, because scripts check a new join
+   * against the client's others.
    */
   ofSubscriber(token: string): Partition {
     return this.#of(ownerOf(token));

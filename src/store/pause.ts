@@ -1,14 +1,8 @@
-/**
- * Those who can pause a subscriber. `callback_gone` means that the bus itself has paused the subscriber, because its
- * callback answered 410 (Gone).
- */
+/** Those who can pause a subscriber. `callback_gone` stands for the bus, after its callback answered 410 (Gone). */
 export const PAUSERS = ['callback_gone', 'operator', 'subscriber'] as const;
 export type Pauser = (typeof PAUSERS)[number];
 
-/**
- * Returns who has paused a subscriber, or null if it is not paused. The parameters are fields of the subscriber's Redis
- * hash.
- */
+/** Returns who has paused a subscriber, or null, by the fields of its hash. */
 export function pauserOf(pausedAt?: string | null, pausedBy?: string | null): Pauser | null {
   if (!pausedAt) return null;
   return pausedBy === 'operator' || pausedBy === 'subscriber' ? pausedBy : 'callback_gone';

@@ -7,16 +7,15 @@ export type ProcessCounts = Record<ProcessType, number>;
 
 /**
  * Makes this process count as alive until the returned function is called. The process listens to a channel without
- * messages, and `countProcesses` counts the listeners. A killed process is no longer counted, because its connection is
- * closed.
+ * messages, and `countProcesses` counts the listeners. That of a killed process is closed.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });
 }
 
 /**
- * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as one made for an older release
- * does. Throws StorageUnavailable if Redis cannot be reached.
+ * Counts the living processes of the bus. Returns undefined if the ACL forbids PUBSUB, as one for an older release
+ * does. Throws StorageUnavailable.
  */
 export async function countProcesses(control: Partition): Promise<ProcessCounts | undefined> {
   const channels = PROCESS_TYPES.map((type) => control.keys.processes(type));

@@ -11,8 +11,8 @@ const NO_ADDRESSES =
 
 /**
  * The masters of a Redis Cluster, with a connection to each. ioredis's Cluster finds out which master has which slots,
- * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied the command.
- * Also, pipelines, transactions, WAIT and commands without a key need the master of a certain partition.
+ * but sends no commands: it would repeat a command whose reply was lost, although Redis may have applied it. Also,
+ * pipelines, transactions, WAIT and commands without a key need the master of a certain partition.
  */
 export class RedisCluster {
   readonly #cluster: Cluster;
@@ -23,10 +23,7 @@ export class RedisCluster {
   #refreshing: Promise<void> | undefined;
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
 
-  /**
-   * Makes connections to the masters of `cluster`. The object `cluster` must be new, so that none of its events is
-   * missed.
-   */
+  /** `cluster` must be new, so that none of its events is missed. */
   constructor(cluster: Cluster, log: Log) {
     this.#cluster = cluster;
     this.#log = log;
@@ -44,8 +41,8 @@ export class RedisCluster {
   }
 
   /**
-   * Returns the connection to the master of a slot. If no master is known for the slot, throws, and begins to ask for
-   * the masters again.
+   * Returns the connection to the master of a slot. Without a known master, throws, and begins to ask for the masters
+   * again.
    */
   masterOf(slot: number): Redis {
     const redis = this.#nodes.get(this.addressOf(slot) ?? '');
@@ -65,8 +62,8 @@ export class RedisCluster {
   }
 
   /**
-   * Asks a node which master has which slots, but at most every 100 ms. Resolves when a node has answered, or when none
-   * could be reached.
+   * Asks a node which master has which slots, every REFRESH_MS at most. Resolves when one has answered, or none could
+   * be reached.
    */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh().finally(() => {
@@ -88,8 +85,8 @@ export class RedisCluster {
     await sleep(Math.max(0, this.#refreshedAtMs + REFRESH_MS - clock.monotonicMs()));
     const failure = await new Promise<unknown>((resolve) => this.#cluster.refreshSlotsCache(resolve));
     this.#refreshedAtMs = clock.monotonicMs();
-    // If the refresh failed, no known node answers. So all connections are closed, and made anew to the nodes in the
-    // URL. The host names in the URL may have other addresses now.
+    // The refresh failed, so no known node answers. All connections are made anew to the nodes in the URL, whose host
+    // names may have other addresses now.
     if (failure && this.#cluster.status === 'ready') this.#cluster.disconnect(true);
   }
 
@@ -105,8 +102,7 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process then has to connect to it anew, so `connections` grows. From this, NonceKeys
-   * notices the possible loss.
+   * may have lost data. The process then connects anew, so `connections` grows, by which NonceKeys notices.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

@@ -1,10 +1,7 @@
 import type { RedisOptions } from 'ioredis';
 import { BootError } from '../errors.ts';
 
-/**
- * Where Redis is, in one of three forms: options of ioredis, the nodes of a cluster, or a URL that ioredis itself can
- * read.
- */
+/** Where Redis is: options of ioredis, the nodes of a cluster, or a URL that ioredis itself can read. */
 export type Address = Pick<
   RedisOptions,
   'path' | 'sentinels' | 'name' | 'username' | 'password' | 'db' | 'sentinelUsername' | 'sentinelPassword'
@@ -30,7 +27,7 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 
 /**
  * Reads the URL of Redis: `redis://`, `unix:///path/of/the.sock`, `redis+sentinel://` or `redis+cluster://`, with
- * `rediss` for TLS. Throws BootError for any other URL. The error contains no secret part of the URL.
+ * `rediss` for TLS. Throws BootError, without secret parts of the URL, for any other.
  */
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
@@ -54,8 +51,8 @@ export function usesTls(url: string): boolean {
 }
 
 /**
- * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on. Also refuses a database that is
- * not a number, because ioredis would use database 0 instead.
+ * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on, or for which it would use database
+ * 0 instead of one that is not a number.
  */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
   const refuse = refusing('redis://user:password@host:6379/0');

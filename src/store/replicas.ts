@@ -3,16 +3,16 @@ import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /**
- * Maximum time that WAIT waits for replicas to confirm a write. It must be shorter than the 5 s after which
- * connection.ts closes a connection without replies; otherwise the reply to WAIT would be lost.
+ * Maximum time that WAIT waits for replicas. It must be shorter than the 5 s after which connection.ts closes a
+ * connection without replies.
  */
 const WAIT_MS = 1000;
 
 /** The calls of WAIT on one connection, which all partitions on it share. */
 interface Waits {
-  /** The call that is not sent yet. It confirms all commands that are sent until then. */
+  /** The call that is not sent yet, which will confirm all commands that are sent until then. */
   next: Promise<number> | undefined;
-  /** Resolves when the call that was sent last has ended, even if it failed. */
+  /** Resolves when the last call that was sent has ended, even if it failed. */
   ended: Promise<unknown>;
   /** True if the last call found too few replicas. */
   tooFew: boolean;
@@ -22,7 +22,7 @@ const waitsOn = new WeakMap<Redis, Waits>();
 
 /**
  * Waits until replicas have the data that was written on a connection. Redis runs no other command of this connection
- * meanwhile, so later commands on it wait too.
+ * meanwhile.
  */
 export class Replicas {
   readonly #min: number;
@@ -35,13 +35,12 @@ export class Replicas {
 
   /**
    * Resolves with the reply to `sent`, the last command on the connection, when enough replicas have what Redis has
-   * written so far, for any connection. So a publish that only repeats an earlier one, and writes nothing, waits for
-   * the writes of the earlier one. Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm,
-   * although Redis has run the command.
+   * written so far, for any connection. So a repeated publish, which writes nothing, waits for the writes of the first.
+   * Throws the error of `sent`. Throws StorageUnavailable if too few replicas confirm, although Redis has run the
+   * command.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent before the reply to the command arrives. So it costs no second round trip, unless it must wait for
-    // an earlier WAIT.
+    // WAIT is sent before the reply arrives, so it costs no second round trip unless it waits for an earlier WAIT.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }
@@ -60,8 +59,8 @@ export class Replicas {
   }
 
   /**
-   * Sends one WAIT for all commands that were sent so far, after the last WAIT has ended. If each partition sends its
-   * own WAIT, Redis runs them in turn: without replicas, publishes to 16 partitions then wait for half a minute.
+   * Sends one WAIT for all commands that were sent so far, after the last WAIT has ended. If each partition sent its
+   * own, Redis would run them in turn: without replicas, publishes to 16 partitions waited for half a minute.
    */
   #wait(redis: Redis, waits: Waits): Promise<number> {
     waits.next ??= waits.ended.then(() => {

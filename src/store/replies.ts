@@ -4,8 +4,8 @@ interface Commands {
 }
 
 /**
- * Sends the commands and returns their replies. If a command fails, throws the error of the first one that failed,
- * because the error of EXEC itself would not say why it failed.
+ * Sends the commands and returns their replies. Throws the error of the first that failed, since that of EXEC itself
+ * would not say why.
  */
 export async function replies(commands: Commands): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {
@@ -18,8 +18,8 @@ export async function replies(commands: Commands): Promise<unknown[]> {
 }
 
 /**
- * Makes an object from values of a Redis hash. `names` are the names of their fields, in the same order. Missing fields
- * are left out. Their value is null in a reply of HMGET, and false in one that a script has packed.
+ * Makes an object of values of a hash, whose fields have these `names`. Leaves out missing ones: null in a reply of
+ * HMGET, and false in one that a script has packed.
  */
 export function namedFields<Name extends string>(
   names: readonly Name[],

@@ -15,14 +15,11 @@ import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/**
- * The name of the module that every script needs. It runs the script, and makes the table `call`, which is the script's
- * first parameter.
- */
+/** The module that every script needs. It runs the script, and makes its first parameter, the table `call`. */
 const CALLS = 'store/calls';
 
 /**
- * Lua modules without a file in `lua/`. Their text is made here from TypeScript constants, so that scripts use the same
+ * Lua modules without a file in `lua/`. Their text is made of TypeScript constants, so that scripts use the same
  * values.
  */
 const MADE = [
@@ -52,8 +49,8 @@ interface LuaFile {
   /** The path from the root of the project. */
   path: string;
   /**
-   * The Lua code. The code of a script returns a function, and that of a module returns a table. The first line of a
-   * script (`#!lua …`) is left out.
+   * The Lua code, without the first line of a script (`#!lua …`). That of a script returns a function, and that of a
+   * module a table.
    */
   text: string;
 }
@@ -72,10 +69,7 @@ interface Module extends LuaFile {
   includes: string[];
 }
 
-/**
- * Reads all scripts, sorted by name. Throws if a script has no contract (the types of its arguments and reply), or if a
- * contract has no script.
- */
+/** Reads all scripts, sorted by name. Throws if a script has no contract, or a contract no script. */
 export function readScripts(): ScriptSource[] {
   const files = readdirSync(DIRECTORY, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.lua'))
@@ -132,9 +126,8 @@ function includesOf(text: string): string[] {
 }
 
 /**
- * Adds a module to `into`, after the modules that it includes. Throws if the module does not exist, or if it includes
- * itself, directly or through others. `users` are the files that lead to this module: each includes the next, and the
- * last includes the module.
+ * Adds a module to `into`, after the modules that it includes. Throws if it does not exist, or includes itself,
+ * directly or through others. `users` are the files that lead to it: each includes the next.
  */
 function addModule(
   name: string,
@@ -158,8 +151,8 @@ export function standalone(script: ScriptSource): string {
 }
 
 /**
- * Returns the Lua source that must precede the source of these scripts: each module that they use, once, and the
- * function `keys_of`, which gives a script the Redis keys of its partition.
+ * Returns the Lua source that must precede these scripts: each module that they use, once, and `keys_of`, which gives a
+ * script the keys of its partition.
  */
 export function preamble(scripts: readonly ScriptSource[]): string {
   const modules = new Map(scripts.flatMap((script) => script.modules).map((each) => [each.name, each]));
@@ -195,9 +188,9 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`. It returns the table `keys`, whose functions make the Redis keys of
- * a partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key that a script call passes: the prefix
- * of the partition, followed by DECLARED_KEY.
+ * Returns the source of the Lua function `keys_of`, which returns the table `keys`, whose functions make the keys of a
+ * partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key of a script call: the prefix of the
+ * partition, followed by DECLARED_KEY.
  */
 function keyspaces(names: readonly string[]): string {
   return [
@@ -215,8 +208,8 @@ function keyspaces(names: readonly string[]): string {
 }
 
 /**
- * Returns a line of Lua that adds a function to the table `keys`, such as `keys.batch(bid)`. The function makes a Redis
- * key from its variable parts. Throws if src/store/keys.ts has no key of this name.
+ * Returns a line of Lua that adds a function to the table `keys`, such as `keys.batch(bid)`. Throws if
+ * src/store/keys.ts has no key of this name.
  */
 function keyFunction(name: string): string {
   const key =

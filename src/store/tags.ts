@@ -2,9 +2,9 @@
 const SLOTS = 16_384;
 
 /**
- * Returns the hash tags of `count` partitions: short texts, in the order of their slots. The slots are spread evenly
- * over a cluster. With the tags `0`, `1` and `2`, the first of three masters would get two partitions and the second
- * none. The same count must always give the same tags, because Redis keys contain them.
+ * Returns the hash tags of `count` partitions: short texts, in the order of their slots, which are spread evenly over a
+ * cluster. With the tags `0`, `1` and `2`, the first of three masters would get two partitions and the second none. The
+ * same count must always give the same tags, because keys contain them.
  */
 export function hashTags(count: number): string[] {
   const width = SLOTS / count;
@@ -25,10 +25,7 @@ export function slotOfKey(key: string): number {
   return slotOf(hashTag(key) ?? key);
 }
 
-/**
- * Returns the hash tag of a key or channel: the text between its first `{` and the next `}`. Returns undefined if
- * there is none, or if it is empty.
- */
+/** Returns the hash tag of a key or channel: the text between its first `{` and the next `}`, unless that is empty. */
 export function hashTag(key: string): string | undefined {
   return /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
 }

@@ -5,9 +5,8 @@ import type { Listener } from './listener.ts';
 const KINDS: readonly Wake[] = ['main', 'aux', 'due', 'suspect'];
 
 /**
- * Listens for the announcements that the scripts of one partition make. All listeners are called when a lost connection
- * is back, because announcements may have been missed. Even so, each listener must look in Redis at an interval, in
- * case an announcement is lost.
+ * Listens for the announcements that the scripts of one partition make. When a lost connection is back, all listeners
+ * are called, because announcements may have been missed. Even so, each must look in Redis at an interval.
  */
 export class Wakeups {
   readonly #listeners = new EventEmitter<Record<Wake, []>>();

@@ -5,25 +5,20 @@ import { BootError } from '../errors.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = [base: Address, bits: number];
 
-/**
- * Whether callbacks may go to an address. The value is `allowed` (by the operator), `public`, or the name of a range of
- * addresses to which callbacks may not go.
- */
+/** Whether callbacks may go to an address: `allowed` (by the operator), `public`, or the name of a forbidden range. */
 type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/**
- * An address at which Azure serves secrets to virtual machines. It must be refused, although it is in a public range.
- */
+/** Here Azure serves secrets to virtual machines. The address is in a public range, and must be refused. */
 const AZURE_METADATA = network('168.63.129.16/32');
 
 /** The public part of IPv6. All other parts are reserved or local, or contain IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses. For each IPv4 address, `at` is the position of its
- * first byte. Its bytes are XORed with `mask`, because Teredo inverts the second IPv4 address.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses: for each, the position `at` of its first byte, and a
+ * `mask` with which its bytes are XORed.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).
@@ -32,13 +27,12 @@ const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   [network('64:ff9b::/96'), [{ at: 12 }]],
   // 6to4 (RFC 3056).
   [network('2002::/16'), [{ at: 2 }]],
-  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then that of the host behind it, whose bits are inverted.
+  // Teredo (RFC 4380): the IPv4 address of the Teredo server, then the inverted one of the host behind it.
   [network('2001::/32'), [{ at: 4 }, { at: 12, mask: 0xff }]],
 ];
 
 /**
- * Matches bytes 8 to 11, in hex, of an ISATAP address (RFC 5214). Such an address can have any prefix. An IPv4
- * address follows these bytes.
+ * Matches bytes 8 to 11, in hex, of an ISATAP address (RFC 5214), which can have any prefix. An IPv4 address follows.
  */
 const ISATAP = /^0[02]005efe$/;
 
@@ -46,10 +40,7 @@ const ISATAP = /^0[02]005efe$/;
 export class Addresses {
   readonly #allowed: Network[];
 
-  /**
-   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if an entry is neither an
-   * address nor a network.
-   */
+  /** `allow` has addresses and networks (CIDR). Throws BootError if an entry is neither. */
   constructor(allow: readonly string[]) {
     this.#allowed = allow.map(readNetwork);
   }
@@ -58,10 +49,7 @@ export class Addresses {
     return this.#allowed.length > 0;
   }
 
-  /**
-   * Classifies an IP address, in any notation that resolvers and URLs use. The result is `unknown` for any other
-   * text.
-   */
+  /** Classifies an IP address, in any notation that resolvers and URLs use. Any other text is `unknown`. */
   standing(text: string): Standing {
     return isIP(text) === 0 ? 'unknown' : this.#standing(parsed(text));
   }
@@ -81,9 +69,8 @@ export class Addresses {
   }
 
   /**
-   * Classifies the IPv4 address inside an ISATAP address, because a router of an ISATAP tunnel sends to it. Other
-   * routers send to the whole IPv6 address, so the caller classifies that too. Returns `public` if the address is not
-   * ISATAP.
+   * Classifies the IPv4 address inside an ISATAP address, to which a router of an ISATAP tunnel sends. Other routers
+   * send to the whole IPv6 address, so the caller classifies that too. Returns `public` if the address is not ISATAP.
    */
   #standingOfIsatap(address: ipaddr.IPv6): Standing {
     const bytes = Buffer.from(address.toByteArray());
@@ -110,8 +97,7 @@ function readNetwork(entry: string): Network {
   const [address = '', bits, more] = entry.split('/');
   const maxBits = isIP(address) === 6 ? 128 : 32;
   const length = bits === undefined ? maxBits : /^\d{1,3}$/.test(bits) ? Number(bits) : -1;
-  // `isIP` refuses 10.1, which ipaddr.js would read as 10.0.0.1. In a setting, 10.1 is probably a mistake, so it is
-  // better refused.
+  // `isIP` refuses 10.1, which ipaddr.js would read as 10.0.0.1. In a setting, 10.1 is probably a mistake.
   if (isIP(address) === 0 || more !== undefined || length < 0 || length > maxBits) {
     throw new BootError(
       `ROUTEMASTER_CALLBACK_ALLOW has ${entry}, which is neither an address nor a CIDR like 10.0.0.0/8`,
@@ -120,7 +106,7 @@ function readNetwork(entry: string): Network {
   return [parsed(address), length];
 }
 
-/** Parses an IP address without its zone. ipaddr.js cannot read one such as that of `fe80::1%br-lan`. */
+/** Parses an IP address without its zone, such as `%br-lan` in `fe80::1%br-lan`, which ipaddr.js cannot read. */
 function parsed(address: string): Address {
   return ipaddr.parse(address.replace(/%.*/, ''));
 }

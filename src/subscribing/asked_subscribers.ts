@@ -7,7 +7,7 @@ import { badParameter, ONCE, whose } from '../routing/query.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 
 export interface AskedSubscribersParts {
-  /** Resolves with the tokens of the joins of a client, which are subscribers too. */
+  /** Resolves with the tokens of the joins of a client. */
   joinsOf: (client: string) => Promise<string[]>;
   /** Resolves with the tokens of all subscribers. */
   subscribers: () => Promise<string[]>;
@@ -16,10 +16,7 @@ export interface AskedSubscribersParts {
 
 const JOIN_RULE = `must be the name of a join, which has ${TOPIC_NAME_RULE}`;
 
-/**
- * The schemas of the query parameters that select subscribers. `what` is the word for what is listed, such as
- * `batches`.
- */
+/** The query parameters that select subscribers. `what` is the word for what is listed, such as `batches`. */
 export const askedFields = (what: string) => ({
   subscriber: whose(what),
   join: z.string(ONCE).regex(TOPIC_NAME, JOIN_RULE).optional().describe('Of one join, by its name.'),
@@ -32,9 +29,8 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about. For root, it is the parameter `subscriber`, or undefined for
- * all clients. For a client, it is its own. Throws bad_query if a client gives `subscriber`. `what` names the listed
- * things in the error message, such as `batches`.
+ * Returns the token of the client that the call is about: a client's own, or the parameter `subscriber` of root,
+ * undefined for all. Throws bad_query if a client gives `subscriber`. `what` names the listed things in the message.
  */
 export function tokenAsked(
   caller: ChangingCaller,
@@ -46,10 +42,7 @@ export function tokenAsked(
   throw badParameter('subscriber', `is for root; leave it out, and your own ${what} are meant`);
 }
 
-/**
- * Returns the tokens of the subscribers that belong to a client: the client itself and its joins. If `join` is given,
- * returns only the token of that join.
- */
+/** Returns the subscribers that belong to a client, itself and its joins, or only this `join`. */
 export async function subscribersOf(
   { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,
@@ -59,10 +52,10 @@ export async function subscribersOf(
 }
 
 /**
- * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined for all subscribers, and
- * empty for a public name that nobody has. `calls` is the cost in the caller's rate limit. It is 0 except for a
- * viewer's public name, which is searched among all subscribers. `what` names the listed things in the error message.
- * Throws bad_query if a parameter is not allowed.
+ * Returns the tokens of the subscribers that the caller asks about. `tokens` is undefined for all, and empty for a
+ * public name that nobody has. `calls` is the cost in the rate limit: 0 except for a viewer's public name, which is
+ * searched among all subscribers. `what` names the listed things in the error message. Throws bad_query if a parameter
+ * is not allowed.
  */
 export async function subscribersAsked(
   parts: AskedSubscribersParts,
@@ -90,8 +83,8 @@ async function clientAsked(
 }
 
 /**
- * Returns the entries of a listing as the caller may see them. For a join, `subscriber` becomes the token of the client
- * that owns it, and `join` its name. If the caller may not see the client's token, `subscriber` becomes a public name.
+ * Returns the entries of a listing as the caller may see them. For a join, `subscriber` becomes the token of its
+ * client, and `join` its name. A token that the caller may not see becomes a public name.
  */
 export async function withOwners<T extends { subscriber: string }>(
   { publicNames }: Pick<AskedSubscribersParts, 'publicNames'>,

@@ -13,9 +13,9 @@ const RESOLVE_WAIT_MS = 2000;
 export type Resolve = (hostname: string) => Promise<string[]>;
 
 export interface PolicyOptions {
-  /** The ports that callbacks may use, such as `443` and `8000-8999`. If the list is empty, all ports are allowed. */
+  /** The ports that callbacks may use, such as `443` and `8000-8999`. All if the list is empty. */
   callbackPorts?: readonly string[];
-  /** URL of a proxy that forwards deliveries. The proxy also resolves their host names. */
+  /** URL of a proxy that forwards deliveries and resolves their host names. */
   egressProxy?: string | undefined;
   resolve?: Resolve;
 }
@@ -53,8 +53,8 @@ export class CallbackPolicy {
   readonly #resolve: Resolve;
 
   /**
-   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError if one of them, or a
-   * port, is not valid.
+   * `allow` has the addresses and networks (CIDR) that the operator allows. Throws BootError for a wrong one, or a
+   * wrong port.
    */
   constructor(
     allow: readonly string[],
@@ -67,8 +67,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Checks a callback. Returns undefined if it is acceptable, and otherwise the reason, as advice to the subscriber. A
-   * host name that cannot be resolved now is acceptable, because each connection is checked again later.
+   * Checks a callback. Returns undefined, or the reason for a refusal, as advice to the subscriber. A host name that
+   * cannot be resolved now is no reason, because each connection is checked again.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;
@@ -91,10 +91,7 @@ export class CallbackPolicy {
     return this.#ports.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(', ');
   }
 
-  /**
-   * Makes the checks of `refusal` that need no DNS: checks the port and, if the host of the URL is an address, that
-   * address. Returns the reason for a refusal, or undefined.
-   */
+  /** Checks the port of a URL, and its host if that is an address. Returns the reason for a refusal, or undefined. */
   refusalUnresolved({ protocol, hostname, port }: Target): string | undefined {
     const number = Number(port || (protocol === 'https:' ? 443 : 80));
     if (this.#ports.length > 0 && !this.#ports.some(([first, last]) => number >= first && number <= last)) {
@@ -113,8 +110,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns the addresses of a host to which the bus may connect, at least one. Throws CallbackRefused if the bus may
-   * connect to none of them, and the resolver's error if the name cannot be resolved.
+   * Returns the addresses of a host to which the bus may connect, at least one. Throws CallbackRefused if there is
+   * none, and the resolver's error if the name cannot be resolved.
    */
   async addresses(protocol: string, hostname: string): Promise<string[]> {
     const found = await this.#resolve(hostname);
@@ -132,8 +129,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Returns why the bus may not connect to the first forbidden address, and what the subscriber should do. Returns
-   * undefined if no address is forbidden. The text does not name the address, which may be internal.
+   * Returns why the bus may not connect to the first forbidden address, and what the subscriber should do, or
+   * undefined. Does not name the address, which may be internal.
    */
   #refusalOf(protocol: string, addresses: readonly string[]): string | undefined {
     for (const address of addresses) {

@@ -1,13 +1,12 @@
 /**
  * Matches the start of a URL with credentials, such as `https://user:password@`. The groups are the scheme with its
- * slashes, and the credentials. The credentials end at the last `@` before the path, as in the URL standard.
+ * slashes, and the credentials, which end at the last `@` before the path, as in the URL standard.
  */
 const CREDENTIALS = /^([^:]*:[/\\]*)([^/\\?#]*)@/;
 
 /**
- * Splits a callback URL into its decoded user name and the URL without credentials. `user` is undefined if there is no
- * user name, or one that cannot be decoded. Callbacks from a Ruby Routemaster may have credentials, because its command
- * `rtm` asks for them.
+ * Splits a callback into its decoded user name and the URL without credentials. `user` is undefined if there is none
+ * that can be decoded. Callbacks from a Ruby Routemaster may have credentials, because its `rtm` asks for them.
  */
 export function splitCallback(callback: string): { user: string | undefined; callback: string } {
   const [head, start = '', credentials = ''] = CREDENTIALS.exec(callback) ?? [];

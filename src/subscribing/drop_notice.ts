@@ -1,7 +1,4 @@
-/**
- * A summary of the events that the bus has dropped from a subscriber's queue and dead letters, because memory was
- * short.
- */
+/** What the bus has dropped from a subscriber's queue and dead letters, because memory was short. */
 export interface DropNotice {
   batches: number;
   events: number;
@@ -16,8 +13,8 @@ export interface DropNotice {
 const TOPIC_PREFIX = 'topic:';
 
 /**
- * Maximum topics that the header with the drop notice lists. A topic name has up to 64 characters, and many receivers
- * accept only 8 KB of headers.
+ * Maximum topics in the header of the drop notice. A name has up to 64 characters, and many receivers accept 8 KB of
+ * headers.
  */
 const MAX_TOPICS = 50;
 
@@ -37,9 +34,9 @@ export function readDropNotice(hash: Readonly<Record<string, string>>): DropNoti
 }
 
 /**
- * Returns the value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651), such as
- * `batches=2, events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`. The
- * topics that lost the most events come first. `more` is the number of topics that are not listed.
+ * Returns the value of the header `Routemaster-Gap`, a dictionary of structured fields (RFC 9651), such as `batches=2,
+ * events=150, from=1700000000000, to=1700000001000, topics=("widgets";events=100 "users";events=50)`. The topics that
+ * lost the most events come first. `more` is the number of topics that are not listed.
  */
 export function dropNoticeHeader({ batches, events, fromMs, toMs, topics }: DropNotice): string {
   const sorted = Object.entries(topics).sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));

@@ -9,7 +9,7 @@ type OwnCall = { caller: ClientCaller };
 
 /**
  * The routes that pause and resume deliveries. Root may name any subscriber, and a client only itself. Routers log
- * paths, so the paths under `/subscriber/` contain no token. They are for clients whose token is a credential.
+ * paths, so those under `/subscriber/` have no token, for clients whose token is a credential.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
   const { pause, resume } = handlers(subscriptions);

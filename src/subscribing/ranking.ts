@@ -3,7 +3,7 @@ import type { Standing, Standings } from '../metrics/standings.ts';
 import { pickPage } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber, in the order in which they need the attention of an operator, most urgent first. */
+/** The states of a subscriber, those first that most urgently need the attention of an operator. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -14,8 +14,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first.
- * Subscribers with the same value are sorted by token, so `name` gives all of them the same.
+ * The ways to sort subscribers: functions that return a value. The smallest comes first, and equal ones are sorted by
+ * token. So `name` gives all the same value.
  */
 const VALUES = {
   name: () => 0,
@@ -43,8 +43,8 @@ interface Ranking {
 }
 
 /**
- * Returns the tokens of one page of sorted subscribers. `next` is the place (sort value and token) of the last of them,
- * or undefined on the last page. `calls` is what the page costs in the caller's rate limit.
+ * Returns the tokens of one page of sorted subscribers. `next` is the place of the last one, or undefined on the last
+ * page. `calls` is what the page costs in the caller's rate limit.
  */
 export function ranked(all: readonly Standing[], { sort, matches, after, limit }: Ranking) {
   const rankOf: (of: Standing) => number = VALUES[sort];
@@ -68,10 +68,7 @@ interface Ranked {
 const byValue = (one: Ranked, other: Ranked) =>
   one.value - other.value || (one.token < other.token ? -1 : Number(one.token > other.token));
 
-/**
- * Returns a standing (the figures of a subscriber at the last sample) for a subscriber that is newer than the last
- * sample. Its figures are those of an empty queue and a healthy callback.
- */
+/** Returns the standing of a subscriber that is newer than the last sample: an empty queue and a healthy callback. */
 export function unknownStanding(token: string): Standing {
   return {
     token,
@@ -87,10 +84,7 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/**
- * Returns the fraction of the recently attempted events that was accepted, from 0 to 1. Returns undefined if no event
- * was attempted.
- */
+/** Returns which part of the recently attempted events was accepted, from 0 to 1; undefined if none was attempted. */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
@@ -98,24 +92,23 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
- * Returns the ms after which the queue of a subscriber will be empty if it shrinks at the present rate. Returns
- * undefined if the queue does not shrink, or would take longer than a month.
+ * Returns the ms after which a queue that shrinks at this rate is empty. Returns undefined if it does not shrink, or
+ * would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
-  // A queue can shrink even if nothing is delivered, because batches become dead letters or are dropped. Such a queue
-  // gets no forecast.
+  // Without deliveries, a queue shrinks because batches die or are dropped. It gets no forecast.
   return isPaused || delivered === 0 ? undefined : soon((queued * 1000) / -growth);
 }
 
-/** Returns a duration rounded to ms. Returns undefined if it is negative or longer than a month. */
+/** Returns a duration rounded to ms; undefined if it is negative or longer than a month. */
 function soon(ms: number): number | undefined {
   return ms >= 0 && ms < MAX_FORECAST_MS ? Math.round(ms) : undefined;
 }
 
 /**
  * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
- * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
- * empty. Without such a forecast, `dropped_at` forecasts when Redis will be so full that data is dropped.
+ * `success` which part of the attempted ones was accepted. `drained_at` forecasts when the queue will be empty or,
+ * without such a forecast, `dropped_at` when Redis will be so full that data is dropped.
  */
 export function latelyOf(
   standing: Standing,

@@ -33,17 +33,15 @@ interface SortedCall {
 }
 
 /**
- * Returns a function that lists subscribers in pages. Subscribers are sorted by token, or by figures that the job
- * `sample` stores at intervals. What the API shows of a subscriber (the report) is read only for the subscribers on the
- * page. So a page costs little more on a bus with 10,000 subscribers than on a small one.
+ * Returns a function that lists subscribers in pages, sorted by token or by the figures of the last sample. Reports are
+ * read only for the subscribers on the page. So a page costs little more with 10,000 subscribers than with a few.
  */
 export function sortedListing(parts: ListingParts, tokens: () => Promise<string[]>) {
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the standings (the figures at the last sample) of all subscribers. A subscriber that is newer than
-   * the last sample gets the figures of an empty queue. It may be missing for some seconds if another one has left
-   * since the sample.
+   * Resolves with the standings (the figures at the last sample) of all subscribers. A newer one gets the figures of an
+   * empty queue. It may be missing for some seconds if another one has left since the sample.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();
@@ -69,13 +67,13 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   };
 
   /**
-   * Resolves with the reports of these subscribers, in this order, and adds the field `lately` to each: recent rates
-   * and forecasts, from the last sample. Subscribers that no longer exist are left out.
+   * Resolves with the reports of these subscribers, in this order, with the field `lately`. Leaves out those that are
+   * gone.
    */
   async function withLately(order: readonly string[]): Promise<SubscriberReport[]> {
     const [known, found] = await Promise.all([standings.get(), subscriptions.read(order)]);
     const reports = new Map(found.map((each) => [each.subscriber, each]));
-    // Only the subscribers of this page are put into a map. A map of all 10,000 subscribers would take 3 ms.
+    // Only the subscribers of this page are in the map. One of all 10,000 would take 3 ms.
     const own = new Map(
       known?.subscribers.filter(({ token }) => reports.has(token)).map((each) => [each.token, each]),
     );
@@ -88,9 +86,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
 }
 
 /**
- * Returns a function that tells whether a subscriber, given by token, matches the search `text`. Root searches in
- * tokens. A viewer searches only in the names of clients, because a token may be a credential. A client finds only
- * itself.
+ * Returns a function that tells whether a token matches the search `text`. Root searches in tokens. A viewer searches
+ * only in the names of clients, because a token may be a credential. A client finds only itself.
  */
 async function nameFilter(clients: Pick<Clients, 'names'>, caller: Caller, text = '') {
   if (caller.role === 'client') return (token: string) => token === caller.token;

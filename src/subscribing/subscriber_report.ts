@@ -19,8 +19,8 @@ export type SubscriptionDefaults = Pick<Config, 'laneLimit' | 'laneLimitMax' | '
 const ms = z.int();
 
 /**
- * The events of a subscriber that were dropped for lack of memory since it subscribed. `untold` is the number of
- * dropped events that no accepted delivery has reported to the subscriber yet.
+ * What was dropped of a subscriber since it subscribed. `untold` is the number of dropped events that no accepted
+ * delivery has reported yet.
  */
 const DROPS_REPORT = z.object({
   batches: z.int(),
@@ -89,8 +89,8 @@ export type SubscriberReport = z.infer<typeof SUBSCRIBER_REPORT>;
 type List<Item> = Item[] | Record<string, never>;
 
 /**
- * What the script `read_subscribers` returns for each subscriber, under the same names. False stands for a value that
- * Redis does not have. `hash` and `dropped` are hashes as flat lists (field, value, …).
+ * What the script `read_subscribers` returns for each subscriber, under the same names. False stands for a missing
+ * value. `hash` and `dropped` are flat lists (field, value, …).
  */
 interface Row {
   token: string;

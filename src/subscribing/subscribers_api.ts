@@ -119,8 +119,8 @@ function handlers(parts: SubscribersParts) {
   };
 
   /**
-   * Returns reports as the caller may see them. A client sees its own report in full, and short reports of others. Only
-   * the subscriber itself sees the `uuid`, a secret by which it recognizes the bus.
+   * Returns reports as the caller may see them. A client sees its own in full, and short ones of others. Only the
+   * subscriber itself sees the `uuid`, a secret by which it recognizes the bus.
    */
   const subscribersFor = async (caller: Caller, slice: readonly SubscriberReport[]) => {
     const nameOf = await publicNames.seenBy(
@@ -174,8 +174,8 @@ function handlers(parts: SubscribersParts) {
 }
 
 /**
- * Returns what other clients see of a subscriber's report: the fields that the Ruby Routemaster showed. A public name
- * stands in place of the token, which may be a credential. The uuid is hidden, because it always is one.
+ * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. A public name replaces the
+ * token, which may be a credential, and the uuid, which is one, is hidden.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

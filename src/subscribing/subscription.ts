@@ -14,12 +14,11 @@ const LISTED_AT_ONCE = 50;
 /** Maximum batches that one script call drops; 500 take Redis a few milliseconds. */
 const DROPPED_AT_ONCE = 500;
 
-/** Time for which a replaced signing key still signs deliveries, in addition to the new key. */
+/** Time for which a replaced signing key still signs deliveries, beside the new one. */
 const SIGNING_OVERLAP_MS = 86_400_000;
 
 /**
- * The settings that a client asks for. If a setting is undefined, it does not change or, for a new subscriber, gets its
- * default.
+ * The settings that a client asks for. One that is undefined stays as it is or, for a new subscriber, gets its default.
  */
 export interface Subscription {
   topics: string[];
@@ -32,7 +31,7 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries. The replaced key also signs them for another day. Null ends signing. */
+  /** The new key that signs deliveries, beside the replaced one for another day. Null ends signing. */
   signingKey?: string | null | undefined;
 }
 
@@ -47,8 +46,8 @@ export class Subscriptions {
   readonly #outbox: Flushing | undefined;
 
   /**
-   * `outbox` moves events between partitions. It is needed if the bus has several partitions: before a subscription
-   * ends, its events that still wait in another partition must be moved to the subscriber's partition.
+   * `outbox` is needed if the bus has several partitions: before a subscription ends, its events that wait in another
+   * partition are moved to the subscriber's.
    */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
@@ -59,8 +58,8 @@ export class Subscriptions {
   }
 
   /**
-   * Creates or changes a subscriber, and subscribes it to exactly these topics. If a limit on subscribers or topics
-   * would be exceeded, changes nothing.
+   * Creates or changes a subscriber, and subscribes it to exactly these topics. Above a limit on subscribers or topics,
+   * changes nothing.
    */
   async subscribe(token: string, wanted: Subscription): Promise<Reply<'subscribe'>> {
     const { ordered, signingKey } = wanted;
@@ -102,8 +101,8 @@ export class Subscriptions {
   }
 
   /**
-   * Returns the topics that the subscriber leaves (`isLeft`) and that live in other partitions. First waits until the
-   * subscriber's queue has all events of these topics that were accepted so far, because leaving must not lose them.
+   * Returns the topics in other partitions that the subscriber leaves (`isLeft`). First waits until its queue has all
+   * of their events that were accepted so far, which must not be lost.
    */
   async #leavingElsewhere(token: string, isLeft: (topic: string) => boolean): Promise<string[]> {
     if (this.#partitions.all.length === 1) return [];
@@ -116,8 +115,8 @@ export class Subscriptions {
   }
 
   /**
-   * Resolves when the topics to which a join published have all of its events. While an event of a removed join is
-   * under way, it can create such a topic again, for a client that may be gone.
+   * Resolves when the topics to which a join published have all of its events. An event that arrives after the join is
+   * gone could create such a topic again, for a client that may be gone too.
    */
   async #flushTo(outlets: readonly string[], partition: Partition): Promise<void> {
     const homes = new Set(outlets.map((topic) => this.#partitions.ofTopic(topic)));
@@ -146,7 +145,7 @@ export class Subscriptions {
     const topics = await this.#leavingElsewhere(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const outlets = into?.match(/\S+/g) ?? [];
-    // If one of these partitions is away, the call fails before the join is gone: a repeat would not know its topics.
+    // If one of these partitions is away, the call fails while the join still exists: a repeat must know its topics.
     await this.#flushTo(outlets, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
@@ -154,8 +153,7 @@ export class Subscriptions {
     });
     await this.#marks.refresh(partition, topics);
     await this.#flushTo(outlets, partition);
-    // The dead letters are purged even if the subscriber is not found. An earlier removal may have been cut off before
-    // it purged them.
+    // Even if the subscriber is gone: an earlier removal may have been cut off before it purged the dead letters.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;

@@ -15,16 +15,13 @@ const MIN_AGE_MS = 1000;
 const MAX_AGE_MS = 365 * 86_400_000;
 
 /**
- * Matches the field `uuid` of a subscription: the user name that deliveries carry in Basic authentication. Despite its
- * name, it need not be a UUID. It cannot contain a colon or control characters (RFC 7617).
+ * Matches the field `uuid`: the user name that deliveries carry in Basic authentication, which need not be a UUID. It
+ * cannot contain a colon or control characters (RFC 7617).
  */
 export const UUID = /^[^:\p{Cc}]{0,255}$/u;
 const UUID_RULE = 'at most 255 characters, no colon and no control characters';
 
-/**
- * The value of the field `signing_secret` by which a subscriber asks the bus for a new key pair. The subscriber gets
- * the public key.
- */
+/** The `signing_secret` by which a subscriber asks the bus for a new key pair. It gets the public key. */
 export const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;
@@ -111,10 +108,7 @@ export function subscriptionInput(
   return { schema, wording: wording(Object.keys(schema.shape)) };
 }
 
-/**
- * Returns the settings that a request contains, under their names in `Subscription`. A setting that the request does
- * not contain is undefined.
- */
+/** Returns the settings that a request contains, under their names in `Subscription`. Others are undefined. */
 export function wantedBy(body: SubscriptionRequest): Omit<Subscription, 'callback' | 'uuid'> {
   const { topics, timeout, max, max_bytes, ordered, max_in_flight, max_attempts, max_age } = body;
   return {

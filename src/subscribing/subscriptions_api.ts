@@ -20,18 +20,14 @@ import {
 import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
 
 /**
- * Bytes that each topic may add to the body of a request to subscribe: a name of up to 64 characters, quotes, a comma
- * and white space.
+ * Bytes of a topic in the body of a request to subscribe: a name of up to 64 characters, quotes, comma and white space.
  */
 const BYTES_PER_TOPIC = 128;
 
-/**
- * A request to subscribe counts as one more call in the caller's rate limit for each 100 topics that it names, because
- * a thousand topics take Redis some 5 ms.
- */
+/** A request to subscribe costs one more call for each 100 topics: a thousand take Redis some 5 ms. */
 const TOPICS_PER_CALL = 100;
 
-/** The schema of the answer to a request for which the bus has made a signing key. */
+/** The schema of the answer with a signing key that the bus has made. */
 const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object({ public_key: z.string() })]);
 
 interface HandlerParts {
@@ -45,10 +41,7 @@ interface SubscriptionsParts extends HandlerParts {
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
-/**
- * The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and by which it ends its
- * subscription to one topic.
- */
+/** The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and leaves one topic. */
 export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsParts): Route[] {
   const { refuseEarly, refuseLate, subscribe, unsubscribe } = handlers(parts);
   const subscribing = {
@@ -76,9 +69,9 @@ export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsPar
 
 function handlers({ clients, subscriptions, policy }: HandlerParts) {
   /**
-   * Undoes a request to subscribe if its client was removed meanwhile, or if the client's new scopes do not permit
-   * these topics. So a removed client never leaves a subscriber behind. A client may still be removed after this
-   * function has read it. That removal deletes the new subscriber, because it deletes subscribers after the client.
+   * Undoes a request to subscribe if its client was removed meanwhile, or got scopes that do not permit these topics.
+   * So a removed client leaves no subscriber behind: a later removal deletes the new subscriber itself, because it
+   * deletes subscribers after the client.
    */
   const undoUnlessPermitted = async (token: string, topics: string[]) => {
     const client = await clients.find(token);
@@ -97,8 +90,8 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
     },
 
     /**
-     * Checks the callback. Looking up its host name can take two seconds, if an attacker runs the DNS server. The
-     * client may be removed meanwhile, so the caller of `refuseLate` checks the credentials again afterwards.
+     * Checks the callback. The look-up of its host name can take two seconds, if an attacker runs the DNS server. The
+     * client may be removed meanwhile, so its credentials are checked again afterwards.
      */
     async refuseLate({ body }: { body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);
@@ -139,10 +132,7 @@ function badCallback(rule: string): BusError {
   return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
 }
 
-/**
- * Returns the signing key that a request asks for. If the bus makes a new key, also returns the answer that shows the
- * key. No later answer will show it.
- */
+/** Returns the signing key that a request asks for, and for a new key the only answer that shows it. */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

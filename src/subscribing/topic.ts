@@ -33,8 +33,8 @@ export const TOPIC = z
 export type Topic = z.infer<typeof TOPIC>;
 
 /**
- * Approximate maximum of subscribers of a topic that are listed from each partition. (A topic may have thousands.)
- * SSCAN may return a few more.
+ * About how many subscribers of a topic, which may have thousands, are listed from each partition. SSCAN may return
+ * some more.
  */
 const NAMED_SUBSCRIBERS = 100;
 
@@ -42,8 +42,8 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic, including joins. */
   count: number;
   /**
-   * If the caller has given `candidates`, the tokens of those candidates that are subscribers of the topic. Otherwise,
-   * the tokens of about 100 of its subscribers in each partition.
+   * Those of the caller's `candidates` that are subscribers or, without candidates, about NAMED_SUBSCRIBERS of each
+   * partition.
    */
   tokens: string[];
 }
@@ -57,8 +57,8 @@ export class Topics {
   readonly #list: KeptList<string>;
 
   /**
-   * `outbox` moves events between partitions. It is needed if the bus has several partitions: when a topic is removed,
-   * its events that still wait in its own partition must be moved to the partitions of its subscribers.
+   * `outbox` is needed if the bus has several partitions: when a topic is removed, its events that still wait are moved
+   * to the partitions of its subscribers.
    */
   constructor(partitions: Partitions, outbox?: Flushing) {
     this.#partitions = partitions;
@@ -107,7 +107,7 @@ export class Topics {
 
   /**
    * Returns the number of subscribers of a topic, and the tokens of those `candidates` that are subscribers. Without
-   * `candidates`, returns the tokens of about 100 in each partition, because a topic may have thousands.
+   * `candidates`, returns the tokens of about NAMED_SUBSCRIBERS in each partition.
    */
   async subscribers(name: string, candidates?: readonly string[]): Promise<TopicSubscribers> {
     const parts = await this.#partitions.ask(
@@ -135,8 +135,8 @@ export class Topics {
   }
 
   /**
-   * Removes a topic with its delayed events and its subscriptions. Events in queues are still delivered. If `client`
-   * is given, it must own the topic.
+   * Removes a topic with its delayed events and its subscriptions. Events in queues are still delivered. A `client`
+   * must own the topic.
    */
   async remove(name: string, client?: string): Promise<Omit<Reply<'remove_topic'>, 'partitions'>> {
     const series = seriesOf({ topic: name });
@@ -148,8 +148,8 @@ export class Topics {
   }
 
   /**
-   * Makes a client the publisher of a topic. Its subscriptions and delayed events stay. A repeat is harmless. If the
-   * client would exceed one of these limits, changes nothing.
+   * Makes a client the publisher of a topic. Its subscriptions and delayed events stay. A repeat is harmless. Above one
+   * of these limits, changes nothing.
    */
   give(name: string, client: string, limits: GiveLimits): Promise<Reply<'give_topic'>> {
     return this.#partitions.ofTopic(name).run('give_topic', { ...limits, topic: name, client });
@@ -172,7 +172,7 @@ async function readTopics(partition: Partition, names: readonly string[]): Promi
   const delayed = await delayedCounts(partition);
   return partition.command(async (redis, keys) => {
     const topics: Topic[] = [];
-    // Topics are read in pipelines, because 10,000 single commands would delay other requests by 150 ms.
+    // One pipeline for many topics: 10,000 single commands would delay other requests by 150 ms.
     for (const slice of slicesOf(names, TOPICS_PER_PIPELINE)) {
       const [exist, ...hashes] = (await replies(
         redis.pipeline([

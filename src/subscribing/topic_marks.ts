@@ -1,30 +1,26 @@
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 
-/**
- * Moves events from the outbox of one partition to another partition. The outbox has the events that other partitions
- * have not got yet.
- */
+/** Moves events from the outbox of one partition to another partition. */
 export interface Flushing {
   /**
-   * Resolves when the partition `to` has applied all entries (events, and ends of subscriptions) that now wait for it
-   * in the outbox of `home`. Throws StorageUnavailable or StorageFull if one of the two partitions fails.
+   * Resolves when the partition `to` has applied all entries that now wait for it in the outbox of `home`. Throws
+   * StorageUnavailable or StorageFull if one of the two fails.
    */
   flush(home: Partition, to: Partition): Promise<void>;
 }
 
 /**
- * Matches a mark in the field `elsewhere` of a topic: the index of another partition that has subscribers of the topic,
- * the number of these subscribers, and the time (µs) when the mark was set.
+ * Matches a mark in the field `elsewhere` of a topic: the index of another partition, the number of subscribers there,
+ * and the time (µs) when the mark was set.
  */
 const MARK = /(\d+):(\d+):(\d+)/g;
 
 /**
- * Sets and removes the marks of topics. A topic lives in one partition, its home. A mark in the home says, for example,
- * that partition 3 has subscribers of the topic, so that events are passed on to partition 3. A missing mark would lose
- * events, so a mark is set before the first subscription. A needless mark only makes publishing a little slower. A mark
- * is removed only if a count finds no subscribers in partition 3, and if nobody has set the mark again since it was
- * read before the count.
+ * Sets and removes the marks of topics. A mark in a topic's home says, for example, that partition 3 has subscribers of
+ * the topic, so that events are passed on to partition 3. A missing mark would lose events, so it is set before the
+ * first subscription. A needless mark only slows publishing a little. It is removed only if a count finds no
+ * subscribers in partition 3, and if nobody has set it again since it was read before the count.
  */
 export class TopicMarks {
   readonly #partitions: Partitions;
@@ -39,11 +35,11 @@ export class TopicMarks {
   }
 
   /**
-   * Marks topics that will have one more subscriber in `partition`, so that their events are passed on to it. Creates
-   * those that do not exist. Call this before subscribing, and `refresh` afterwards. Returns undefined, and leaves no
-   * mark, if there would be too many topics. Otherwise returns the homes whose outboxes must be moved before
-   * subscribing: an entry there may end subscriptions to a topic that was removed and now exists again. If this call or
-   * the subscribing fails, the next sweep deletes the created topics.
+   * Marks topics that will have one more subscriber in `partition`, and creates those that do not exist. Call this
+   * before subscribing, and `refresh` afterwards. Returns undefined, and leaves no mark, if there would be too many
+   * topics. Otherwise returns the homes whose outboxes must be moved before subscribing: an entry there may end
+   * subscriptions to a topic that was removed and now exists again. If this call or the subscribing fails, the next
+   * sweep deletes the created topics.
    */
   async reserve(
     partition: Partition,
@@ -70,8 +66,8 @@ export class TopicMarks {
   }
 
   /**
-   * Counts the subscribers that these topics have in `partition`, and corrects the marks that record these numbers. A
-   * topic is deleted if it loses its last mark and has neither a publisher nor a subscriber.
+   * Counts the subscribers that these topics have in `partition`, and corrects their marks. A topic without publisher
+   * and subscribers is deleted with its last mark.
    */
   async refresh(partition: Partition, topics: readonly string[]): Promise<void> {
     for (const [home, names] of this.#byHome(partition, topics)) await refreshIn(home, partition, names);
@@ -83,13 +79,13 @@ export class TopicMarks {
 }
 
 async function refreshIn(home: Partition, partition: Partition, names: readonly string[]): Promise<void> {
-  // Below, marks are removed from topics without subscribers in `partition`. But a subscriber may come just after the
-  // count, and set the mark again, with a new time. So the marks are read before the count, and `unmark_topics` removes
-  // a mark only if its time is still the same.
+  // Marks of topics without subscribers in `partition` are removed below. But a subscriber may come just after the
+  // count, and set the mark again, with a new time. So marks are read before the count, and `unmark_topics` removes one
+  // only if its time is still the same.
   const marks = await readMarks(home, names, partition.index);
   const counts = await countSubscribers(partition, names);
-  // Even a correct mark is set again, to change its time. Otherwise another process, which has counted just before the
-  // first subscriber came, would remove the mark. `unmark_topics` does not remove it if its time is new.
+  // Even a correct mark is set again, with a new time. Otherwise another process, which counted just before the first
+  // subscriber came, would remove it.
   const there = names.flatMap((topic, index) => {
     const subscribers = counts[index] ?? 0;
     return subscribers > 0 ? { topic, subscribers } : [];
@@ -104,16 +100,16 @@ async function refreshIn(home: Partition, partition: Partition, names: readonly 
   if (gone.length > 0) await home.run('unmark_topics', { ...to, topics: gone });
 }
 
-/** A note that is stored with a topic: how many subscribers the topic has in another partition. */
+/** How many subscribers a topic has in another partition. */
 interface Mark {
   subscribers: number;
-  /** The time when this note was last written, in µs. */
+  /** The time when the mark was last set, in µs. */
   markedUs: string;
 }
 
 /**
- * Returns the mark of each topic, or undefined if it has none. A mark says that the partition with the index
- * `partition` has subscribers of the topic. It is stored in `home`, where the topics live.
+ * Returns the mark of each topic for the partition with the index `partition`, or undefined. `home` is where the topics
+ * live.
  */
 async function readMarks(
   home: Partition,
@@ -126,10 +122,7 @@ async function readMarks(
   return texts.map((text) => marksIn(text).get(partition));
 }
 
-/**
- * Reads the field `elsewhere` of a topic: a mark for each other partition that has subscribers of the topic. Returns
- * the marks by the index of that partition.
- */
+/** Reads the field `elsewhere` of a topic: its marks, by the index of the partition. */
 export function marksIn(text: string | null): Map<number, Mark> {
   const marks = [...(text ?? '').matchAll(MARK)];
   return new Map(

@@ -66,10 +66,7 @@ const PUBLISHER: Input<{ client: string }> = {
 interface TopicsParts {
   topics: Topics;
   limits: GiveLimits;
-  /**
-   * Resolves with the tokens of a client's joins. A client that asks for a topic's subscribers sees its own joins among
-   * them.
-   */
+  /** Resolves with the tokens of a client's joins, which the client sees among the subscribers of a topic. */
   joinsOf: (client: string) => Promise<string[]>;
   pages: Pages;
   publicNames: PublicNames;
@@ -113,8 +110,8 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
 
   /**
    * Throws unless the client's present scopes let it publish to the topic. Owning the topic is not enough: a client
-   * keeps its topics when its scopes are narrowed, so that no other client takes them over with their subscribers. The
-   * scopes are read from Redis, because the cache of clients may be a second old, and a deletion cannot be undone.
+   * keeps its topics when its scopes are narrowed, so that no other client gets them with their subscribers. The scopes
+   * are read from Redis, because the cache may be a second old, and a deletion cannot be undone.
    */
   const refuseUnlessMayPublish = async (token: string, topic: string) => {
     const client = await clients.find(token);
@@ -125,8 +122,8 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
   const listing = new SharedReading(() => topics.list());
 
   /**
-   * Returns topics as the caller may see them. A publisher's token can be a credential, so only root and the
-   * publisher itself see it.
+   * Returns topics as the caller may see them. Only root and the publisher itself see its token, which can be a
+   * credential.
    */
   const topicsFor = (caller: Caller, list: readonly Topic[]) =>
     publicNames.shownTo(caller, list, 'publisher');

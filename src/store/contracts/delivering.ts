@@ -2,21 +2,18 @@ import type { Contract } from '../contract.ts';
 
 const q = 'main|aux';
 
-/**
- * A job that a worker holds under a lease. A script with these arguments changes nothing if the worker no longer holds
- * the job, because its lease has expired.
- */
+/** A job that a worker holds under a lease. A script with these arguments changes nothing if the lease has expired. */
 export const held = { q, worker: 'text', job: 'bytes', lease: 'digits', leaseMs: 'number' } as const;
 
-/** The argument `deliveryLog`: the maximum number of records that the delivery log keeps. With 0 the log is off. */
+/** The maximum number of records that the delivery log keeps. With 0 the log is off. */
 const deliveryLog = 'number';
 
 /**
  * A finished job:
  *
  * - `bid`: the UID of the batch that the job has delivered, or undefined for any other job.
- * - `job`: the packed job. It is usually missing if there is a `bid`, from which the script makes it. It is needed if a
- *   Ruby Routemaster packed the job, because the bytes may differ.
+ * - `job`: the packed job. With a `bid` it is needed only if a Ruby Routemaster packed the job; otherwise the script
+ *   makes it of that.
  * - `heal`: the health points that the subscriber gains.
  * - `record`: what the delivery log keeps of an accepted batch, or undefined if the log is off.
  */
@@ -31,9 +28,8 @@ const finished = {
 } as const;
 
 /**
- * Arguments about lanes. A lane limits how many workers the deliveries of one subscriber may hold: to `laneLimit` if
- * the subscriber has set no `max_in_flight`, and never to more than `laneLimitMax`. A subscriber with a delivery longer
- * than `slowMs` counts as slow.
+ * Arguments about lanes. `laneLimit` limits the lane of a subscriber without a `max_in_flight`, and `laneLimitMax` any
+ * lane. A delivery that takes longer than `slowMs` makes its subscriber slow.
  */
 export const lanes = {
   q,
@@ -48,9 +44,8 @@ export const lanes = {
 const client = 'text?';
 
 /**
- * The arguments of one script call of a bulk (a retry or purge of many dead letters). A call looks at up to `max` dead
- * letters. A bulk for certain subscribers has a list of them: `token` is the one at the index `queue`. A bulk for all
- * subscribers has no `token`, and `queue` is 0.
+ * The arguments of one script call of a bulk, which looks at up to `max` dead letters. A bulk for certain subscribers
+ * has a list of them: `token` is the one at the index `queue`. A bulk for all has no `token`, and `queue` is 0.
  */
 const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', max: 'number' } as const;
 /**
@@ -64,8 +59,8 @@ const bulkStep = { owner: 'text', id: 'text', queue: 'number', token: 'text?', m
 const bulkState = 'lost|going|next|over';
 
 /**
- * Fields of a subscriber's hash that a delivery needs. The reply of acquire has their values in this order. Scripts get
- * the names as the module `store/delivery_fields`.
+ * Fields of a subscriber's hash that a delivery needs, in the order of their values in the reply of acquire. Scripts
+ * get the names as the module `store/delivery_fields`.
  */
 export const DELIVERY_FIELDS = [
   'callback',

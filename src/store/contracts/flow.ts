@@ -3,11 +3,9 @@ import { held, lanes } from './delivering.ts';
 import { LIMITS, OUTCOMES } from './publishing.ts';
 
 /**
- * The arguments of scripts that publish for a join. A join groups events by a key in them, such as an order number.
- * When enough events of each source have the same key, the join publishes an event to `thenTopic`. If they do not come
- * within `withinMs`, it publishes one to `expiryTopic`, if given. `thenHome` and `expiryHome` are the indexes of these
- * topics' partitions, or undefined for the partition of the join. `version` is the time when the rules were last
- * stored.
+ * The arguments of scripts that publish for a join: to `thenTopic` when a key is complete, and to `expiryTopic`, if
+ * given, when it is not complete within `withinMs`. `thenHome` and `expiryHome` are the indexes of these topics'
+ * partitions, or undefined for that of the join. `version` is the time when the rules were last stored.
  */
 const join = {
   token: 'text',

@@ -3,15 +3,15 @@ import type { Contract } from '../contract.ts';
 const q = 'main|aux';
 
 /**
- * The inconsistencies that a sweep has found. Depending on the kind, `name` is a batch's UID, a packed job, a worker,
- * a token, or a trigger.
+ * What a sweep has found. Depending on the kind, `name` is a batch's UID, a packed job, a worker, a token, or a
+ * trigger.
  */
 const findings = [{ kind: 'text', name: 'bytes' }] as const;
 
 /**
  * The slices of a subscriber's queue (or dead letters) that a sweep has counted so far. A slice ends at the score `to`,
- * where the next one begins. `members` is its number of batches, or -1 if one of them is open, so that the slice is
- * counted again. `events` is the number of its events.
+ * where the next one begins. `members` is its number of batches, or -1 if one of them is open, so that it is counted
+ * again. `events` is the number of its events.
  */
 const slices = [{ to: 'text', members: 'number', events: 'number' }] as const;
 

@@ -1,15 +1,11 @@
 import type { Contract } from '../contract.ts';
 
-/**
- * The tokens of the subscribers whose batches a call may find. If the list is empty, the call finds the batches of all
- * subscribers.
- */
+/** The tokens of the subscribers whose batches a call may find; of all if the list is empty. */
 const clients = ['text'] as const;
 
 /**
- * The entries of a listing of batches, which is sorted by `placeMs` and `id`. `record` is what the delivery log keeps
- * of a batch that has ended. The fields after `record` describe a batch that still exists. `firstAttempt` and
- * `lastAttempts` are JSON.
+ * The entries of a listing of batches, sorted by `placeMs` and `id`. `record` is what the delivery log keeps of a batch
+ * that has ended. The fields after it describe a batch that still exists. `firstAttempt` and `lastAttempts` are JSON.
  */
 const entries = [
   {
