@@ -5,8 +5,8 @@ import { parseJson } from './long_numbers.ts';
 /** The bus that a command calls. */
 export class Bus extends Routemaster {
   /**
-   * Publishes an event, or an array of events, that is JSON already. It is sent as it is, so numbers that JavaScript
-   * would round keep their digits.
+   * Publishes an event, or an array of events, that is JSON already. It is sent as it is, with all digits of its
+   * numbers.
    */
   async publishText(topic: string, json: string): Promise<void> {
     const path = `/topics/${encodeURIComponent(topic)}`;

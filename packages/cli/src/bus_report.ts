@@ -1,10 +1,7 @@
 import { type Figures, sumOf } from './figures.ts';
 import { number } from './tables.ts';
 
-/**
- * The metrics of a bus at one moment. `atMs` is by the monotonic clock of this machine, so that setting the clock does
- * not distort rates.
- */
+/** The metrics of a bus at one moment, by the monotonic clock of this machine. Setting the clock distorts no rates. */
 export interface Reading {
   atMs: number;
   figures: Figures;
@@ -16,10 +13,7 @@ export interface SubscriberLine {
   oldest_seconds: number;
   delivered: number;
   failed: number;
-  /**
-   * The health of the subscriber, 0 to 100. Null if the bus shows no health: the subscriber has left, but some of its
-   * data is still stored.
-   */
+  /** The subscriber's health, 0 to 100. Null if it has left, but some of its data is still stored. */
   health: number | null;
   dead_letters: number;
   paused: boolean;
@@ -31,9 +25,7 @@ interface WorkerCounts {
   spare_workers: number;
 }
 
-/**
- * The report that `rtm top` shows. Rates are per second. They are null if there are no earlier metrics to compare with.
- */
+/** The report that `rtm top` shows. Rates are per second, and null without earlier metrics. */
 export interface BusReport extends WorkerCounts {
   published: number;
   published_rate: number | null;
@@ -55,13 +47,13 @@ export interface BusReport extends WorkerCounts {
 }
 
 /**
- * Returns a report of the bus. Rates compare `now` with `earlier`. Subscribers whose deliveries fail come first, and
+ * Returns a report of the bus, with rates by the difference to `earlier`. Subscribers whose deliveries fail come first,
  * then those whose events have waited longest.
  */
 export function reportOf(now: Reading, earlier?: Reading): BusReport {
   const [lines, before] = [linesOf(now.figures), earlier && linesOf(earlier.figures)];
   const seconds = earlier ? (now.atMs - earlier.atMs) / 1000 : 0;
-  // A counter that is missing in `earlier` was 0, because the bus shows a counter only after it has counted something.
+  // The bus shows a counter only after it has counted something, so one that is missing in `earlier` was 0.
   const rate = (value: number, was = 0) => (earlier ? Math.max(0, value - was) / seconds : null);
   const [totals, were] = [totalsOf(now.figures), earlier && totalsOf(earlier.figures)];
   const subscribers = [...lines.values()].map((line) => {
@@ -84,7 +76,7 @@ export function reportOf(now: Reading, earlier?: Reading): BusReport {
   };
 }
 
-/** A bus of an earlier release shows only the number of all its workers. `workers` is then this number. */
+/** A bus of an earlier release shows only the number of all its workers, which becomes `workers`. */
 export function workersOf(figures: Figures): WorkerCounts {
   if (!figures.has('delivery_workers')) return { workers: sumOf(figures, 'workers'), spare_workers: 0 };
   return {
@@ -141,8 +133,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // The subscribers in `known` have a queue, a health or dead letters. A subscriber that has only counters has left the
-  // bus, so it gets no line.
+  // A subscriber without a queue, a health and dead letters has left the bus, and gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

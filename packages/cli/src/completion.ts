@@ -2,10 +2,7 @@ import { type Call, type Command, UsageError } from './command.ts';
 
 type Commands = readonly Command[];
 
-/**
- * Prints a script by which a shell completes commands and their options. `common` is the table of the options that all
- * commands have in common.
- */
+/** Prints a script by which a shell completes commands and their options. `common` has the options of all commands. */
 export async function printCompletion(call: Call, commands: Commands, common: object): Promise<void> {
   const [shell = ''] = call.args;
   const shells: Record<string, typeof bash> = { bash, zsh, fish };
@@ -15,10 +12,7 @@ export async function printCompletion(call: Call, commands: Commands, common: ob
   call.print({ script }, [script]);
 }
 
-/**
- * For each beginning of a command, returns the words that may follow it. For example, `add` and `list` may follow
- * `token`.
- */
+/** Returns the words that may follow each beginning of a command, such as `add` and `list` after `token`. */
 function followers(commands: Commands): Map<string, Set<string>> {
   const following = new Map<string, Set<string>>();
   for (const { name } of commands) {

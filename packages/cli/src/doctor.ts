@@ -10,14 +10,14 @@ import { causeOf } from './unanswered.ts';
 
 const CHECK_TIMEOUT_MS = 10_000;
 /**
- * Maximum clock difference that is reported as fine. The measurement itself can be wrong by seconds: the header Date
- * has only whole seconds, and an answer takes some time.
+ * Maximum clock difference that is fine. The measurement itself can be wrong by seconds: the header Date has whole
+ * seconds, and an answer takes some time.
  */
 const MAX_SKEW_MS = 10_000;
 
 /**
- * Checks from this machine, with the given credentials, whether the bus works. Prints the finding of each check. Throws
- * Failure if a finding is bad.
+ * Checks from this machine, with the given credentials, whether the bus works. Prints each finding. Throws Failure if
+ * one is bad.
  */
 export async function examine(call: Call): Promise<void> {
   const findings: Finding[] = [];
@@ -105,7 +105,7 @@ function clockFinding({ date }: Reached): Finding {
     const advice = 'A router in front of the bus removes the header Date.';
     return { check, isWell: false, detail: 'the bus does not say its time', advice };
   }
-  // The header Date has no fractions of a second, so on average the true time of the bus is half a second later.
+  // The header Date has no fractions of a second: on average, the true time of the bus is half a second later.
   const seconds = Math.round((skewMs - 500) / 1000);
   if (Math.abs(skewMs - 500) <= MAX_SKEW_MS)
     return { check, isWell: true, detail: 'this machine and the bus agree about the time' };
@@ -123,8 +123,8 @@ async function credentialsFinding(bus: Routemaster): Promise<[Finding, role?: Ro
     const who = role === 'watcher' ? 'root or a viewer' : 'the client';
     return [{ check, isWell: true, detail: `the bus knows ${who}, and Redis answers it` }, role];
   } catch (error) {
-    // After a transient error, the client library repeats the call until its time limit, and then throws
-    // TimeLimitError. The `cause` of the TimeLimitError is the last failure, which says what is wrong.
+    // After a transient error, the client library repeats the call until its time limit. The `cause` of its
+    // TimeLimitError is the last failure, which says what is wrong.
     const failure = error instanceof TimeLimitError ? (error.cause ?? error) : error;
     if (!(failure instanceof RoutemasterError)) throw error;
     const { code, message } = failure;
@@ -143,9 +143,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   rate_limited: 'These credentials call too often: something else uses them.',
 };
 
-/**
- * Says to whom the credentials belong. Only root and viewers may list jobs, so the bus refuses this list to all others.
- */
+/** Says to whom the credentials belong. The bus lets only root and viewers list jobs. */
 async function roleOf(bus: Routemaster): Promise<Role> {
   return bus.call('GET /jobs', { query: { limit: 1 } }).then(
     () => 'watcher',

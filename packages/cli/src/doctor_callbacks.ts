@@ -3,8 +3,8 @@ import { type Finding, reach } from './doctor_connections.ts';
 
 type Shown = Calls['GET /subscriptions']['answer'][number];
 /**
- * An entry of `GET /subscriptions` with the health of the subscriber. In compatibility mode (the bus answers like the
- * Ruby Routemaster), a client also gets the entries of other clients, but without their health.
+ * An entry of `GET /subscriptions` with the subscriber's health. In compatibility mode, a client also gets the entries
+ * of other clients, but without their health.
  */
 type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 
@@ -12,23 +12,20 @@ type Subscription = Exclude<Shown, { paused_at?: undefined }>;
 export type Role = 'client' | 'watcher';
 
 /**
- * A callback that this machine does not reach still gets a good finding if the bus attempted a delivery within this
- * time, and no delivery fails. An earlier attempt proves little: the receiver may have stopped since.
+ * A callback that this machine does not reach is still fine if the bus attempted a delivery within this time, and none
+ * fails. After an earlier attempt the receiver may have stopped.
  */
 const LATELY_MS = 60_000;
 
 /** Maximum characters of a callback's answer that are shown. */
 const MAX_SHOWN = 100;
 
-/**
- * Maximum number of subscribers to examine. Only root and viewers can exceed it, because the bus shows them all
- * subscribers.
- */
+/** Maximum subscribers to examine. Only root and viewers, who see all, can exceed it. */
 const MAX_EXAMINED = 20;
 
 /**
- * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. If the
- * bus shows several subscribers, only those that are paused or fail are examined.
+ * Yields a finding for each subscriber: how its deliveries go, and whether this machine reaches its callback. Of
+ * several subscribers, only those that are paused or fail are examined.
  */
 export async function* callbackFindings(
   bus: Routemaster,
@@ -77,7 +74,7 @@ function stateOf({ events, health_points, last_attempted_at }: Subscription): st
   return last_attempted_at === null ? '; nothing was delivered yet' : '; no delivery failed lately';
 }
 
-/** Says what to do if deliveries to a subscriber fail, or have become dead letters. Otherwise returns undefined. */
+/** Says what to do if deliveries to a subscriber fail, or have become dead letters; otherwise undefined. */
 async function adviceWhenFailing(
   bus: Routemaster,
   { subscriber, health_points, events, dead_letters }: Subscription,
@@ -108,10 +105,7 @@ async function newestDeath(bus: Routemaster, subscriber: string, role: Role): Pr
   return '.';
 }
 
-/**
- * `argument` follows the name of the command. It is a space and the token of the subscriber, or empty for a client,
- * which resumes itself.
- */
+/** `argument` follows the name of the command: a space and the subscriber's token, or nothing for a client itself. */
 function adviceWhenPaused(by: Subscription['paused_by'], argument: string): string {
   const command = `rtm sub resume${argument}`;
   if (by === 'callback_gone') return `It answered 410: subscribe again, or ${command}, when it is back.`;
@@ -122,11 +116,11 @@ function adviceWhenPaused(by: Subscription['paused_by'], argument: string): stri
 
 /**
  * Returns a sentence about the last failed attempt at a batch that is `retrying`, `in_flight` or `dead`, or an empty
- * text if there is none. Returns undefined if the bus does not say, such as an old release without `GET /deliveries`.
+ * text. Returns undefined if the bus does not say, such as an old release without `GET /deliveries`.
  */
 async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Promise<string | undefined> {
   // A batch that keeps failing is `retrying` most of the time, `in_flight` during each attempt, and `dead` at last. An
-  // attempt can end between two of these calls, so `retrying` is asked for twice.
+  // attempt can end between two calls, so `retrying` is asked for twice.
   for (const state of ['retrying', 'in_flight', 'retrying', 'dead'] as const) {
     const query = { state, limit: 100, ...(role === 'watcher' && { subscriber }) };
     const deliveries = await bus.call('GET /deliveries', { query }).catch((error) => {
@@ -134,8 +128,7 @@ async function lastFailure(bus: Routemaster, subscriber: string, role: Role): Pr
       throw error;
     });
     if (!deliveries) return undefined;
-    // For a client, `deliveries` also has the batches of the client's joins. These batches are left out, because the
-    // bus itself counts their events, and no callback gets them.
+    // The batches of a client's joins are left out, because no callback gets them.
     const attempts = deliveries.flatMap((each) => (each.join === undefined ? each.attempts.slice(-1) : []));
     const last = attempts.filter(({ reason }) => reason !== null).sort((one, other) => other.at - one.at)[0];
     if (last) {

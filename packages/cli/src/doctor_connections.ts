@@ -9,7 +9,7 @@ export interface Finding {
   check: string;
   isWell: boolean;
   detail: string;
-  /** The action that the user should take against the problem. Absent if there is no problem. */
+  /** What the user should do about the problem, if there is one. */
   advice?: string;
 }
 
@@ -17,9 +17,7 @@ const TIMEOUT_MS = 5000;
 const DAY_MS = 86_400_000;
 const MIN_LEFT_DAYS = 14;
 
-/**
- * Checks whether the server has a certificate that this machine trusts, and that stays valid for at least 14 days.
- */
+/** Checks whether the server has a certificate that this machine trusts, and that stays valid for 14 days at least. */
 export async function certificateFinding(url: string): Promise<Finding> {
   const check = 'tls';
   const connection = new Connection(new URL(url));
@@ -52,8 +50,8 @@ export async function certificateFinding(url: string): Promise<Finding> {
 }
 
 /**
- * Connects to the server of a URL, with TLS if the URL is https, but sends nothing. Resolves with undefined if the
- * connection succeeds within `timeoutMs`, and otherwise with a text that says what went wrong.
+ * Connects to the server of a URL, with TLS if the URL is https, but sends nothing. Resolves within `timeoutMs`: with
+ * undefined when connected, or with a text that says what went wrong.
  */
 export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string | undefined> {
   if (!URL.canParse(url)) return 'no URL';
@@ -66,8 +64,8 @@ export async function reach(url: string, timeoutMs = TIMEOUT_MS): Promise<string
 }
 
 /**
- * A connection to the server of a URL, on which nothing is sent. It belongs to an HTTP request that is never finished,
- * because Node's requests know how to connect through a proxy.
+ * A connection to the server of a URL, on which nothing is sent: that of an HTTP request that is never finished. Node's
+ * requests know how to connect through a proxy.
  */
 class Connection {
   socket: Socket | undefined;
@@ -79,7 +77,7 @@ class Connection {
     this.#request.on('error', () => {});
   }
 
-  /** Resolves with undefined when the connection is open. If it fails, resolves with a text that says why. */
+  /** Resolves with undefined when the connection is open, or with a text that says why it failed. */
   async opened(timeoutMs: number): Promise<string | undefined> {
     const signal = AbortSignal.timeout(timeoutMs);
     try {

@@ -1,16 +1,16 @@
 import { TextDecoder } from 'node:util';
 
 /**
- * Maximum events of a request, which is also the maximum that the bus accepts. If requests have half as many events,
- * publishing a million events costs rtm, the bus and Redis together 6 % more CPU time.
+ * Maximum events of a request, as the bus accepts. With half as many, publishing a million events costs rtm, the bus
+ * and Redis together 6 % more CPU time.
  */
 export const MAX_LINES = 10_000;
 /**
- * Number of bytes at which a request is sent. It is less than half of the 5 MiB that the bus accepts, so that no
- * request occupies the bus for long.
+ * Bytes at which a request is sent: less than half of the 5 MiB that the bus accepts, so that none occupies it for
+ * long.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
-/** Maximum characters of a line. The bus refuses an event that is longer, so the rest of such a line is not read. */
+/** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */
 const MAX_LINE_LENGTH = 5 * 1024 * 1024;
 
 /** Lines of a file, each with one event as JSON. */
@@ -46,7 +46,7 @@ export async function* chunksOf(input: AsyncIterable<Buffer | string>): AsyncGen
   };
   for await (const piece of input) {
     const lines = decode(decoder, piece).split('\n');
-    // Only the new piece is searched for line breaks. Otherwise the time for a line would grow with the square of its
+    // Only the new piece is searched for line breaks; otherwise the time for a line would grow with the square of its
     // length.
     lines[0] = rest + lines[0];
     rest = lines.pop() ?? '';
@@ -73,8 +73,8 @@ function decode(decoder: TextDecoder, piece?: Buffer | string): string {
 }
 
 /**
- * Throws Unreadable unless the line is one JSON object. Lines are joined by commas to the JSON of a request. So the bus
- * would accept two events on one line (`{…},{…}`), or one event that is spread over two lines.
+ * Throws Unreadable unless the line is one JSON object. Lines are joined by commas, so the bus would also accept two
+ * events on one line (`{…},{…}`), or one event on two lines.
  */
 function checkEvent(line: string, number: number): void {
   let value: unknown;

@@ -1,13 +1,10 @@
-/** The figures (metrics) of `GET /metrics`, by name. Each metric has a list of values, one for each set of labels. */
+/** The figures of `GET /metrics`, by name. Each has a list of values, one for each set of labels. */
 export type Figures = Map<string, { labels: Record<string, string>; value: number }[]>;
 
 const LINE = /^routemaster_(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 
-/**
- * Reads the metrics of the bus from Prometheus's text format. Returns them under their names without the prefix
- * `routemaster_`.
- */
+/** Reads Prometheus's text format. Returns the metrics under their names without the prefix `routemaster_`. */
 export function readFigures(text: string): Figures {
   const figures: Figures = new Map();
   for (const line of text.split('\n')) {
@@ -27,7 +24,7 @@ function readLabels(text: string): Record<string, string> {
   return Object.fromEntries(labels);
 }
 
-/** Returns the sum of a metric's values that have these labels. The sum is 0 if no value has them. */
+/** Returns the sum of a metric's values that have these labels, 0 if there are none. */
 export function sumOf(figures: Figures, name: string, labels: Record<string, string> = {}): number {
   const wanted = Object.entries(labels);
   return (figures.get(name) ?? [])

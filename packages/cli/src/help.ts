@@ -2,8 +2,8 @@ import type { Command, Option } from './command.ts';
 import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 
 /**
- * Returns a usage line for each way to call the command. If one line names an option, the other lines lack it. The
- * options that every command has are left out.
+ * Returns a usage line for each way to call the command, without common options. If one line names an option, the
+ * others lack it.
  */
 function forms({ name, args, options = {} }: Command): string[] {
   const own = Object.entries(options).map(([option, { value }]) => `--${option}${value ? ` ${value}` : ''}`);

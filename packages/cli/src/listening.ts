@@ -10,16 +10,13 @@ import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
 import { causeOf } from './unanswered.ts';
 
-/**
- * The default port on which `rtm listen` receives deliveries. `bin/receive` uses the same port. A bus that `bin/start`
- * runs is allowed to deliver to this port.
- */
+/** The default port of `rtm listen` and of `bin/receive`. A bus that `bin/start` runs may deliver to it. */
 const PORT = 9292;
 const FORWARD_TIMEOUT_MS = 30_000;
 
 /**
- * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client already
- * has a subscription, because `listen` ends the client's subscription when it stops.
+ * Subscribes the client until Ctrl-C, and prints the events that are delivered. Throws Failure if the client has a
+ * subscription already, which would end with that of `listen`.
  */
 export async function listen(call: Call): Promise<void> {
   const bus = call.connect();
@@ -48,7 +45,7 @@ export async function listen(call: Call): Promise<void> {
     const { port } = server.address() as AddressInfo;
     const callback = textOption(call, 'callback') ?? `http://127.0.0.1:${port}/`;
     const interrupted = call.interruption();
-    // This is asked before the client subscribes, because a failure must not leave a subscription behind.
+    // This is asked before the client subscribes: a failure must leave no subscription behind.
     const hint = await withoutPublisher(bus, call.args);
     await bus.subscribe({ topics: call.args, callback, uuid, timeout: 0 });
     call.note(`listening to ${call.args.join(', ')} at ${callback}; Ctrl-C ends`);

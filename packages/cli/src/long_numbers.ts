@@ -5,15 +5,12 @@ const MARK = randomUUID();
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, 'g');
 
 const LONG_NUMBER = /\d{16}/;
-/**
- * Matches a quote, an escape, or a whole number of 16 digits or more. The bus writes no other numbers that JavaScript
- * would change.
- */
+/** Matches a quote, an escape, or a whole number of 16 digits or more, the only ones that JavaScript may change. */
 const TOKEN = /"|\\.|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
 
 /**
- * Parses JSON of the bus. JavaScript would round whole numbers above 2^53, so each of them becomes a string, which
- * `jsonText` writes as the number again. Node has JSON.rawJSON for this, but Node 20 lacks it.
+ * Parses JSON of the bus. JavaScript would round whole numbers above 2^53, so each becomes a string, of which
+ * `jsonText` makes the number again. Node has JSON.rawJSON for this, but Node 20 lacks it.
  */
 export function parseJson(text: string): unknown {
   if (!LONG_NUMBER.test(text)) return JSON.parse(text);

@@ -16,7 +16,7 @@ function interruption(): AbortSignal {
 }
 
 stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-  // If the reader of a pipe closes it early, as in `rtm token list | head`, this is not a failure.
+  // A reader that closes a pipe early, as in `rtm token list | head`, is no failure.
   const status = code === 'EPIPE' ? 0 : 2;
   if (status !== 0 && !process.exitCode) stderr.write(`${message}\n`);
   if (!interrupted) process.exit(status);

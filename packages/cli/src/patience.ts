@@ -3,8 +3,8 @@ import { reach } from './doctor_connections.ts';
 const SILENT_MS = 1000;
 
 /**
- * Says on stderr if the bus cannot be reached after a second, because calls are then repeated silently for up to
- * `timeoutMs`. Says it without a terminal too, since the log of a CI job would otherwise show nothing meanwhile.
+ * Says on stderr if the bus cannot be reached after a second, since calls are repeated silently for up to `timeoutMs`.
+ * Says it without a terminal too, for the log of a CI job.
  */
 export function sayIfUnreached(url: string, timeoutMs: number, stderr: NodeJS.WriteStream): void {
   setTimeout(async () => {

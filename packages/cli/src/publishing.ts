@@ -12,10 +12,7 @@ const TYPES = {
 } as const;
 type EventType = (typeof TYPES)[keyof typeof TYPES];
 
-/**
- * Returns the event type for a word of the command line. The word may be a name that the Ruby tool uses, or the name of
- * the type in the API.
- */
+/** Returns the event type for a word of the command line: the name in the Ruby tool, or that in the API. */
 function typeOf(word: string): EventType {
   for (const [name, type] of Object.entries(TYPES)) if (word === name || word === type) return type;
   throw new UsageError(`The first argument is ${Object.keys(TYPES).join(', ')}, not ${word}`);

@@ -13,8 +13,8 @@ const GROWTH = 1.1;
 const PUBLISH_TIMEOUT_MS = 120_000;
 
 /**
- * Posts many lines of a file in one request, as they are. `publishAll` of the client library would cost more CPU time:
- * it takes objects, so each line would have to be parsed and then written as JSON again.
+ * Posts many lines of a file in one request, as they are. `publishAll` of the client library takes objects: each line
+ * would have to be parsed and written as JSON again, which costs CPU time.
  */
 class LinePublisher {
   readonly #bus: Bus;
@@ -25,8 +25,8 @@ class LinePublisher {
   }
 
   /**
-   * Posts the lines of a chunk in their order, and calls `stored` after each request that the bus accepts. A chunk that
-   * is too large for the bus is divided into several requests.
+   * Posts the lines of a chunk in their order, and calls `stored` after each accepted request. A chunk that is too
+   * large for the bus becomes several requests.
    */
   async post(topic: string, { lines, numbers, bytes }: Chunk, stored: (part: Chunk) => void): Promise<void> {
     for (let from = 0; from < lines.length; ) {
@@ -35,9 +35,8 @@ class LinePublisher {
       const part = { lines: lines.slice(from, to), numbers: numbers.slice(from, to), bytes: share };
       const problem = await this.#postPart(topic, part);
       if (problem) {
-        // If the topic has many subscribers, or if the events are delayed, the bus accepts fewer than MAX_LINES events
-        // at a time. It answers `body_too_large` to more events, so the next request has half as many. A router in front
-        // of the bus may take fewer bytes than the bus.
+        // For a topic with many subscribers, and for delayed events, the bus accepts fewer than MAX_LINES events at a
+        // time. A router in front of it may take fewer bytes. So the next request has half as many.
         if (problem.status !== 413 || to - from === 1) throw new Refused(problem, part);
         this.#maxLines = Math.ceil((to - from) / 2);
         continue;
@@ -49,8 +48,8 @@ class LinePublisher {
   }
 
   /**
-   * Posts some lines of a file in one request. Resolves with undefined if the events are stored, and with the problem
-   * if the bus has refused the request.
+   * Posts some lines in one request. Resolves with undefined if they are stored, and with the problem if the bus has
+   * refused it.
    */
   async #postPart(topic: string, { lines }: Chunk): Promise<ProblemError | undefined> {
     return this.#bus.publishText(topic, `[${lines.join(',')}]`).then(
@@ -76,8 +75,8 @@ class Refused extends Error {
 }
 
 /**
- * Publishes the events of a file, one on each line, in their order. Stops when the bus refuses an event or cannot be
- * reached for long, and throws a Failure that says how many events are stored and, if it can, which line is refused.
+ * Publishes the events of a file, one a line, in their order. Stops when the bus refuses an event or cannot be reached
+ * for long, and throws a Failure that says how many events are stored and, if it can, which line is refused.
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
@@ -90,8 +89,7 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // The promise `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report
-      // an earlier rejection as unhandled.
+      // Awaited only after the next chunk was read. Node would report an earlier rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;

@@ -9,8 +9,8 @@ export interface BusEntry {
 
 /**
  * Reads the file `.rtmrc`, which is YAML: names of buses, each with the indented keys `bus`, `token` and `secret`.
- * Other keys are ignored, and so is the byte order mark that editors on Windows may write. Throws Failure for a line
- * that is neither a name nor an indented key.
+ * Other keys are ignored, and so is the byte order mark of editors on Windows. Throws Failure for a line that is
+ * neither a name nor an indented key.
  */
 export function readRtmrc(text: string): Map<string, BusEntry> {
   const entries = new Map<string, BusEntry>();

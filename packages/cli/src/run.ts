@@ -21,9 +21,7 @@ interface Surroundings extends Streams {
   interruption: Call['interruption'];
 }
 
-/**
- * Runs the command that the arguments `argv` name. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed).
- */
+/** Runs the command that the arguments name. Resolves with the exit status: 0, 1 (wrong usage) or 2 (failed). */
 export async function run(argv: readonly string[], surroundings: Surroundings): Promise<number> {
   const { stdout, stderr } = surroundings;
   const command = COMMANDS.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
@@ -74,7 +72,7 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-/** Replaces what Node says after the name of an unknown option by the option that may be meant, if one is like it. */
+/** Replaces what Node says after the name of an unknown option by the option that may be meant, if one is similar. */
 function withNearest(message: string, names: readonly string[]): string {
   const [beginning, given = ''] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
   const near = nearest(

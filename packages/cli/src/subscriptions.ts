@@ -6,8 +6,8 @@ import { rubyYaml } from './yaml.ts';
 export type Subscription = Calls['GET /subscriptions']['answer'][number];
 
 /**
- * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` (the user name in the credentials of deliveries) is
- * the client's token, and nothing is printed on stdout. A note on stderr names the topics.
+ * Subscribes the client. As with the Ruby tool `rtm`, the `uuid` is the client's token, and nothing is printed on
+ * stdout. A note on stderr names the topics.
  */
 export async function addSubscription(call: Call): Promise<void> {
   const [callback = '', ...topics] = call.args;
@@ -21,10 +21,7 @@ export async function addSubscription(call: Call): Promise<void> {
   call.note(`subscribed to ${topics.join(', ')}${leaving}`);
 }
 
-/**
- * Returns the subscription of the client with this token. Returns undefined if the client has no subscription, or if
- * the bus does not show it to the caller.
- */
+/** Returns the subscription of the client with this token, or undefined if it has none that the caller may see. */
 export async function subscriptionOf(bus: Routemaster, token: string): Promise<Subscription | undefined> {
   // Root, viewers, and clients in compatibility mode also get the subscriptions of other clients.
   for await (const each of bus.subscriptions()) if (each.subscriber === token) return each;
@@ -32,8 +29,7 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
 }
 
 /**
- * Returns a sentence about those of the topics that have no publisher yet, such as one whose name is mistyped. Returns
- * undefined if all have one.
+ * Returns a sentence about those of the topics that have no publisher yet, perhaps by a mistyped name, or undefined.
  */
 export async function withoutPublisher(
   bus: Routemaster,
@@ -71,7 +67,7 @@ export async function showSubscription(call: Call): Promise<void> {
   );
 }
 
-/** Pauses the subscriber with the given token. If no token is given, pauses the client whose credentials are used. */
+/** Pauses the subscriber with the given token or, without one, the client whose credentials are used. */
 export async function pauseSubscription(call: Call): Promise<void> {
   const [token] = call.args;
   const bus = call.connect();

@@ -12,7 +12,7 @@ export function table(heads: readonly string[], rows: readonly (readonly unknown
   );
 }
 
-/** Returns a line for each member of the object `record`, with the name and the value of the member. */
+/** Returns a line for each member of the object, with its name and value. */
 export function members(record: object): string[] {
   const width = Math.max(...Object.keys(record).map(({ length }) => length)) + 2;
   return Object.entries(record).map(([name, value]) => `${name.padEnd(width)}${textOf(value)}`.trimEnd());

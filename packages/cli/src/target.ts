@@ -16,7 +16,7 @@ interface TargetOptions {
 
 /**
  * Returns the URL and the credentials of the bus that `--bus` names. The token comes from `--token`, or else from the
- * entry `@NAME` in `.rtmrc`, or else from the environment. A secret may follow the token: `TOKEN:SECRET`.
+ * entry `@NAME` in `.rtmrc`, or else from the environment. A secret may follow it: `TOKEN:SECRET`.
  */
 export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Target {
   if (bus === undefined) throw new UsageError('No bus given: --bus DOMAIN, or --bus @NAME of .rtmrc');
@@ -25,8 +25,8 @@ export function targetOf({ bus, token, secret, env, folder }: TargetOptions): Ta
   if (given === undefined) throw new UsageError('No token given: --token TOKEN, or ROUTEMASTER_TOKEN');
   const [name = '', ...rest] = given.split(':');
   const carried = rest.length > 0 ? rest.join(':') : undefined;
-  // A secret of `.rtmrc` or of the environment is used only with the token that is given in the same place. Otherwise
-  // the secret of one client would be sent with the token of another client, perhaps to another bus.
+  // A secret of `.rtmrc` or of the environment is used only with the token of the same place. Otherwise the secret of
+  // one client would be sent with the token of another, perhaps to another bus.
   const beside = token !== undefined ? undefined : entry?.token !== undefined ? entry.secret : undefined;
   const ofEnv = given === env.ROUTEMASTER_TOKEN ? env.ROUTEMASTER_SECRET : undefined;
   return { url: urlOf(entry?.bus ?? bus), token: name, secret: secret ?? carried ?? beside ?? ofEnv };
@@ -41,16 +41,12 @@ function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry
   return entry;
 }
 
-/**
- * Returns an http URL for a bus on this machine, and an https URL for any other, because tokens must not cross a
- * network unencrypted.
- */
+/** Returns an http URL for a bus on this machine, and https for any other: no token crosses a network unencrypted. */
 function urlOf(bus: string): string {
   const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
   if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
-  // A path in the URL is kept, because a proxy may serve the bus under a path. The address of a console page, as copied
-  // from a browser, is refused.
+  // A path in the URL is kept, because a proxy may serve the bus under one. The address of a console page is refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
   if (extra !== '') throw new UsageError(`--bus is the address of the bus alone: leave out ${extra}`);

@@ -1,8 +1,8 @@
 import { type Call, collect, Failure, numberOption } from './command.ts';
 
 /**
- * Creates a client. Without --json, prints only its token on stdout, because scripts for the Ruby tool `rtm` expect
- * that. The secret goes to stderr.
+ * Creates a client. Without --json, prints its token alone on stdout, as scripts for the Ruby tool `rtm` expect. The
+ * secret goes to stderr.
  */
 export async function addToken(call: Call): Promise<void> {
   const [name = '', token] = call.args;
@@ -20,18 +20,15 @@ export async function limitToken(call: Call): Promise<void> {
   call.print(await call.connect().limitClient(token, limits), []);
 }
 
-/**
- * Returns the topics in an option, which are separated by commas; `-` means none, as in the console. Returns undefined
- * if the option is left out.
- */
+/** Returns the topics in an option, separated by commas, or undefined without it. As in the console, `-` means none. */
 function topicsIn(option: unknown): string[] | undefined {
   if (option === '-') return [];
   return typeof option === 'string' ? option.split(',').filter(Boolean) : undefined;
 }
 
 /**
- * Removes a client. Throws Failure if there is no such client, so that the user notices a wrong token. The API answers
- * 204 in both cases.
+ * Removes a client. Throws Failure if there is none, so that the user notices a wrong token; the API answers 204 to
+ * both.
  */
 export async function deleteToken(call: Call): Promise<void> {
   const [token = ''] = call.args;

@@ -10,22 +10,22 @@ const REFRESH_MS = 2000;
 /** Time within which the bus must answer. */
 const METRICS_TIMEOUT_MS = 5000;
 /**
- * A rate compares metrics that are ten seconds apart. By default, each process of the bus adds to the counters every
- * five seconds, so twice in ten seconds. Over four seconds it adds once or not at all: the rate would be a quarter too
- * high, or 0.
+ * Time between the metrics that a rate compares. By default each process of the bus adds to the counters every five
+ * seconds, so twice in this time. In four seconds it adds once or not at all: the rate would be a quarter too high, or
+ * 0.
  */
 const RATES_OVER_MS = 10_000;
-/** To be compared, metrics may be this much younger than ten seconds, because not every answer takes the same time. */
+/** The metrics may be this much closer, because not every answer takes the same time. */
 const JITTER_MS = 500;
 
-/** Switches the terminal to a second screen without a cursor, so that LEAVE can show the first screen unchanged. */
+/** Switches the terminal to a second screen without a cursor. LEAVE shows the first one unchanged. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
- * Shows a report of the bus every two seconds until Ctrl-C: on a terminal as a full screen, with --json as a line.
- * Shows only one report with --once, or if there is neither a terminal nor --json.
+ * Shows a report of the bus every two seconds until Ctrl-C: on a terminal as a full screen, with --json as a line. With
+ * --once, or with neither a terminal nor --json, shows one.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;
@@ -58,12 +58,12 @@ export async function top(call: Call): Promise<void> {
   }
 }
 
-/** Number of values, ten seconds apart, among which is the newest rate. Those that the bus has not sampled are null. */
+/** Number of values, ten seconds apart, among which is the newest rate. Those without a sample are null. */
 const NEWEST_VALUES = 3;
 
 /**
- * Returns a report with the rates that the bus knows itself: those of its history, which has no number of failed
- * deliveries. A bus of an earlier release has no history.
+ * Returns a report with the rates of the bus's own history, which has no failed deliveries. A bus of an earlier release
+ * has no history.
  */
 async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusReport> {
   const { metrics } = await bus.history().catch((error) => {
@@ -76,8 +76,8 @@ async function withRatesOf(bus: Routemaster, report: BusReport): Promise<BusRepo
 }
 
 /**
- * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request for the metrics fails
- * after the first report, passes the error to `complain` (if it is given) and goes on. Otherwise throws the error.
+ * Yields a report of the bus every two seconds, until `interrupted` is aborted. If a request fails after the first
+ * report, gives the error to `complain`, if there is one, and goes on. Otherwise throws it.
  */
 async function* reportsOf(
   bus: Routemaster,
@@ -99,30 +99,24 @@ async function* reportsOf(
       if (interrupted.aborted) return;
       if (!complain || readings.length === 0 || !(error instanceof RoutemasterError)) throw error;
       complain(error);
-      // After a failure, the two seconds count from now and not from the beginning of the request, so that a bus in
-      // trouble gets a rest.
+      // After a failure, the two seconds count from now, so that a bus in trouble gets a rest.
       dueAtMs = performance.now();
     }
-    // The next request is due two seconds after the last one began, not after it ended. Otherwise the duration of each
-    // request would add up, and a rate could span eleven seconds instead of ten.
+    // The next request is due two seconds after the last one began, not after it ended. Otherwise the durations would
+    // add up, and a rate could span eleven seconds instead of ten.
     dueAtMs = Math.max(dueAtMs + REFRESH_MS, performance.now());
     const pauseMs = Math.max(0, dueAtMs - performance.now());
     await sleep(pauseMs, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 
-/**
- * Returns the lines that show a report. No line is wider than the terminal. Without a terminal, the width is unlimited.
- */
+/** Returns the lines that show a report, none wider than the terminal, if there is one. */
 function linesOf(report: BusReport, { streams, target }: Call): string[] {
   const { stdout } = streams;
   return topLines(report, target().url, stdout.isTTY ? widthOf(stdout) : Number.POSITIVE_INFINITY);
 }
 
-/**
- * Returns the width of a terminal. If a terminal does not know its size, `columns` is 0, and the width counts as
- * unlimited.
- */
+/** Returns the width of a terminal. If it does not know its size, `columns` is 0, and the width counts as unlimited. */
 function widthOf({ columns }: NodeJS.WriteStream): number {
   return columns || Number.POSITIVE_INFINITY;
 }

@@ -4,8 +4,8 @@ import { number, table } from './tables.ts';
 type Subscriber = BusReport['subscribers'][number];
 
 /**
- * The columns of the table of subscribers, from left to right. If the terminal is too narrow for all columns, they are
- * left out one after the other, the one with the highest rank first.
+ * The columns of the table of subscribers, from left to right. On a narrow terminal, those with the highest rank are
+ * left out first.
  */
 const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) => unknown }[] = [
   { head: 'SUBSCRIBER', rank: 1, cell: ({ subscriber }) => subscriber },
@@ -18,8 +18,8 @@ const COLUMNS: readonly { head: string; rank: number; cell: (line: Subscriber) =
   { head: 'DEAD', rank: 8, cell: ({ dead_letters }) => number(dead_letters) },
 ];
 /**
- * Minimum characters of a subscriber's name. In a table that is too wide, names are shortened to this length before a
- * column is left out. With only the columns of rank 1 to MAIN_RANK, the minimum is MIN_NAME_WIDTH_OF_MAIN.
+ * Minimum characters of a subscriber's name. In a table that is too wide, names are shortened to this before a column
+ * is left out. With only the columns of rank 1 to MAIN_RANK, the minimum is MIN_NAME_WIDTH_OF_MAIN.
  */
 const MIN_NAME_WIDTH = 20;
 const MAIN_RANK = 4;
@@ -27,8 +27,8 @@ const MIN_NAME_WIDTH_OF_MAIN = 12;
 const GAP = '  ';
 
 /**
- * Returns the lines of a report, none of them wider than `width`. Figures are left out or go to a further line, but are
- * never cut; only names and addresses are shortened.
+ * Returns the lines of a report, none wider than `width`. Figures are left out or go to a further line, but are never
+ * cut; only names and addresses are shortened.
  */
 export function topLines(report: BusReport, url: string, width: number): string[] {
   const { published_rate, delivered_rate, failed_rate, memory_bytes, memory_max_bytes, partitions_away } =
@@ -87,10 +87,7 @@ function shortened(text: string, width: number): string {
   return text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text;
 }
 
-/**
- * Returns the state of a subscriber, in the words of the API and the console. The state is `left` if the subscriber has
- * left the bus.
- */
+/** Returns the state of a subscriber in the words of the API and the console, or `left` if it has left the bus. */
 function stateOf({ health, queued, paused }: Pick<SubscriberLine, 'health' | 'queued' | 'paused'>): string {
   if (health === null) return 'left';
   if (paused) return 'paused';

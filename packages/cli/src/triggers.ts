@@ -29,8 +29,8 @@ function scheduleOf({ cron, timezone, every, at }: Trigger['schedule']): string 
 }
 
 /**
- * Returns the time at which a trigger fires next, `paused` for a paused trigger, or null if the trigger never fires
- * again. The `next_at` of a paused trigger is ignored, because a paused trigger does not fire then.
+ * Returns the time at which a trigger fires next, or null if it never fires again. The `next_at` of a paused one is
+ * ignored.
  */
 function nextOf({ paused, next_at }: Trigger): string | null {
   if (paused) return 'paused';

@@ -1,8 +1,8 @@
 export const NO_TLS = 'what answers there does not speak TLS, but perhaps plain http';
 
 /**
- * Says why there was no answer. `error` is what `fetch`, a socket or the client library threw; the reason is in its
- * cause, if it has one.
+ * Says why there was no answer. `error` is what `fetch`, a socket or the client library threw; the reason may be its
+ * cause.
  */
 export function causeOf(error: unknown): { code: string; message: string } {
   const thrown = ((error as Error).cause ?? error) as NodeJS.ErrnoException;

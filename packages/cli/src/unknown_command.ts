@@ -1,8 +1,8 @@
 import { COMMANDS } from './commands.ts';
 
 /**
- * For an unknown command, a similar command is suggested. It may differ by one character for each three characters of
- * the unknown command: by one for five characters, by two for six.
+ * A similar command that is suggested for an unknown one may differ by one character for each three of these: by one
+ * for five characters, by two for six.
  */
 const LETTERS_PER_ERROR = 3;
 
@@ -35,7 +35,7 @@ function noSuch(given: string, names: readonly string[]): string {
   return `There is no command ${given}.${meant} ${HELP}`;
 }
 
-/** Returns the name that is most like `given`, or undefined if none is like it. */
+/** Returns the name that is most like `given`, or undefined. */
 export function nearest(given: string, names: readonly string[]): string | undefined {
   const last = (text: string) => text.split(' ').at(-1) ?? '';
   const close = names

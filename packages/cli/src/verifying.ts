@@ -3,8 +3,7 @@ import { createReceiver } from '@routemaster/receiver';
 import { type Call, Failure, textOption, UsageError } from './command.ts';
 
 /**
- * Checks a delivery as a receiver would, by its signature. Prints that it is genuine, or throws Failure. Sends
- * nothing to a bus.
+ * Checks the signature of a delivery, as a receiver would. Prints that it is genuine, or throws Failure. Calls no bus.
  */
 export async function verify(call: Call): Promise<void> {
   const [secret, headersFile, bodyFile] = ['secret', 'headers', 'body'].map((name) => textOption(call, name));
@@ -37,8 +36,7 @@ async function refusalOf(signingSecret: string, headers: Headers, body: Buffer, 
 }
 
 /**
- * Reads the headers `webhook-…` from lines such as `name: value`, as curl and proxies print them. Other lines are
- * ignored.
+ * Reads the headers `webhook-…` from lines such as `name: value`, as curl and proxies print them. Ignores other lines.
  */
 function headersOf(text: string): Headers {
   const headers = new Headers();

@@ -1,7 +1,7 @@
 /** A value that can be written as YAML: any value that JSON can have. */
 type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-// Matches texts that YAML would read as something other than a text, such as yes, 12 and 12:30. They must be quoted.
+// Matches texts that must be quoted, because YAML would read something else: yes, 12, 12:30.
 const NOT_TEXT =
   /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
 const PLAIN = /^[\w/.][\w/.:@%?&=+~,;()$*!-]*$/;
@@ -13,8 +13,8 @@ export function rubyYaml(value: Yaml): string {
 }
 
 /**
- * Returns the text of a value, to be written after its key. A scalar, or an empty list or object, stays on the line of
- * the key. Any other value begins on the next line.
+ * Returns the text of a value behind its key. A scalar, or an empty list or object, stays on the line of the key, and
+ * any other value begins on the next one.
  */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);

@@ -8,14 +8,11 @@ export interface Answer {
   text: string;
 }
 
-/**
- * Maximum number of characters that an error quotes from an answer. Only answers that are not problem documents are
- * quoted.
- */
+/** Maximum characters that an error quotes from an answer that is no problem document. */
 const MAX_QUOTED = 200;
 
 /**
- * Returns true if the answer is 2xx and from the bus. Another server may answer 200 to everything, such as the login
+ * Returns true if the answer is 2xx and from the bus: another server may answer 200 to everything, such as the login
  * page of a network. The bus answers a publish without a body, by 204, or by 200 in compatibility mode. It answers with
  * a web page only to `GET /docs`.
  */
@@ -31,10 +28,7 @@ export function isDone(
   return !isPage || path === '/docs';
 }
 
-/**
- * Returns the error for an answer that is not 2xx, or not from the bus. The class of the error depends on the `code` in
- * the problem document.
- */
+/** Returns the error for an answer that is not 2xx, or not from the bus. Its class depends on the problem's `code`. */
 export function problemOf({ status, headers, text }: Answer): ProblemError {
   const { code, title, detail, status: _, type: __, ...members } = documentIn(text);
   const retryAfterMs = readRetryAfter(headers.get('retry-after'));
@@ -68,10 +62,7 @@ function withoutDocument(status: number, headers: Headers, text: string): string
   return `the answer is ${status}, not from the bus${quoted}`;
 }
 
-/**
- * Returns how many ms to wait according to the header Retry-After, which has seconds or a date (RFC 9110). Returns
- * undefined if the header is missing, or has neither.
- */
+/** Returns the wait (ms) that the header Retry-After asks for in seconds or by a date (RFC 9110), or undefined. */
 function readRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();

@@ -16,8 +16,7 @@ import type { Request } from './transport.ts';
 const PER_PAGE = 100;
 
 /**
- * The POST calls that may be repeated safely, because doing them twice has the same effect as once. Calls with GET, PUT
- * or DELETE are always safe.
+ * The POST calls that may be repeated, because doing them twice has the effect of once, as with GET, PUT and DELETE.
  */
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
@@ -31,10 +30,7 @@ const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /jobs/:id/run',
 ]);
 
-/**
- * Options of a listing. `limit` is the number of entries on a page, up to 1,000. `timeoutMs` applies to each page
- * separately.
- */
+/** Options of a listing. `limit` is the number of entries on a page, up to 1,000. `timeoutMs` applies to each page. */
 export type ListOptions<C extends ListName> = Omit<Calls[C]['query'], 'after' | 'before' | 'cursor'> &
   CallOptions;
 
@@ -43,9 +39,8 @@ export abstract class AnyCall {
   protected abstract request(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer>;
 
   /**
-   * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if the answer is
-   * empty. Repeats a failed call if that is safe, and a call such as POST /api_tokens only if the bus has certainly not
-   * done it.
+   * Makes any call of the API. Resolves with the JSON or the text of the answer, or with undefined if it is empty.
+   * Repeats a failed call if that is safe, and one such as POST /api_tokens only if the bus has certainly not done it.
    */
   async call<C extends CallName>(
     call: C,

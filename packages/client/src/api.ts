@@ -4,8 +4,8 @@ import type { CallOptions } from './deadline.ts';
 import type { Calls } from './generated/calls.ts';
 
 /**
- * Selects the dead letters to retry or purge. Root must name a `subscriber`; a client reaches only its own dead
- * letters. With `join`, only the dead letters of that join are selected.
+ * Selects the dead letters to retry or purge, with `join` only those of that join. Root must name a `subscriber`; a
+ * client reaches only its own.
  */
 interface Whose {
   subscriber?: string | undefined;
@@ -13,8 +13,7 @@ interface Whose {
 }
 
 /**
- * `client` is the token of the client that owns a join or trigger. Root and viewers give it. Clients leave it out,
- * because they reach only their own joins and triggers.
+ * `client` is the token of the client that owns a join or trigger. Clients, which reach only their own, leave it out.
  */
 interface Owner {
   client?: string | undefined;
@@ -22,9 +21,7 @@ interface Owner {
 
 type WhichTrigger = Calls['GET /triggers/:name']['query'];
 
-/**
- * The calls of the HTTP API except publishing. docs/api.md of the bus says what each call does, and who may make it.
- */
+/** The calls of the API except publishing. docs/api.md of the bus says what each call does, and who may make it. */
 export abstract class Api extends AnyCall {
   /** Subscribes the client, or changes its subscription. Resolves with the signing key if the bus made one. */
   subscribe(subscription: CallInput<'POST /subscription'>['body'], options?: CallOptions) {
@@ -94,8 +91,8 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Resolves with a join and its open keys, oldest first. A key is open while events of some of the join's topics are
-   * still missing for it. `limit` is the maximum number of keys, by default 100.
+   * Resolves with a join and its open keys, oldest first: those for which events of some topics are still missing.
+   * `limit` is the maximum number of keys, by default 100.
    */
   join(
     name: string,
@@ -140,9 +137,7 @@ export abstract class Api extends AnyCall {
     return this.list('GET /triggers', options);
   }
 
-  /**
-   * Resolves with a trigger. With `preview: n`, the answer also lists the next `n` times at which the trigger fires.
-   */
+  /** Resolves with a trigger; with `preview: n` also with the next `n` times at which it fires. */
   trigger(name: string, { signal, timeoutMs, ...query }: WhichTrigger & CallOptions = {}) {
     return this.call('GET /triggers/:name', { params: { name }, query }, { signal, timeoutMs });
   }
@@ -180,10 +175,7 @@ export abstract class Api extends AnyCall {
     return this.call('POST /deliveries/:id/retry', { params: { id } }, options);
   }
 
-  /**
-   * Lists dead letters, the newest first. Without `subscriber`, root and viewers get the dead letters of all
-   * subscribers.
-   */
+  /** Lists dead letters, the newest first. Without `subscriber`, root and viewers get those of all subscribers. */
   deadLetters(options: ListOptions<'GET /dead_letters'> = {}) {
     return this.list('GET /dead_letters', options);
   }
@@ -219,17 +211,14 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Limits the topics to which a client may publish and subscribe. The new limits replace all old limits: if `publish`
-   * or `subscribe` is left out, that limit ends.
+   * Limits the topics to which a client may publish and subscribe. The new limits replace all old ones: without
+   * `publish` or `subscribe`, that limit ends.
    */
   limitClient(token: string, limits: CallInput<'PUT /api_tokens/:token'>['body'], options?: CallOptions) {
     return this.call('PUT /api_tokens/:token', { params: { token }, body: limits }, options);
   }
 
-  /**
-   * Makes a new secret for a client. `grace` is the number of ms for which the old secret still works, by default a
-   * day.
-   */
+  /** Makes a new secret for a client. The old one still works for `grace` ms, by default a day. */
   rotateSecret(token: string, { grace, ...options }: { grace?: number | undefined } & CallOptions = {}) {
     return this.call('POST /api_tokens/:token/secret', { params: { token }, body: { grace } }, options);
   }
@@ -248,16 +237,16 @@ export abstract class Api extends AnyCall {
   }
 
   /**
-   * Resolves with metrics, such as events per second, of the bus, a topic or a subscriber. They cover the last hour,
-   * day or two days.
+   * Resolves with metrics of the bus, a topic or a subscriber, such as events per second, over the last hour, day or
+   * two days.
    */
   history(query: CallInput<'GET /history'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /history', { query }, options);
   }
 
   /**
-   * Resolves with a sample of the events that the bus has just accepted, newest first. The first answer is empty,
-   * because the bus collects the sample only while somebody asks. So call it every few seconds.
+   * Resolves with a sample of the events that the bus has just accepted, newest first. The bus collects it only while
+   * somebody asks, so the first answer is empty. Call it every few seconds.
    */
   tail(query: CallInput<'GET /tail'>['query'] = {}, options?: CallOptions) {
     return this.call('GET /tail', { query }, options);
@@ -283,10 +272,7 @@ export abstract class Api extends AnyCall {
     return this.call('GET /pulse', {}, options);
   }
 
-  /**
-   * Resolves a second later than usual while many deliveries wait for workers. Autoscalers that watch response times
-   * take the delay as a sign to start more workers.
-   */
+  /** Resolves a second later than usual while many deliveries wait for workers, which makes autoscalers start more. */
   scaling(options?: CallOptions) {
     return this.call('GET /pulse/scaling', {}, options);
   }

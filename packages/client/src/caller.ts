@@ -15,9 +15,9 @@ export class Caller {
   }
 
   /**
-   * Makes a call, and resolves with the answer if its status is 2xx. After a transient failure, the call is repeated if
-   * the bus may do it twice without harm (`isRepeatable`), or has certainly not done it. If a repeated DELETE is
-   * answered 404, an earlier attempt has probably deleted the thing, so the call resolves.
+   * Makes a call, and resolves with the answer if its status is 2xx. After a transient failure, repeats the call if the
+   * bus may do it twice without harm (`isRepeatable`), or has certainly not done it. Also resolves if a repeated DELETE
+   * is answered 404, because an earlier attempt has probably deleted the thing.
    */
   async call(request: Request, isRepeatable: boolean, options: CallOptions): Promise<Answer> {
     const { timeoutMs = this.#timeoutMs, signal } = options;

@@ -2,11 +2,11 @@ import { createHash, randomBytes } from 'node:crypto';
 
 /** A way to authenticate requests: Basic or Digest. */
 export interface Credentials {
-  /** Returns the value of the Authorization header. Returns undefined if the bus must first send a challenge. */
+  /** Returns the value of the Authorization header, or undefined if the bus must first send a challenge. */
   authorization(method: string, target: string): string | undefined;
   /**
    * Keeps the challenge of an answer 401 for the next requests. `answered` is the Authorization header of the refused
-   * request. Returns true if the refused request should be sent again.
+   * one. Returns true if that should be sent again.
    */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }
@@ -19,13 +19,13 @@ export function basic(token: string, secret: string): Credentials {
 interface Challenge {
   realm: string;
   nonce: string;
-  /** The hash HA1 of RFC 7616, which is made from the user, the realm and the secret. */
+  /** The hash HA1 of RFC 7616, made of user, realm and secret. */
   identity: string;
 }
 
 /**
- * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request with the same nonce has a higher `nc` than
- * the request before, because the bus accepts each `nc` of a nonce only once.
+ * Digest authentication (RFC 7616) with SHA-256 and qop=auth. Each request with a nonce has a higher `nc` than the one
+ * before, because the bus accepts each `nc` of a nonce only once.
  */
 export class Digest implements Credentials {
   readonly #token: string;
@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests. Ignores the challenge if the refused request did not
-   * use the latest nonce: another request has brought a newer nonce since, which the repeated request uses.
+   * Keeps the challenge of an answer 401 for the next requests, unless the refused request used an older nonce: then
+   * another request has brought a newer one, which the repeated request uses.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
@@ -67,10 +67,7 @@ export class Digest implements Credentials {
   }
 }
 
-/**
- * Returns the challenge for SHA-256 among the challenges of a WWW-Authenticate header. Returns undefined if there is
- * none.
- */
+/** Returns the challenge for SHA-256 in a WWW-Authenticate header, or undefined. */
 function sha256Challenge(header: string): { realm: string; nonce: string } | undefined {
   for (const text of header.split(/(?=\bDigest )/)) {
     const value = (name: string) => new RegExp(`\\b${name}="?([^",]*)"?`, 'i').exec(text)?.[1];

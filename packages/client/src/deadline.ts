@@ -1,26 +1,25 @@
 /** Options that every call takes. */
 export interface CallOptions {
   /**
-   * If this signal is aborted, the call rejects with the reason of the signal. The bus may still do a request that was
-   * already sent.
+   * If this signal is aborted, the call rejects with its reason. The bus may still do a request that was already sent.
    */
   signal?: AbortSignal | undefined;
   /**
-   * Time within which the call must succeed, including retries and pauses. By default it is the `timeoutMs` with which
-   * the `Routemaster` object was made.
+   * Time within which the call must succeed, retries and pauses included. By default it is that of the `Routemaster`
+   * object.
    */
   timeoutMs?: number | undefined;
 }
 
 /**
- * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. If events were sent
- * again after that, they would be stored twice.
+ * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten, and would store events that
+ * are sent again later twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
 /**
- * The two methods by which a deadline ends a call: `late` at the time limit, and `aborted` when the signal is aborted.
- * A deadline calls only one of them, and only once. After `clear`, it calls neither.
+ * How a deadline ends a call: `late` at the time limit, or `aborted` by the signal. It calls one of them, once, and
+ * neither after `clear`.
  */
 interface Ending {
   late(timeoutMs: number): void;
@@ -28,8 +27,8 @@ interface Ending {
 }
 
 /**
- * For each signal, the deadlines of the running calls that it can abort. One listener serves all of them. With one for
- * each call, adding listeners would take quadratic time, and Node 20 would warn of more than ten.
+ * For each signal, the deadlines of the running calls that it can abort. One listener serves them all. With one for
+ * each call, adding them would take quadratic time, and Node 20 would warn of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 
@@ -39,10 +38,7 @@ export class Deadline {
   readonly #timer: NodeJS.Timeout;
   readonly #ofSignal: Set<Deadline> | undefined;
 
-  /**
-   * Begins a deadline. Throws the reason of a signal that is already aborted. Throws RangeError for a time limit that
-   * is not allowed.
-   */
+  /** Throws the reason of a signal that is already aborted, and RangeError for a time limit that is not allowed. */
   constructor(timeoutMs: number, signal: AbortSignal | undefined, ending: Ending) {
     if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS))
       throw new RangeError(`timeoutMs must be more than 0 and at most ${MAX_TIMEOUT_MS}, not ${timeoutMs}`);
@@ -69,10 +65,7 @@ export class Deadline {
   }
 }
 
-/**
- * All timers call this one function. A closure for each timer would take memory, and tens of thousands of calls may be
- * running.
- */
+/** All timers call this one function. Closures for tens of thousands of calls would take memory. */
 function endLate(deadline: Deadline, timeoutMs: number): void {
   deadline.late(timeoutMs);
 }

@@ -4,8 +4,8 @@ import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
 
 /**
- * Events of one topic that are sent in one request. Every attempt has the same idempotency key and the same body, so
- * that a repeat stores nothing twice. So an event stays in the body even if its caller gives it up.
+ * Events of one topic that are sent in one request. Every attempt has the same idempotency key and the same body, so a
+ * repeat stores nothing twice. An event stays in the body even if its caller gives it up.
  */
 export class Group {
   readonly attempts = new Attempts();
@@ -18,9 +18,7 @@ export class Group {
     this.#wanted = events.length;
   }
 
-  /**
-   * Sends the request again and again until the events are stored. Throws an error if another attempt could not help.
-   */
+  /** Sends the request until the events are stored. Throws an error if another attempt could not help. */
   async send(transport: Transport): Promise<void> {
     const path = `/topics/${encodeURIComponent(this.#events[0]?.topic ?? '')}`;
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
@@ -30,10 +28,7 @@ export class Group {
     await this.attempts.make({ send, request, signal, isRepeatable: true });
   }
 
-  /**
-   * Must be called when a caller of `publish` gives up an event of this group. When all events of the group are given
-   * up, the request is aborted.
-   */
+  /** A caller of `publish` gives up an event of this group. When all of them are given up, the request is aborted. */
   leave(): void {
     if (--this.#wanted === 0) this.#givenUp.abort();
   }

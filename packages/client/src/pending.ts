@@ -9,18 +9,15 @@ export interface NewEvent<Data = unknown> {
   /** The URL of the thing that the event is about. It must be https. */
   url: string;
   /**
-   * The id of the event: 1 to 64 visible ASCII characters other than `"` and `\`. If it is missing, the bus makes
-   * one.
+   * The id of the event: 1 to 64 visible ASCII characters other than `"` and `\`. The bus makes one if it is missing.
    */
   id?: string | undefined;
   /**
-   * The time of the event, in ms since 1970. By default it is the time at which the bus gets the event or, for a
-   * delayed event, publishes it.
+   * The time of the event, in ms since 1970. By default it is when the bus gets the event or, if delayed, publishes it.
    */
   timestamp?: number | undefined;
   /**
-   * The time at which to publish the event: `at` in ms since 1970, or `delay` in ms after the bus gets the event. It
-   * may be at most a year after the bus gets the event.
+   * When to publish the event, within a year after the bus gets it: `at` in ms since 1970, or `delay` in ms after that.
    */
   at?: number | undefined;
   delay?: number | undefined;
@@ -57,8 +54,8 @@ export class Pending {
   #reject!: (error: unknown) => void;
 
   /**
-   * Begins a publish. When the time limit or the signal ends it, calls `giveUp`, which returns what is known about the
-   * event. Throws the reason of a signal that is already aborted.
+   * Begins a publish. When the time limit or the signal ends it, `giveUp` returns what is known about the event. Throws
+   * the reason of a signal that is already aborted.
    */
   constructor(parts: PendingParts, giveUp: (pending: Pending) => Progress) {
     this.topic = parts.topic;
@@ -83,7 +80,7 @@ export class Pending {
 
   /** True if the event is delayed: it has `at` or `delay`, so the bus publishes it later. */
   get isTimed(): boolean {
-    // JavaScript may give null or undefined as an event. The bus refuses it by an answer to its publish.
+    // In JavaScript, an event may be null or undefined. The bus refuses it.
     return this.#event?.at !== undefined || this.#event?.delay !== undefined;
   }
 

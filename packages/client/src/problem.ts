@@ -1,6 +1,6 @@
 /**
- * The base class of all errors of this package. `code` is the code of the bus's problem document, or a code of this
- * package, such as `no_connection`.
+ * The base class of all errors of this package. `code` is that of the bus's problem document, or one of this package,
+ * such as `no_connection`.
  */
 export class RoutemasterError extends Error {
   readonly code: string;
@@ -13,8 +13,7 @@ export class RoutemasterError extends Error {
 }
 
 /**
- * A problem document (RFC 9457) of the bus. If an answer has no such document, this package makes one from the status
- * and text of the answer.
+ * A problem document (RFC 9457) of the bus. If an answer has none, it is made from the status and text of the answer.
  */
 export interface Problem {
   code: string;
@@ -24,7 +23,7 @@ export interface Problem {
   detail: string;
   /** Further members, such as `index` and `field` of an event that was refused. */
   members: Record<string, unknown>;
-  /** The time for which the bus asks to wait before the next attempt. Undefined if it does not ask. */
+  /** The time for which the bus asks to wait before the next attempt, if it does. */
   retryAfterMs?: number | undefined;
 }
 
@@ -55,10 +54,7 @@ interface ConnectionFailure {
   cause: unknown;
 }
 
-/**
- * Thrown if there is no answer: there was no connection, the connection ended before the answer, or nothing arrived
- * in time.
- */
+/** Thrown if there is no answer: no connection, one that ended before the answer, or nothing in time. */
 export class ConnectionError extends RoutemasterError {
   /** False if another attempt would fail too, for example because the certificate is not trusted. */
   readonly isTransient: boolean;
@@ -72,9 +68,7 @@ export class ConnectionError extends RoutemasterError {
   }
 }
 
-/**
- * Thrown if a call has not succeeded within its time limit. `cause` is the last failure, if an attempt has failed.
- */
+/** Thrown if a call has not succeeded within its time limit. `cause` is the last failed attempt, if there is one. */
 export class TimeLimitError extends RoutemasterError {
   /** False if the bus has certainly not done the call. */
   readonly mayBeDone: boolean;

@@ -1,8 +1,8 @@
 import { RoutemasterError } from './problem.ts';
 
 /**
- * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. A request takes up to 1,000
- * events. While a request is running, the events of the next requests are read already.
+ * Maximum events that `publishAll` has read, but that are neither stored nor refused yet. A request takes up to 1,000,
+ * and meanwhile those of the next requests are read.
  */
 const MAX_UNDER_WAY = 4000;
 

@@ -14,11 +14,11 @@ interface Flush {
 
 /**
  * Publishes events in groups: while a request for a topic is running, further events of the topic are collected for its
- * next request. To bound memory, only up to MAX_BUFFERED waiting events are converted to JSON in advance.
+ * next one. To bound memory, only MAX_BUFFERED waiting events are converted to JSON in advance.
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not converted to JSON yet. They wait here while the JSON of other events fills MAX_BUFFERED. */
+  /** Events that are not converted to JSON yet, because that of others fills MAX_BUFFERED. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
@@ -57,8 +57,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // It takes long to begin an iteration of a long Set whose first members were removed. So none is begun while the
-    // buffer is full.
+    // Iterating over a long Set whose first members were removed takes long to begin, so a full buffer begins none.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;
@@ -87,8 +86,8 @@ export class Publisher {
   }
 
   /**
-   * Admits events, and starts requests, only after the code that is running now. So all events that this code publishes
-   * to a topic can go into one request.
+   * Admits events, and starts requests, after the code that is running now, so that all events that it publishes to a
+   * topic can go into one request.
    */
   #startSoon(): void {
     if (this.#starts) return;
@@ -121,14 +120,14 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // A signal may end 100,000 publishes at once. To admit others after each one would take quadratic time.
+    // A signal may end 100,000 publishes at once. Admitting others after each would take quadratic time.
     this.#startSoon();
     return progress;
   };
 
   /**
-   * Removes a publish that has ended, and resolves each `flush` that waited only for this publish. Returns undefined if
-   * the caller gave the publish up before.
+   * Removes a publish that has ended, and resolves each `flush` that waited only for it. Returns undefined if its
+   * caller gave it up before.
    */
   #settle(pending: Pending): Pending | undefined {
     const number = this.#unsettled.get(pending);

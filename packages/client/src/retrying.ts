@@ -7,19 +7,19 @@ export type Failure = ProblemError | ConnectionError;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
 /**
- * If the bus asks for a wait by Retry-After, the wait is lengthened at random, by up to this fraction. Otherwise all
- * callers that were asked for the same wait would call again at the same moment.
+ * A wait that the bus asks for by Retry-After is lengthened at random, by up to this fraction. Otherwise all callers
+ * with the same wait would call again at the same moment.
  */
 const RETRY_AFTER_JITTER = 0.2;
 
 /**
- * Maximum pause before an attempt. It is longer than any call lasts. Without this limit, a Retry-After of more than 24
- * days would cause no pause at all, because a timer of that length overflows and ends at once.
+ * Maximum pause before an attempt, longer than any call lasts. After a Retry-After of more than 24 days there would be
+ * no pause at all, because such a timer overflows and ends at once.
  */
 const MAX_DELAY_MS = 3_600_000;
 
 const TRANSIENT = new Set([408, 429, 502, 503, 504]);
-/** Codes of errors that mean that the bus has done nothing, so that any request may be repeated. */
+/** Codes of errors after which any request may be repeated, because the bus has done nothing. */
 const NOTHING_DONE = new Set(['overloaded', 'storage_full', 'request_timeout']);
 
 /** Makes attempts at a request until one succeeds, and remembers how the failed ones have ended. */
@@ -35,9 +35,9 @@ export class Attempts {
   }
 
   /**
-   * Repeats `request` by `send` until it is done, and returns the answer. Throws the last failure if another
-   * attempt cannot help. Also throws the last failure if the bus may have done the request and the request is not
-   * `isRepeatable`. Throws the reason of `signal` if `signal` is aborted.
+   * Repeats `request` by `send` until it is done, and returns the answer. Throws the last failure if another attempt
+   * cannot help, or if the bus may have done a request that is not `isRepeatable`. Throws the reason of an aborted
+   * `signal`.
    */
   async make({ send, request, signal, isRepeatable }: Trying): Promise<Answer> {
     for (let failures = 0; ; failures++) {
@@ -72,8 +72,7 @@ async function attempt(send: () => Promise<Answer>, request: Request): Promise<A
 
 function isTransient(failure: Failure): boolean {
   if (failure instanceof ConnectionError) return failure.isTransient;
-  // `too_many_failures` (429) is not transient: it is the answer to wrong credentials, which stay wrong in every
-  // attempt.
+  // `too_many_failures` (429) is the answer to wrong credentials, which stay wrong in every attempt.
   return TRANSIENT.has(failure.status) && failure.code !== 'too_many_failures';
 }
 

@@ -20,20 +20,15 @@ export interface RoutemasterOptions {
   /** The token of the client. For root it is the root key or, with Digest, `root`. */
   token: string;
   /**
-   * The secret of the client. A client without a secret leaves it out. For root with Digest it is the root key. Root
-   * with Basic leaves it out, because the root key is the `token` there.
+   * The secret of the client, if it has one. For root with Digest it is the root key; root with Basic leaves it out,
+   * since the root key is its `token`.
    */
   secret?: string | undefined;
-  /**
-   * If true, Digest authentication (SHA-256) is used instead of Basic, so that the secret is not sent over the network.
-   */
+  /** If true, uses Digest authentication (SHA-256) instead of Basic, so that the secret does not cross the network. */
   digest?: boolean | undefined;
-  /**
-   * Time within which a call must succeed, including retries and pauses. The default is 60,000 ms, and the maximum
-   * 540,000 ms.
-   */
+  /** Time within which a call must succeed, retries and pauses included: 60,000 ms by default, 540,000 ms at most. */
   timeoutMs?: number | undefined;
-  /** Time after which an attempt without an answer is given up, and another one is made. The default is 15,000 ms. */
+  /** Time after which an attempt without an answer is given up, and another one made. The default is 15,000 ms. */
   attemptTimeoutMs?: number | undefined;
 }
 
@@ -64,8 +59,8 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes an event. Resolves when the event is stored for every subscriber. The event object must not be changed
-   * before that. Events of one topic are stored in the order of the calls, several by one request.
+   * Publishes an event. Resolves when it is stored for every subscriber; until then its object must not change. Events
+   * of one topic are stored in the order of the calls, several by one request.
    */
   async publish<T extends keyof Topics & string>(
     topic: T,
@@ -77,9 +72,9 @@ export class Routemaster<Topics extends object = Record<string, unknown>> extend
   }
 
   /**
-   * Publishes each event of `events`, with `timeoutMs` for each. Resolves with the number of events when all are
-   * stored. Of the events that were read, at most 4,000 wait to be stored or refused. After a failure, reads no more
-   * events, waits until those that were read are stored or refused, and rejects with a PublishAllError.
+   * Publishes each event of `events`, with `timeoutMs` for each. Resolves with their number when all are stored. At
+   * most 4,000 that were read wait to be stored or refused. After a failure, reads no more events, waits until those
+   * that were read are stored or refused, and rejects with a PublishAllError.
    */
   publishAll<T extends keyof Topics & string>(
     topic: T,

@@ -7,39 +7,35 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request; the bus accepts no more. Delayed events are never sent together with other
- * events, because the bus refuses the whole request if the client has reached its limit on delayed events.
+ * Maximum delayed events of a request, as the bus accepts. They are never sent together with other events, because the
+ * bus refuses the whole request at the client's limit on delayed events.
  */
 const MAX_TIMED_EVENTS = 500;
 /**
- * Maximum characters of a request, unless a single event is longer. In UTF-8 they take about 3 MiB at most, and the bus
- * accepts 5 MiB.
+ * Maximum characters of a request with several events. In UTF-8 they take 3 MiB or so at most, and the bus accepts 5
+ * MiB.
  */
 const MAX_CHARACTERS = 1_048_576;
 /**
- * If a request is refused because of one event, the next requests have fewer events (`#maxEvents`). Each success
- * multiplies `#maxEvents` by this factor, until it is EVENTS_PER_REQUEST again.
+ * After a request was refused because of one event, the next ones have fewer events (`#maxEvents`). Each success
+ * multiplies that by this factor, up to EVENTS_PER_REQUEST.
  */
 const GROWTH = 1.25;
 
 /**
- * Error codes that mean that one event of a request is at fault. The bus then stores no event of the request, so the
- * other events must be sent again.
+ * Error codes that mean that one event of a request is at fault. The bus stores none of the request, so the others must
+ * be sent again.
  */
 const OF_ONE_EVENT = new Set(['bad_event', 'bad_body', 'already_delayed', 'body_too_large', 'http_413']);
 
-/**
- * The result of a refused request: the events that the bus refused, and the error. The other events of the request are
- * put back into the queue.
- */
+/** The events that the bus refused, and the error. The other events of the request go back to the queue. */
 interface Refusal {
   refused: readonly Pending[];
   error: unknown;
 }
 
 /**
- * The waiting events of a topic. Only one request at a time sends them, so they are stored in the order in which they
- * were published.
+ * The waiting events of a topic. Only one request at a time sends them, so they are stored in the order of publishing.
  */
 export class TopicQueue {
   readonly name: string;
@@ -79,8 +75,8 @@ export class TopicQueue {
   }
 
   /**
-   * Sends the next request. Resolves with its events if they are stored, and otherwise with the refused events and the
-   * error. The other events of a refused request go back to the front of the queue.
+   * Sends the next request. Resolves with its events if they are stored, and otherwise with the refused ones and the
+   * error. The others go back to the front of the queue.
    */
   async send(transport: Transport): Promise<{ stored: readonly Pending[] } | Refusal> {
     const events = this.#take();
@@ -115,11 +111,11 @@ export class TopicQueue {
   }
 
   /**
-   * Decides which events of a refused request have failed. The other events wait again.
+   * Decides which events of a refused request have failed. The others wait again.
    * - If the error is not about one event: all events.
    * - If the error says which event is at fault: this event.
-   * - Otherwise: none. Each next request has half as many events, until the event at fault is found.
-   * Later requests grow slowly, by GROWTH, because more bad events may follow.
+   * - Otherwise: none. Each next request has half as many events, until the one at fault is found. Later requests grow
+   *   slowly, by GROWTH, because more bad events may follow.
    */
   #refused(events: readonly Pending[], error: unknown): Refusal {
     if (!(error instanceof ProblemError) || !OF_ONE_EVENT.has(error.code)) return { refused: events, error };
@@ -133,8 +129,7 @@ export class TopicQueue {
 }
 
 /**
- * Returns the error without the position of the event in the request, because the caller of `publish` knows nothing of
- * this request.
+ * Returns the error without the position of the event in the request, of which the caller of `publish` knows nothing.
  */
 function aboutOne(error: ProblemError): ProblemError {
   const { index, ...members } = error.members;

@@ -13,19 +13,17 @@ export interface Request {
 }
 
 /**
- * Maximum Digest challenges that one attempt answers. The first one brings a nonce. A second one means that the nonce
- * is too old, or unknown to an emptied Redis. A third one means that the secret is wrong.
+ * Maximum Digest challenges that one attempt answers. The first brings a nonce. A second means that the nonce is too
+ * old, or unknown to an emptied Redis. A third means that the secret is wrong.
  */
 const MAX_CHALLENGES = 2;
 
-/**
- * Error codes of failures that happen before a request is sent. So the bus cannot have done what the request asks for.
- */
+/** Error codes of failures before a request is sent, after which the bus cannot have done it. */
 const NOT_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
 /**
- * Error codes of failures of TLS, such as a certificate that is not trusted or that belongs to another host. Another
- * attempt would fail too.
+ * Error codes of failures of TLS, such as a certificate that is not trusted, or of another host. Another attempt would
+ * fail too.
  */
 const TLS_FAILURE = /CERT|^UNABLE_TO_VERIFY|^ERR_(TLS|SSL)/;
 
@@ -107,8 +105,8 @@ export class Transport {
     const { code } = cause;
     // OpenSSL's message has addresses, a file of its source, and a line break.
     const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
-    // An error without a code means that `fetch` itself refuses the request, for example because the URL has a port
-    // that `fetch` forbids. It would refuse another attempt too, so the error is not transient.
+    // `fetch` itself refuses the request if the error has no code, for example because of a forbidden port, and would
+    // refuse another attempt too.
     const isTransient = code !== undefined && !TLS_FAILURE.test(code);
     const mayBeDone = isTransient && !isRefusal && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

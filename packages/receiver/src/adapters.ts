@@ -1,11 +1,11 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// The interfaces below describe only the parts of Node and the frameworks that are used here. So a program that uses
-// this package need not install their types.
+// Only the parts of Node and the frameworks that are used here are described below, so that programs need no types of
+// these.
 
 /**
- * The part of a request of `node:http` or Express that is used here. A framework may have read the body already, and
- * stored it as `rawBody` or `body`.
+ * What is used of a request of `node:http` or Express. A framework may have read the body already, and stored it as
+ * `rawBody` or `body`.
  */
 interface NodeRequest {
   method?: string | undefined;
@@ -23,7 +23,7 @@ interface NodeResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): unknown };
 }
 
-/** The part of a Fastify instance that is used here. */
+/** What is used of a Fastify instance. */
 interface FastifyLike {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
@@ -52,16 +52,13 @@ const PARSED =
   'something has read the body already, so its signature cannot be verified; ' +
   'put the receiver before what does, such as express.json()';
 
-/**
- * Returns a listener of `node:http`. The promise that it returns resolves when the answer is written, and never
- * rejects.
- */
+/** Returns a listener of `node:http`, which resolves when the answer is written, and never rejects. */
 export function nodeListener(deliveries: Deliveries) {
   return async (request: NodeRequest, response: NodeResponse): Promise<void> => {
     const refusal = deliveries.refuse(request.method, request.headers);
     if (refusal) return write(request, response, refusal);
     const body = await bodyOf(request, deliveries.maxBytes);
-    // The body was cut off, because the bus has closed the connection. So nobody waits for an answer.
+    // The bus has closed the connection, so nobody waits for an answer.
     if (body === 'cut') return;
     if (body === 'too_large') return write(request, response, deliveries.tooLarge());
     if (body === 'parsed') return write(request, response, answer(500, PARSED));
@@ -70,14 +67,13 @@ export function nodeListener(deliveries: Deliveries) {
 }
 
 function write(request: NodeRequest, response: NodeResponse, { status, headers, body }: Answer): void {
-  // If the body was not read to its end, the connection must close. Otherwise the unread part would be taken for the
-  // next request.
+  // The unread part of a body would be taken for the next request, so the connection must close.
   const close: Record<string, string> =
     request.complete || request.readableEnded ? {} : { connection: 'close' };
   response.writeHead(status, { ...headers, ...close }).end(body);
 }
 
-/** Chunks are joined this many at a time, because each takes 400 bytes of memory besides its content. */
+/** Number of chunks that are joined, because each takes 400 bytes of memory besides its content. */
 const MAX_CHUNKS = 1000;
 
 /** The bytes of a body that have arrived. */
@@ -98,7 +94,7 @@ class Arrived {
   }
 }
 
-/** Resolves with the body. Resolves with `cut` if the connection is closed before its end. */
+/** Resolves with the body, or with `cut` if the connection is closed before its end. */
 async function bodyOf(
   request: NodeRequest,
   maxBytes: number,

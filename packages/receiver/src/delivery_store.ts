@@ -1,11 +1,11 @@
 /**
  * Remembers which deliveries were handled. A delivery is claimed before it is handled, and confirmed afterwards. If the
- * process dies in between, the claim expires, so the next attempt at the delivery can be handled.
+ * process dies in between, the claim expires, and the next attempt can be handled.
  */
 export interface DeliveryStore {
   /**
-   * Claims a delivery. The result is `claimed` if the caller must handle the delivery, and then confirm or release it.
-   * It is `handled` if the delivery was confirmed before, and `busy` if another caller has claimed it.
+   * Claims a delivery. After `claimed` the caller must handle the delivery, and then confirm or release it. It is
+   * `handled` if it was confirmed before, and `busy` if another caller has claimed it.
    */
   claim(id: string): Promise<'claimed' | 'handled' | 'busy'>;
   confirm(id: string): Promise<void>;
@@ -15,16 +15,16 @@ export interface DeliveryStore {
 
 export interface DeliveryStoreOptions {
   /**
-   * Time for which a handled delivery is remembered. The default is two days. The time should be longer than the period
-   * in which the bus repeats a failed delivery, by default a day.
+   * Time for which a handled delivery is remembered, two days by default. It should be longer than the bus repeats a
+   * failed delivery, by default a day.
    */
   rememberMs?: number;
 }
 
 export interface ClaimOptions {
   /**
-   * Maximum duration of a claim, by default a minute. A claim reserves a delivery for one caller. A claim must last
-   * longer than handling a delivery takes. Otherwise two callers could handle the delivery at the same time.
+   * Maximum duration of a claim, a minute by default. It must be longer than handling a delivery takes. Otherwise two
+   * callers could handle the delivery at the same time.
    */
   claimMs?: number;
 }
@@ -38,10 +38,7 @@ const DEFAULT_MAX = 100_000;
 export class MemoryStore implements DeliveryStore {
   readonly #rememberMs: number;
   readonly #max: number;
-  /**
-   * For each delivery, the time at which it was confirmed, oldest first. Undefined while a caller has only claimed the
-   * delivery, and still handles it.
-   */
+  /** For each delivery, the time at which it was confirmed, oldest first; undefined while it is only claimed. */
   readonly #deliveries = new Map<string, number | undefined>();
 
   /** Remembers at most `max` deliveries, by default 100,000. */
@@ -89,12 +86,12 @@ interface RedisOptions {
 const CLAIMED = 'claimed';
 const HANDLED = 'handled';
 /**
- * A Lua script that deletes the claim of a delivery, so that another caller may claim it. If the delivery was confirmed
- * (stored as handled) meanwhile, the script changes nothing.
+ * A Lua script that deletes the claim of a delivery, so that another caller may claim it, unless it was confirmed
+ * meanwhile.
  */
 const RELEASE = `if redis.call('GET', KEYS[1]) == '${CLAIMED}' then return redis.call('DEL', KEYS[1]) end return 0`;
 
-/** A store in Redis, which all processes of a service share. The stored deliveries outlive the processes. */
+/** A store in Redis, which all processes of a service share. */
 export class RedisStore implements DeliveryStore {
   readonly #send: SendCommand;
   readonly #prefix: string;

@@ -4,10 +4,10 @@ import type { Handler } from './receiver.ts';
 
 /**
  * Stores dirty URLs, each with a number that is new at each mark. A URL is dirty if it had an event and was not handled
- * since. The times of events cannot tell two marks apart: some publishers give them in whole seconds.
+ * since. The times of events cannot tell marks apart: some publishers give them in whole seconds.
  */
 export interface DirtyStore {
-  /** Marks URLs, which are given with the times of their newest events. A stored URL gets a new number. */
+  /** Marks URLs, given with the times of their newest events. A stored URL gets a new number. */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs with the numbers of their last marks, in no particular order. */
   some(limit: number): Promise<[url: string, mark: number][]>;
@@ -17,8 +17,8 @@ export interface DirtyStore {
 }
 
 /**
- * Collects the URLs of events, so that a program can fetch them later, at its own speed. A URL is handled once,
- * however often it has changed until then.
+ * Collects the URLs of events, to be handled later, at the program's own speed, and once however often they have
+ * changed.
  */
 export class DirtyMap {
   readonly #store: DirtyStore;
@@ -40,9 +40,9 @@ export class DirtyMap {
   }
 
   /**
-   * Calls `handle` for each dirty URL, one after the other. A URL is dirty if it has an event that was not handled yet.
-   * If `handle` resolves, the URL is clean, unless another event came meanwhile. If `handle` throws, the URL stays
-   * dirty, and `sweep` throws AggregateError at the end. Returns the number of handled URLs.
+   * Calls `handle` for each dirty URL, one after the other. If it resolves, the URL is clean, unless another event came
+   * meanwhile. If it throws, the URL stays dirty, and `sweep` throws AggregateError at the end. Returns the number of
+   * handled URLs.
    */
   async sweep(handle: (url: string) => Promise<void> | void): Promise<number> {
     const tried = new Set<string>();
@@ -93,8 +93,8 @@ export class MemoryDirtyStore implements DirtyStore {
   }
 }
 
-// The number of a mark is Redis's time in ms, to the microsecond. A counter for each URL would begin anew when the URL is
-// cleaned, so that a slow sweep could clean the mark of a later event.
+// The number of a mark is Redis's time in ms, to the microsecond. A counter would begin anew when its URL is cleaned,
+// and a slow sweep could clean the mark of a later event.
 const MARK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
@@ -102,10 +102,7 @@ for _, url in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, url) end`;
 const CLEAN = `
 if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) == tonumber(ARGV[2]) then redis.call('ZREM', KEYS[1], ARGV[1]) end`;
 
-/**
- * Stores dirty URLs (URLs with an event that is still to be handled) in a sorted set in Redis. All processes of a
- * service share this set.
- */
+/** Stores dirty URLs in a sorted set in Redis, which all processes of a service share. */
 export class RedisDirtyStore implements DirtyStore {
   readonly #send: SendCommand;
   readonly #key: string;

@@ -18,14 +18,11 @@ export interface Delivery {
   id: string;
   /** The number of this attempt, from 1. */
   attempt: number;
-  /** A notice about dropped events. Present only if the bus had to drop some. */
+  /** What the bus had to drop, if anything. */
   dropped?: DropNotice;
 }
 
-/**
- * A notice that the bus dropped batches because its memory was full. `batches` is how many batches were dropped, and
- * `events` how many events were in them.
- */
+/** A notice that the bus dropped `batches` with `events` in all because its memory was full. */
 export interface DropNotice {
   batches: number;
   events: number;

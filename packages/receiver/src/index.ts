@@ -14,13 +14,10 @@ export type { Delivery, DropNotice, ReceivedEvent } from './event.ts';
 export { MemoryNewestStore, type NewestStore, onlyNewest, RedisNewestStore } from './newest.ts';
 export { EventsFailed, type Handled, type Handler, type Handlers, type ReceiverOptions } from './receiver.ts';
 
-/**
- * A receiver, with a method for each way to mount it in a server. All ways check, handle and answer deliveries alike.
- */
+/** A receiver, with a method for each way to mount it in a server. All check, handle and answer deliveries alike. */
 export interface Receiver {
   /**
-   * A handler for `app.post(path, receiver.express())`. It must come before `express.json()`, because signatures are
-   * checked on the unparsed body.
+   * A handler for `app.post(path, receiver.express())`, before `express.json()`: signatures are of the unparsed body.
    */
   express(): ReturnType<typeof nodeListener>;
   /** A listener for `createServer(receiver.node())`. */
@@ -38,8 +35,7 @@ export interface Receiver {
 export function createReceiver<Topics = Record<string, unknown>>(
   options: ReceiverOptions<NoInfer<Topics>>,
 ): Receiver {
-  // The cast is necessary: the handlers expect data of the types in `Topics`, but nothing checks the data of received
-  // events.
+  // The handlers expect data of the types in `Topics`, but nothing checks the data of received events.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
   // `createServer(receiver.node)` fits the types too, but no delivery would ever be answered.

@@ -11,9 +11,8 @@ export interface NewestStore {
 }
 
 /**
- * Returns a handler that passes on to `handler` only the newest event of each URL in a delivery. Even this event is
- * left out if an equally new or newer one of the URL was handled before. If `handler` fails for an event, the event is
- * passed on again when the bus repeats the delivery.
+ * Returns a handler that passes on to `handler` only the newest event of each URL in a delivery, unless one as new was
+ * handled before. An event for which `handler` fails is passed on again when the bus repeats the delivery.
  */
 export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Handler<Data> {
   return async (events: ReceivedEvent<Data>[], delivery: Delivery): Promise<Handled> => {
@@ -36,8 +35,8 @@ export function onlyNewest<Data>(store: NewestStore, handler: Handler<Data>): Ha
 }
 
 /**
- * Stores in the memory of one process, for each URL, the time of the newest event that was handled. It has room for
- * `max` URLs, by default 100,000. When it is full, it forgets the URLs that were stored longest ago.
+ * Stores in memory, for each URL, the time of the newest event that was handled. It has room for `max` URLs, by default
+ * 100,000, and then forgets those that were stored longest ago.
  */
 export class MemoryNewestStore implements NewestStore {
   readonly #times = new Map<string, number>();
@@ -73,8 +72,8 @@ end`;
 const MONTH_MS = 30 * 86_400_000;
 
 /**
- * Stores in Redis, for each URL, the time of the newest event that was handled. All processes of a service share these
- * times. A time is forgotten `rememberMs` after it was last saved, by default after 30 days.
+ * Stores in Redis, for all processes of a service, the time of the newest handled event of each URL. A time is
+ * forgotten `rememberMs` after it was last saved, by default after 30 days.
  */
 export class RedisNewestStore implements NewestStore {
   readonly #send: SendCommand;

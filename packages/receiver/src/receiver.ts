@@ -3,9 +3,8 @@ import { type Delivery, type DropNotice, type ReceivedEvent, readDropNotice } fr
 import { areEqual, signatureCheck } from './signature.ts';
 
 /**
- * Handles those events of a delivery that belong to the handler's topic, in their order. If any handler throws, or
- * returns ids of events that failed, the bus repeats the whole delivery. Wrapped in `onlyNewest`, a handler then skips
- * the events that it has handled already.
+ * Handles the events of its topic in a delivery, in their order. If any handler throws, or returns ids of events that
+ * failed, the bus repeats the whole delivery. Wrapped in `onlyNewest`, a handler then skips what it has handled.
  */
 export type Handler<Data = unknown> = (
   events: ReceivedEvent<Data>[],
@@ -16,8 +15,8 @@ export type Handler<Data = unknown> = (
 export type Handled = void | { failed: readonly string[] };
 
 /**
- * The handlers of events, by topic. The handler `*` gets the events of all topics without a handler of their own. If
- * there is no handler `*`, these events are ignored.
+ * The handlers of events, by topic. The handler `*` gets the events of all topics without one; if it is missing, these
+ * are ignored.
  */
 export type Handlers<Topics> = string extends keyof Topics
   ? { [topic: string]: Handler }
@@ -25,45 +24,37 @@ export type Handlers<Topics> = string extends keyof Topics
 
 export interface ReceiverOptions<Topics = Record<string, unknown>> {
   /**
-   * The `uuid` with which the service has subscribed. The bus sends it as the user name of each delivery, and
-   * deliveries without it are refused. Several may be given while the uuid is being changed.
+   * The `uuid` with which the service has subscribed: the user name of each delivery. Deliveries without it are
+   * refused. Several may be given while it is being changed.
    */
   uuid?: string | readonly string[];
   /**
-   * The secret (`whsec_…`) or public key (`whpk_…`) by which signatures are checked. If it is given, deliveries without
-   * a valid signature are refused. Several may be given while the key is being changed.
+   * The secret (`whsec_…`) or public key (`whpk_…`) of signatures. If it is given, deliveries without a valid signature
+   * are refused. Several may be given while it is being changed.
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
-  /**
-   * The store by which repeated deliveries are recognized, so that they are not handled again. Without a store,
-   * repeated deliveries are handled again.
-   */
+  /** Recognizes repeated deliveries. Without a store, they are handled again. */
   store?: DeliveryStore;
-  /**
-   * Called before the handlers, with the URLs of the events. The things at these URLs have changed, so the function
-   * must remove cached copies of them.
-   */
+  /** Called before the handlers, with the URLs of the events, so that it removes cached copies of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;
   /**
-   * Called before the handlers if the bus had to drop events. If the function throws, the delivery is refused, and the
-   * bus repeats it later.
+   * Called before the handlers if the bus had to drop events. If it throws, the delivery is refused, and repeated
+   * later.
    */
   onDropped?: (notice: DropNotice, delivery: Delivery) => Promise<void> | void;
   /**
-   * Parses the text of a body. The default is JSON.parse, which rounds whole numbers above 2^53. If the function
-   * throws, or if it returns no array of events, the answer is 400.
+   * Parses the text of a body; JSON.parse by default, which rounds whole numbers above 2^53. If it throws, or returns
+   * no array of events, the answer is 400.
    */
   parse?: (text: string) => unknown;
   /** Called with an error of a handler or of the store. By default the error is printed by `console.error`. */
   onError?: (error: unknown, delivery: Delivery) => void;
-  /**
-   * Maximum difference in seconds between the time of a signature and the clock of this machine. The default is 300.
-   */
+  /** Maximum difference in seconds between the time of a signature and this machine's clock; 300 by default. */
   toleranceSeconds?: number;
   /**
-   * Maximum bytes of a body; 33 MiB by default. The bus sends at most the `max_bytes` of the subscriber (1 MiB by
-   * default, 16 MiB at most), unless a single event is longer.
+   * Maximum bytes of a body; 33 MiB by default. The bus sends at most the subscriber's `max_bytes` (1 MiB by default,
+   * 16 MiB at most), unless a single event is longer.
    */
   maxBytes?: number;
 }
@@ -74,10 +65,7 @@ export type Headers = Record<string, string | string[] | undefined>;
 export interface Answer {
   status: number;
   headers: Record<string, string>;
-  /**
-   * The text of the answer, empty if the delivery was accepted. The bus keeps it with the attempt, and shows it to
-   * people.
-   */
+  /** The text of the answer, empty if the delivery was accepted. The bus keeps it with the attempt, for people. */
   body: string;
 }
 
@@ -107,10 +95,7 @@ export class Deliveries {
     if (secrets.length > 0) this.#signature = signatureCheck(secrets, tolerance);
   }
 
-  /**
-   * Checks the method and the headers of a request before its body is read. Returns an answer if they are wrong, and
-   * undefined otherwise.
-   */
+  /** Checks the method and headers of a request before its body is read. Returns an answer if they are wrong. */
   refuse(method: string | undefined, headers: Headers): Answer | undefined {
     if (method !== 'POST') return answer(405, 'deliveries are POSTed here', { allow: 'POST' });
     const given = textOf(headers.authorization) ?? '';
@@ -127,7 +112,7 @@ export class Deliveries {
   }
 
   /**
-   * Checks and handles a delivery that `refuse` has not refused. Returns the answer to it. `body` must be the bytes as
+   * Checks and handles a delivery that `refuse` has let through, and returns the answer. `body` must be the bytes as
    * received, before anything has parsed them.
    */
   async receive(headers: Headers, body: Uint8Array): Promise<Answer> {
@@ -251,7 +236,9 @@ function byTopic(
   return groups;
 }
 
-/** Handlers may be methods of a class. What every object has, such as `constructor`, is no handler unless it is given. */
+/**
+ * Handlers may be methods of a class. What every object has, such as `constructor`, is no handler unless it is given.
+ */
 function hasHandler(on: Record<string, Handler | undefined>, topic: string): boolean {
   return Boolean(on[topic]) && (Object.hasOwn(on, topic) || !(topic in Object.prototype));
 }
@@ -261,8 +248,8 @@ function isEvent(value: unknown): value is ReceivedEvent {
 }
 
 /**
- * Returns the values of an option. Throws TypeError if the option is there but a value is missing, for example because
- * an environment variable is not set. Otherwise deliveries would be accepted without this check.
+ * Returns the values of an option. Throws TypeError if it is there without a value, for example because an environment
+ * variable is not set: deliveries would be accepted without this check.
  */
 function valuesOf(options: ReceiverOptions, name: 'uuid' | 'signingSecret'): readonly string[] {
   if (!(name in options)) return [];

@@ -15,8 +15,8 @@ const ED25519_BYTES = 32;
 /** The bytes that come before an ed25519 public key in the format SubjectPublicKeyInfo (RFC 8410). */
 const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 /**
- * Maximum number of signatures of a delivery that are compared, so that a header with thousands costs little time. The
- * bus sends at most four.
+ * Maximum signatures of a delivery that are compared, so that a header with thousands costs little. The bus sends four
+ * at most.
  */
 const MAX_SIGNATURES = 16;
 
@@ -36,9 +36,9 @@ interface Verifier {
 }
 
 /**
- * Returns a function that checks whether a delivery is signed with any of `secrets`. This function returns undefined if
- * so, and otherwise why the delivery is refused. Each of `secrets` is a symmetric secret (`whsec_…`) or an ed25519
- * public key (`whpk_…`). Throws TypeError if one is malformed.
+ * Returns a function that checks whether a delivery is signed with any of `secrets`, and returns undefined, or why the
+ * delivery is refused. A secret is symmetric (`whsec_…`) or an ed25519 public key (`whpk_…`). Throws TypeError if one
+ * is malformed.
  */
 export function signatureCheck(secrets: readonly string[], toleranceSeconds: number) {
   const verifiers = secrets.map(verifierOf);
