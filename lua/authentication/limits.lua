@@ -29,8 +29,8 @@ local function permits_all(patterns, names)
   return true
 end
 
--- Ends the joins of a client that use a topic which its limits exclude: one whose events a join counts, or one to which
--- it publishes. `patterns_of` has the client's topic patterns. Returns the tokens of the ended joins.
+-- Ends the joins of a client that its limits no longer permit: those that count events of an excluded topic, or publish
+-- to one. `patterns_of` has the client's topic patterns. Returns the tokens of the ended joins.
 local function end_joins(call, client, patterns_of)
   local ended = {}
   for _, token in ipairs(joins.of(call, client)) do

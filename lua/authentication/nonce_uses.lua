@@ -22,8 +22,8 @@ local digest_keys = include('authentication/digest_keys')
 -- Maximum count (`nc`) of a nonce. The bit set of a nonce's uses has one bit for each count, 8 KiB at most. Redis
 -- reserves room for a text that grows, so the set takes up to 20 KB.
 local MAX_COUNT = 65535
--- Number of bits by which this bit set grows. Example: a set of 512 bits has the counts 0 to 511. A count up to 1023
--- makes it grow, and a higher count is refused.
+-- Number of bits by which the bit set of a nonce's uses grows. Example: a set of 512 bits has the counts 0 to 511. A
+-- count up to 1023 makes it grow, and a higher count is refused.
 local STEP = 512
 
 -- Makes the bit set of a nonce's uses larger by STEP bits, for one permission from the client's quota. Returns nothing

@@ -30,15 +30,15 @@ function batches.index_score(call)
 end
 
 -- Returns the score of a batch that is opened now in its subscriber's index: the time in µs. If `ordered` is '1', the
--- score is above all others there, even if Redis's clock was set back. Scores have no fraction, with which adding and
--- removing a batch would take Redis 14 µs instead of 5.
+-- score is above all others there, even if Redis's clock was set back. Scores are whole numbers: with fractions, adding
+-- and removing a batch would take Redis 14 µs instead of 5.
 function batches.queue_score(call, token, ordered)
   if ordered ~= '1' then return call.now_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
   return math.max(call.now_us, (tonumber(last) or 0) + 1)
 end
 
--- Subtracts batches and events from a subscriber's gauges. Without a batch, the subscriber has no field in them.
+-- Subtracts batches and events from a subscriber's gauges. A subscriber without batches has no field in the gauges.
 function batches.count_out(call, token, batch_count, event_count)
   if redis.call('HINCRBY', call.keys.gauge_batches(), token, -batch_count) <= 0 then
     redis.call('HDEL', call.keys.gauge_batches(), token)

@@ -21,8 +21,8 @@ local EVENTS_PER_READ = 100
 -- attempt has the same UID and body. A larger one is split, because its size may have killed workers.
 local MAX_ATTEMPTED_BYTES = 33554432
 
--- Returns the maximum events and bytes of one delivery of this batch. `start[3]` is the number of attempts. After one,
--- the batch is sent again with the same events, so only MAX_ATTEMPTED_BYTES limits it.
+-- Returns the maximum events and bytes of one delivery of this batch. `start[3]` is the number of attempts. An
+-- attempted batch is sent again with the same events, so only MAX_ATTEMPTED_BYTES limits it.
 local function limits_of(lane, start)
   if start[3] ~= '0' then return { events = math.huge, bytes = MAX_ATTEMPTED_BYTES } end
   return { events = open_batches.max_events(lane.max_events), bytes = open_batches.max_bytes(lane.max_bytes) }
@@ -49,7 +49,7 @@ local function read_items(call, bid, start, limits)
   return list, #list - batches.HEADER > limits.events
 end
 
--- Returns the position of the last item that fits into one delivery, which has at least the first event.
+-- Returns the position of the last item that fits into one delivery. The first event always fits.
 local function last_that_fits(list, limits)
   local last, bytes = batches.HEADER + 1, #list[batches.HEADER + 1] + 2
   while last < #list and last - batches.HEADER < limits.events do

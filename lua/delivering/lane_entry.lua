@@ -65,7 +65,7 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- `make_wait` has just removed the trial job, so the job of the oldest batch can be brought back.
+  -- `bring_back` does nothing while there is a trial job. But `make_wait` has just removed it.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end

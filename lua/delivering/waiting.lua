@@ -4,9 +4,9 @@ Waiting jobs: jobs outside the queue that may not enter their lane yet.
 local jobs = include('delivering/jobs')
 local waiting = {}
 
--- Adds a job to the waiting jobs of a subscriber, a sorted set by the time (µs) at which each was added. From a set,
--- the job of a dropped batch is removed quickly. Jobs of one script call get times 1 µs apart, to keep their order.
--- Adding a job takes longer, so the jobs of later calls come after these.
+-- Adds a job to the waiting jobs of a subscriber. They are a sorted set, so that the job of a dropped batch can be
+-- removed quickly. The scores are the times (µs) at which jobs were added. Jobs of one script call get times 1 µs
+-- apart, to keep their order. Adding a job takes longer, so the jobs of later calls come after these.
 function waiting.add(call, token, job)
   call.waiting_added = (call.waiting_added or 0) + 1
   redis.call('ZADD', call.keys.jobs_waiting(token), call.now_us + call.waiting_added, job)
@@ -19,10 +19,10 @@ function waiting.oldest_job(call, token)
   return bid and jobs.delivery_of(bid)
 end
 
--- Makes at most `max` waiting jobs of a subscriber instant, the longest waiting ones. They go behind the jobs that are
--- instant already, so that lanes take turns. Of an `ordered` subscriber, only the job of its oldest batch becomes
--- instant, whatever `max` is. While the subscriber is paused or has a trial job, none does. Returns true if a job
--- became instant.
+-- Makes at most `max` waiting jobs of a subscriber instant, those that have waited longest. They go behind the jobs
+-- that are instant already, so that lanes take turns. Of an `ordered` subscriber, only the job of its oldest batch
+-- becomes instant, whatever `max` is. While the subscriber is paused or has a trial job, none does. Returns true if a
+-- job became instant.
 function waiting.bring_back(call, token, max)
   local keys = call.keys
   local trial_job, paused_at, ordered =

@@ -16,8 +16,8 @@ local due_topics = {}
 
 -- Number of delayed events of a topic that one command reads.
 local DELAYED_PER_READ = 20
--- Maximum topics that a script call looks at, the earliest due ones first. It is twice the default maximum of one
--- client's topics, so that other clients' are also seen. Looking at 2,000 takes Redis 4 ms.
+-- Maximum topics that a script call looks at, the earliest due ones first. One client may own half as many by default,
+-- so topics of other clients are also seen. Looking at 2,000 takes Redis 4 ms.
 local MAX_TOPICS = 2000
 
 -- Goes on to a topic's next delayed event: sets `entry` and `due_ms` of the table `topic`. After the last event,

@@ -18,8 +18,8 @@ local triggers = include('flow/triggers')
 
 -- Maximum bytes of trigger definitions that one script call reads. Reading a kilobyte takes Redis about 1 µs.
 local MAX_DEFINITION_BYTES = 1000000
--- Maximum due triggers that a script call looks at, the earliest first. It is twice the default maximum of one client's
--- triggers, so that other clients' are also seen. Looking at 2,000 takes Redis 1 ms.
+-- Maximum due triggers that a script call looks at, the earliest first. One client may have half as many by default, so
+-- triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
 -- Returns the definition of a trigger, the time at which it is due next (nil if it is paused or will never be due

@@ -4,7 +4,7 @@ HTTP Basic could not carry it.
 ]]
 local join_tokens = {}
 
--- Stands in the hash of a join in place of a callback URL, as its batches are not sent.
+-- The `callback` in the hash of a join. The batches of a join are not sent.
 join_tokens.CALLBACK = 'join'
 
 function join_tokens.is_join(token)

@@ -75,7 +75,7 @@ function key_records.deduct(record, sources)
   local taken = {}
   for _, source in ipairs(sources) do
     local count, kept = record.counts[source.topic], {}
-    -- `unknown` is the number of the first events whose ids the record no longer has.
+    -- The record may lack the ids of the first events. `unknown` is the number of these events.
     local unknown = count.events - #count.ids
     for i, id in ipairs(count.ids) do
       local list = unknown + i <= source.count and taken or kept

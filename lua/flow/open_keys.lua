@@ -41,8 +41,8 @@ function open_keys.read(state, key)
   return state.records[key]
 end
 
--- Opens a join key, which must not be open already. It expires a time after now. Returns a new record, to which events
--- are added.
+-- Opens a join key, which must not be open already. Its time to expire begins now. Returns a new record, to which
+-- events are added.
 function open_keys.open(call, state, key)
   local record = key_records.new(call)
   state.records[key], state.touched[key], state.moved[key] = record, true, true

@@ -94,7 +94,7 @@ local function by_home(args)
   return here
 end
 
--- Returns why the join may not be made and the topic that is the reason, or nothing if it may be made.
+-- Returns why the join may not be made, and the topic at fault. Returns nothing if it may be made.
 local function judge(call, args, taken)
   local keys = call.keys
   if redis.call('SISMEMBER', keys.joins(), args.token) == 0 then

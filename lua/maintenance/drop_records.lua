@@ -16,7 +16,7 @@ local MAX_WORK = 1900
 -- Work in the units of MAX_WORK: `record` for each subscriber whose events are dropped, `event` for each event that is
 -- counted, and `byte` for each byte of these events.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
--- Number of events that one LRANGE reads. A script call never stops within them, so there are few: twenty of the
+-- Number of events that one LRANGE reads. It is small, because a script call never stops within them: twenty of the
 -- largest events that the default settings allow have 1.3 MB.
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
@@ -30,7 +30,7 @@ function drop_records.begin(args)
   return { args = args, work = 0, by_token = {}, list = {} }
 end
 
--- True if the script call may drop more: it has done less than its maximum of work, and has not stopped within a large
+-- True if the script call may drop more. False after its maximum of work, or if it has counted only a part of a large
 -- batch (`begun`), with which the next call goes on.
 function drop_records.has_room(records)
   return records.work < MAX_WORK and not records.begun

@@ -36,8 +36,8 @@ local function subject_of(call, what, token)
   return { index = keys.batches_queued(token), list_of = keys.batch, open = open, read = 0 }
 end
 
--- Returns the number of batches between two scores, or UNSETTLED if one of them is open, and the number of their
--- events.
+-- Returns two numbers about the batches between two scores: how many there are (UNSETTLED if one of them is open), and
+-- how many events they have.
 local function count_slice(subject, from, to)
   local bids, events, settled = redis.call('ZRANGE', subject.index, from, to, 'BYSCORE'), 0, true
   for _, bid in ipairs(bids) do

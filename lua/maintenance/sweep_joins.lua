@@ -22,7 +22,7 @@ local function is_join(call, token)
   return redis.call('HGET', call.keys.subscriber(token), 'callback') == join_tokens.CALLBACK
 end
 
--- Corrects the entry of a join in `joins:expiring`, which it has while it has open join keys.
+-- Corrects the entry of a join in `joins:expiring`. A join has an entry there while it has open join keys.
 local function reschedule(call, token, found)
   local is_open = redis.call('EXISTS', call.keys.open_keys_since(token)) == 1
   if is_open == (redis.call('ZSCORE', call.keys.joins_expiring(), token) ~= false) then return end

@@ -14,8 +14,8 @@ local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
 
--- True if the worker holds a job of the queue. Then adds it to the index of workers that hold jobs, if it is missing
--- there.
+-- True if the worker holds a job of the queue. Such a worker is added to the index of workers that hold jobs, if it is
+-- missing there.
 local function holds_job(call, q, worker, found)
   if redis.call('EXISTS', call.keys.jobs_pending(q, worker)) == 0 then return false end
   local unindexed = redis.call('SADD', call.keys.jobs_pending_index(q), worker) == 1

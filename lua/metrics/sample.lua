@@ -15,7 +15,8 @@ A subject that no longer exists gets no entry, so that a late sample does not br
 ]]
 local counters = include('metrics/counters')
 
--- Redis deletes a history this long after its last entry. That of a removed topic or subscriber is deleted at once.
+-- Redis deletes a history this long after its last entry. The history of a removed topic or subscriber is deleted at
+-- once.
 local EXPIRY_MS = 2 * 86400 * 1000
 
 local function same(entry, figures)

@@ -7,7 +7,7 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Reads the field `elsewhere` of a topic, its marks. Returns an empty list if the topic has no such field.
+-- Returns the marks in the field `elsewhere` of a topic. `text` is nil or false if the topic has no such field.
 function elsewhere.read(text)
   local marks = {}
   for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do

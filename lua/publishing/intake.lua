@@ -157,7 +157,7 @@ function intake.judge(call, taken, publication)
 end
 
 -- Decides whether a client may publish to all of these topics. Returns the reason for a refusal and the refused topic,
--- or nothing. A topic without a publisher lowers the maximums in `taken`, as it would become the client's. Changes
+-- or nothing. A topic without a publisher would become the client's, so it lowers the maximums in `taken`. Changes
 -- nothing in Redis.
 function intake.judge_all(call, taken, client, names)
   for _, name in ipairs(names) do

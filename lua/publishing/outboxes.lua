@@ -28,8 +28,8 @@ local leases = include('delivering/leases')
 local outboxes = {}
 
 local NUMBER_LENGTH = 16
--- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis keeps
--- all that a script reads.
+-- Number of outbox entries that one command reads. It is small, because an entry can have megabytes, and Redis holds in
+-- memory all that a script reads.
 local READ_AT_ONCE = 8
 -- If a partition does not apply its entries in time, they are sent to it again after this pause.
 local ASK_AGAIN_MS = 1000
@@ -158,8 +158,8 @@ local function bytes_aside(call)
   return aside
 end
 
--- Returns true if `max_bytes` or more wait for one of the partitions in `marks`, in the list `outbox`, which all
--- partitions share, and in `outbox:{partition}` together.
+-- Returns true if `max_bytes` or more wait for one of the partitions in `marks`. Counted are the list `outbox`, which
+-- all partitions share, and the list `outbox:{partition}`.
 function outboxes.are_full(call, outgoing, marks, max_bytes)
   read_state(call, outgoing)
   outgoing.aside = outgoing.aside or bytes_aside(call)

@@ -24,8 +24,9 @@ local function fill(batch, max, list, first, last)
   return taken, length + taken
 end
 
--- Subtracts the bytes of new events from the rooms of open batches, the bytes that still fit. Returns what is left, by
--- subscriber. Leaves out subscribers without an open batch, and those whose bytes are not counted.
+-- The room of an open batch is the number of bytes that still fit. Subtracts the bytes of new events from the rooms,
+-- and returns what is left, by subscriber. Leaves out subscribers without an open batch, and those whose bytes are not
+-- counted.
 local function take_room(call, taken, entries)
   local tokens, open, slices = {}, {}, {}
   for i, token in ipairs(taken.tokens) do

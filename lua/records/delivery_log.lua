@@ -30,8 +30,8 @@ local UNIT = 16
 -- When all logs together are full, the longest one loses LUMP records at a time. A script call removes at most
 -- MAX_REMOVED: after an operator has lowered the limit, very many must go.
 local LUMP, MAX_REMOVED = 64, 1024
--- Maximum failed attempts in a record, and of their bytes together. The attempts quote the answers of the subscriber,
--- which could otherwise take more memory than the rest of the record.
+-- Maximum failed attempts in a record, and the maximum of their bytes together. Attempts quote the answers of the
+-- subscriber, which could otherwise take more memory than the rest of the record.
 local MAX_RECORD_ATTEMPTS, MAX_RECORD_ATTEMPTS_BYTES = 3, 512
 -- Maximum bytes of the JSON with the number of events by topic. A record has `null` in place of a longer one.
 local MAX_TOPICS_BYTES = 256
@@ -54,14 +54,14 @@ function delivery_log.name_of(ending, token)
   return ending .. ' ' .. token
 end
 
--- Returns how the batches of a log ended ('taken' or 'dropped') and its subscriber, by the name of the log.
+-- Returns the two parts of a log's name: how its batches ended ('taken' or 'dropped'), and the subscriber.
 function delivery_log.read_name(name)
   local space = name:find(' ', 1, true)
   return name:sub(1, space - 1), name:sub(space + 1)
 end
 
--- Returns the names of the logs of these subscribers, some of which may be empty. Without `tokens`, those of all
--- subscribers.
+-- Returns the names of the logs of these subscribers; some logs may be empty. If `tokens` is empty, returns the names
+-- of the logs of all subscribers.
 function delivery_log.names(call, tokens)
   if #tokens == 0 then return redis.call('ZRANGE', call.keys.deliveries_logs(), 0, -1) end
   local names = {}

@@ -84,9 +84,9 @@ local function open_index(source)
   return read_index(source.listing, source.index, source.scale, source.read)
 end
 
--- Returns a source for a listing, or nothing if the sorted set `index` has no entries within its bounds. Scores are
--- times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each subscriber, so all share
--- `open_index` instead of having a closure each.
+-- Returns a source for a listing: the entries of the sorted set `index` within the listing's bounds, or nothing if
+-- there are none. Scores are times, in ms if `scale` is 1 and in µs if it is 1000. There can be a source for each
+-- subscriber, so all share `open_index` instead of having a closure each.
 local function index_source(listing, index, scale, read)
   listing.sources = listing.sources + 1
   local upper, lower = score_range(listing, scale)
@@ -116,8 +116,8 @@ function delivery_sources.dead_letters(call, listing, index)
   return index_source(listing, index, 1, function(bid) return delivery_states.dead_letter(call, bid) end)
 end
 
--- Returns an iterator over the single batch of a source of `add_singles`; over nothing if it is not in the wanted
--- state.
+-- Returns an iterator over the single batch of a source that `add_singles` made. The iterator returns nothing if the
+-- batch is not in the wanted state.
 local function read_single(source)
   local is_read = false
   return function()

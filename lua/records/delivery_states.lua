@@ -50,7 +50,7 @@ local function holder_of(call, seen, bid, token)
   return held_of(call, seen, token)[jobs.delivery_of(bid)]
 end
 
--- Returns the batches that workers hold: those of the subscribers in `tokens` or, without any, of all subscribers.
+-- Returns the batches that workers hold. If `tokens` has subscribers, only their batches are returned.
 function delivery_states.in_flight(call, seen, tokens)
   local bids = {}
   local function add(token)

@@ -17,7 +17,7 @@ local delivery_trail = {}
 -- Each later command reads more, up to MAX_CHUNK.
 local MIN_CHUNK, MAX_CHUNK = 16, 128
 -- The next page of a listing begins after a time and an id. Times and ids descend, and no id is smaller than this text.
--- So after this text as id, the next page begins with an older time.
+-- So if this text is the id, the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
 -- Returns an iterator over the entries of a trail that are older than the time `place` (ms), the newest first. `ending`
@@ -123,8 +123,8 @@ local function read_trail(reader)
 end
 
 -- Returns a source for a listing: the records of all batches with this `ending` ('taken' or 'dropped'). Listings open a
--- source when they come to the time `place` of its newest record. That is not known yet, so it is infinity, and the
--- source is opened first.
+-- source when they come to the time `place` of its newest record. That time is not known yet, so `place` is infinity,
+-- and the source is opened first.
 function delivery_trail.source(call, listing, ending)
   listing.sources = listing.sources + 1
   return { place = math.huge, open = read_trail, call = call, listing = listing, ending = ending, logs = {} }

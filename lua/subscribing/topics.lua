@@ -56,8 +56,8 @@ end
 -- joins count the topic's events or other partitions have subscribers; their marks stay until the subscriptions have
 -- ended. Returns the number of deleted delayed events, and the partitions that were told.
 --
--- They are told before the marks are deleted with the topic. If Redis is killed and keeps only the first writes, the
--- caller's repeat still finds the marks.
+-- The other partitions are told before the marks are deleted with the topic. If Redis is killed and keeps only the
+-- first writes, the caller's repeat still finds the marks.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))
@@ -100,7 +100,8 @@ function topics.remove_if_unused(call, topic)
   if is_unused(call, topic) then topics.remove(call, topic) end
 end
 
--- True if adding those of these topics that do not exist would bring the number of all topics above `max`.
+-- True if there is no room for all of these topics: adding those that do not exist would bring the number of all topics
+-- above `max`.
 function topics.have_no_room(call, names, max)
   local all, new = call.keys.topics(), 0
   if redis.call('SCARD', all) + #names <= max then return false end

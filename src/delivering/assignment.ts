@@ -26,8 +26,8 @@ export interface AssignmentParts {
 export class Assignment {
   readonly grant: Grant;
   /**
-   * True after a failed script call that reported the outcome. Its lost reply may have given the worker its next job,
-   * which the worker gets again when it asks.
+   * True after a script call that reported the outcome has failed. Its lost reply may have given the worker its next
+   * job, which the worker gets again when it asks.
    */
   inDoubt = false;
   readonly #parts: AssignmentParts;
@@ -49,7 +49,7 @@ export class Assignment {
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // Repeated while Redis is away: without the report, a batch that was delivered would be delivered again.
+    // The report is repeated while Redis is away. Without it, a batch that was delivered would be delivered again.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -157,7 +157,7 @@ export class Assignment {
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
     // If the worker does not hold the job at the first call, another worker has buried the batch, and this call counts
-    // nothing. A repeated call also counts what the first one did, whose reply was lost.
+    // nothing. A repeated call also counts what the first call has done, whose reply was lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

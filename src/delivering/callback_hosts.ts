@@ -25,8 +25,9 @@ export interface CallbackHost {
 }
 
 /**
- * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. It closes those of a host
- * whose last subscriber leaves and, above `maxKept`, those of the least recently used host. Requests under way finish.
+ * Keeps connections to the hosts of callbacks, shared by subscribers with the same origin. Closes the connections to a
+ * host when its last subscriber leaves. If more than `maxKept` are open, closes those to the least recently used host.
+ * Requests under way finish.
  */
 export class CallbackHosts {
   readonly #dispatcherTo: DispatcherTo;
@@ -91,7 +92,8 @@ export class CallbackHosts {
     this.#open++;
     socket.once('close', () => {
       this.#open--;
-      // Without a connection, the dispatcher would keep objects of the closed ones, so it is dropped.
+      // The dispatcher is dropped with its last connection. Otherwise undici would keep objects for the closed
+      // connections.
       if (--host.open === 0) this.#closeConnections(host);
     });
     if (this.#open > this.#maxKept) this.#closeLeastRecentlyUsed(host);

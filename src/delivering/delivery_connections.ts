@@ -120,7 +120,7 @@ function lookupBy(policy: CallbackPolicy, protocol: string): LookupFunction {
       .addresses(protocol, hostname)
       .then((found) => found.map((address) => ({ address, family: isIP(address) })))
       .then(
-        // `nextTick` runs the callback outside this promise; its errors would count as a failed lookup.
+        // `nextTick` runs the callback outside this promise. Otherwise its errors would count as a failed lookup.
         (found) => {
           const [first] = found;
           if (options.all) process.nextTick(callback, null, found);

@@ -13,7 +13,7 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 const MAX_INFORMATIONAL = 100;
 
 /**
- * Of a refusal, an answer with a status of 300 or more, the first ANSWER_KEPT_BYTES of the body are kept. The delivery
+ * An answer with a status of 300 or more is a refusal. The first ANSWER_KEPT_BYTES of its body are kept. The delivery
  * waits for them for up to ANSWER_WAIT_MS after the status.
  */
 const ANSWER_KEPT_BYTES = 256;

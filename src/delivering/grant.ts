@@ -27,7 +27,7 @@ export interface Subscriber {
   callback: string;
   /** The `uuid` that the subscriber gave, perhaps empty: the user name in the credentials of its deliveries. */
   uuid: string;
-  /** The secrets that sign the deliveries to it, as the text that Redis stores. */
+  /** The secrets that sign the deliveries to the subscriber, as the text that Redis stores. */
   signing?: string;
   /**
    * When the subscriber last subscribed, in µs by Redis's clock; '0' if unknown. A 410 pauses the subscriber only if it

@@ -4,7 +4,7 @@ import { decode } from '@msgpack/msgpack';
 const OPENING_BRACE = 0x7b;
 const ID_LENGTH = 16;
 
-/** Decodes 64-bit integers with all their digits and keys as text, and refuses extension types. */
+/** Options for decoding: 64-bit integers keep their digits, keys become text, and extension types are refused. */
 const OPTIONS = { useBigInt64: true, maxExtLength: 0, mapKeyConverter: String };
 
 /**
@@ -36,8 +36,8 @@ function decodeFields(stored: Buffer): Record<string, unknown> {
   let event: unknown;
   try {
     // Ruby packed some strings as binary. `decode` returns such a string as a subarray of its argument, and `asJson`
-    // makes text of it later. Of a Buffer, JSON.stringify would call `toJSON` first, and `asJson` would not see the
-    // bytes.
+    // makes text of it later. If the argument were a Buffer, JSON.stringify would call `toJSON` of the subarray first,
+    // and `asJson` would not see the bytes.
     event = decode(new Uint8Array(stored), OPTIONS);
   } catch (cause) {
     throw new RangeError(`an event cannot be decoded: ${(cause as Error).message}`, { cause });

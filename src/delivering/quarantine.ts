@@ -23,7 +23,10 @@ const ASK_EVERY_MS = 30_000;
  * minute.
  */
 const IDLE_MS = 60_000;
-/** The same with several partitions: short, because their quarantines take turns in a worker process. */
+/**
+ * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because their
+ * quarantines take turns.
+ */
 const IDLE_IN_TURN_MS = 5000;
 
 interface QuarantineParts {
@@ -139,14 +142,15 @@ export class Quarantine {
 
   /**
    * Makes a dead letter of the batch that a quarantine held when it died. `worker` is the id of its worker. A failed
-   * call is repeated, but not while this process stops, which that would delay.
+   * call is repeated, except while this process stops.
    */
   async #condemn(worker: string): Promise<void> {
     const { partition, log } = this.#parts;
     const { signal } = this.#stopping;
     for (let held: string | undefined; ; ) {
       try {
-        // Read once, so that a repeat names the same batch, which the failed call may have taken from the worker.
+        // The batch is read once. A failed call may have taken it from the worker, and the repeat must name the same
+        // batch.
         held ??= await this.#heldBy(worker);
         return await this.#note(await partition.run('condemn', { worker, held }));
       } catch (error) {

@@ -10,7 +10,9 @@ import { attemptJson } from './attempt.ts';
 import type { Grant } from './grant.ts';
 import type { Acknowledged, Burial, Finished, Retry } from './settlement.ts';
 
-/** A delivery of more than this makes its subscriber slow, until it accepts a batch in less time. */
+/**
+ * A delivery that takes longer than this makes its subscriber slow, until the subscriber accepts a batch in less time.
+ */
 export const SLOW_MS = 1000;
 
 /** The kind of the workers for which a script call acquires jobs: ordinary workers, spare workers, or a quarantine. */
@@ -153,8 +155,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * What the main thread of a worker process has to do at times: publish delayed events, fire triggers, expire keys of
- * joins.
+ * What the main thread of a worker process does when it is due: publish delayed events, fire triggers, and expire keys
+ * of joins.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];
@@ -162,11 +164,11 @@ export type AgendaKind = (typeof AGENDA)[number];
 interface Promoted {
   promoted: number;
   /**
-   * The time until the next scheduled job is due, precise to a µs: 0 if jobs remain that are due, undefined without
-   * jobs.
+   * The time until the next scheduled job is due, precise to a µs. 0 if jobs remain that are due, undefined if none is
+   * scheduled.
    */
   nextDueMs: number | undefined;
-  /** For each kind, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
+  /** For each AgendaKind, the time until the first entry is due: 0 if it is due now, undefined if there is none. */
   agendaDueMs: Record<AgendaKind, number | undefined>;
 }
 

@@ -42,8 +42,8 @@ export interface Retry extends Penalty {
   /** The failed attempt. Absent if no request was sent. */
   attempt?: FailedAttempt;
   /**
-   * Set after a 410, which pauses the subscriber: its `subscribedAt` when the delivery began. If it has subscribed
-   * again since, it is not paused.
+   * Set after a 410, which pauses the subscriber: the `subscribedAt` of the subscriber when the delivery began. If it
+   * has subscribed again since, it is not paused.
    */
   gone?: string;
   /** Called if this failure has paused the subscriber. */

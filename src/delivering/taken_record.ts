@@ -6,7 +6,10 @@ import type { Batch } from './batch.ts';
  */
 const MAX_COUNTED_EVENTS = 10;
 const MAX_COUNTED_BYTES = 16 * 1024;
-/** Maximum length of the JSON with these numbers. A longer JSON is left out, so that all records are small. */
+/**
+ * Maximum length of the JSON with the number of events by topic. A longer JSON is left out, so that all records are
+ * small.
+ */
 const MAX_TOPICS_LENGTH = 256;
 
 const BEFORE_ID = '{"id":"'.length;

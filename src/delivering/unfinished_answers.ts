@@ -3,7 +3,7 @@
  * again.
  */
 const MAX_OF_SUBSCRIBER = 16;
-/** The same of all subscribers together in a thread. */
+/** Maximum answers of all subscribers together in a thread of which the rest is still read. */
 const MAX_OF_ALL = 256;
 
 /** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */

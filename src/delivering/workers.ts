@@ -162,7 +162,7 @@ export class Workers {
     this.#held.begin(grant, (isIdle, inDoubt) => {
       if (inDoubt) this.#askAll();
       if (!isIdle) return;
-      // The supervisor wakes no thread whose workers are all busy, so a job may be ready for this worker, which was
+      // The supervisor wakes no thread whose workers are all busy. So a job may have become ready while this worker was
       // busy.
       if (this.#idle.size === 0) this.#readyJobs ||= 1;
       this.#idle.add(worker);

@@ -6,8 +6,8 @@ import type { Zone } from './zone.ts';
 
 const MAX_LENGTH = 256;
 /**
- * An expression must match within this many years: around 2100 there are eight from one 29 February to the next. To
- * find that an expression never matches in eight years already takes up to 14 ms.
+ * An expression must match within this many years. Around 2100 there are eight years from one 29 February to the next.
+ * To find that an expression never matches in eight years already takes up to 14 ms.
  */
 const HORIZON_YEARS = 8;
 /** Maximum parsed expressions in the cache: croner takes 80 KB for each, and parsing one again takes only 50 µs. */

@@ -2,7 +2,10 @@ import type { Zone } from './zone.ts';
 
 const DAY_MS = 86_400_000;
 
-/** When an expression matches, in local time: on days of which `isDay` is true, at all combinations of the others. */
+/**
+ * When an expression matches, in local time: at every combination of these hours, minutes and seconds, on the days for
+ * which `isDay` returns true.
+ */
 export interface DayTimes {
   hours: readonly number[];
   minutes: readonly number[];
@@ -12,7 +15,8 @@ export interface DayTimes {
 
 /**
  * Counts the times of an expression after `afterMs`, up to and including `upToMs`. Counts by days, because finding a
- * single time takes 100 µs: 144 s for a thousand triggers of every minute after a day without workers.
+ * single time takes 100 µs. For a thousand triggers that fire every minute, that would be 144 s after a day without
+ * workers.
  */
 export function countBetween(times: DayTimes, zone: Zone, afterMs: number, upToMs: number): number {
   let count = 0;

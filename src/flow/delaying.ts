@@ -97,7 +97,8 @@ export class Delaying {
     });
     for (const [index, { events, subscribers, bytes }] of outcomes.entries()) {
       const { topic } = group[index] as TimedPublication;
-      // The script counts no subscribers if it publishes no event now. Its 0 must not reach `Copies`.
+      // If the script publishes no event now, it does not count subscribers. `subscribers` is then 0, which `Copies`
+      // must not note.
       if (events === 0) continue;
       this.#copies.note(topic, subscribers);
       this.#figures.published(topic, events, bytes);

@@ -19,7 +19,7 @@ import { timesOf } from './schedule.ts';
 const FIRED_PER_CALL = 100;
 /** Maximum due times that are computed for one script call, which fires triggers for at most 200. */
 const MAX_TIMES = 200;
-/** Maximum time for computing them. Then the call fires the triggers for those that are computed so far. */
+/** Maximum time for computing due times. Then the script call fires triggers for those that are computed so far. */
 const PLAN_MS = 50;
 /** Maximum time for computing due times without a break. In a break, other code of this process runs. */
 const TURN_MS = 5;
@@ -39,8 +39,8 @@ interface DueTriggersParts {
     'maxTopics' | 'maxClientTopics' | 'maxOutboxBytes' | 'publishRate' | 'publishBytes' | 'publishBurstMs'
   >;
   /**
-   * The rates of clients in the control partition; undefined if this is that one. Clients are charged after their
-   * events are published, so they exceed their rates for a moment at most.
+   * The rates of clients, which are in the control partition. Undefined for triggers of that partition. Clients are
+   * charged after their events are published, so they exceed their rates for a moment at most.
    */
   controlRates?: Pick<RateLimit, 'mustWait' | 'charge'> | undefined;
   recorder: Pick<Recorder, 'published' | 'added' | 'triggersFired' | 'triggersMissed'>;

@@ -115,7 +115,7 @@ export async function readOpenKeys(
     // The join key was completed or expired after `places` was read.
     if (!record) return [];
     const [, , ...all] = decode(record) as Packed;
-    // Left out: topics that are no longer sources, and counts from before a source left and came back.
+    // Topics that are no longer sources are left out, and so are counts from before a source left and came back.
     const counted = sources.map(({ topic }) => [topic, ...countOf(all, topic, addedAt[topic])] as const);
     return {
       key,
@@ -134,8 +134,8 @@ function countOf(all: Count[], topic: string, addedUs?: string): [events: number
 }
 
 /**
- * Returns the texts and opening times of up to `count` open join keys from behind `after`, the first opened first, and
- * of one ms by text.
+ * Returns the texts and opening times of up to `count` open join keys from behind `after`, the first opened first.
+ * Those of the same ms are sorted by text.
  */
 async function following(
   redis: Commands,

@@ -90,9 +90,9 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     return joinToken(name, (await publicNames.tokenOf(client, owners)) ?? '');
   };
   /**
-   * Removes the new join again if its client was removed during the request, or got scopes that do not permit it. Such
-   * a change removes joins itself, when it is made or after that. So either it finds the new join, or this function
-   * sees the change.
+   * Removes the new join again if its client was removed during the request, or got scopes that do not permit it.
+   * Forbidden joins are removed with or after the change that forbids them. So either that removal finds the new join,
+   * or this function sees the change.
    */
   const undoUnlessPermitted = async (token: string, rules: JoinRules) => {
     const client = await clients.find(ownerOf(token));

@@ -4,7 +4,10 @@ import type { Log } from '../log.ts';
 /** Minimum time between two log lines. Otherwise a trigger that can never publish would write a line each second. */
 const LINE_EVERY_MS = 10_000;
 
-/** Logs how many due times of triggers passed without an event, and why, in one line for ten seconds or more. */
+/**
+ * Logs how many due times of triggers passed without an event, and why. Writes one line in ten seconds at most, with
+ * the sums since the last line.
+ */
 export class MissedLog {
   readonly #log: Log;
   #missed = new Map<string, number>();

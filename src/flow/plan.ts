@@ -1,15 +1,16 @@
 import type { Times } from './times.ts';
 
 /**
- * If the stored due time of a trigger is at most this old, the trigger fires for it and all since. Otherwise `catch_up`
- * decides, which is for outages, not for short restarts of the workers.
+ * If the stored due time of a trigger is at most this old, the trigger fires for it and for all since then. Otherwise
+ * `catch_up` decides, which is for outages, not for short restarts of the workers.
  */
 export const PROMPT_MS = 10_000;
-/** Maximum due times for which a trigger with `catch_up: all` fires: the newest. */
+/** Maximum due times for which a trigger with `catch_up: all` fires. If it missed more, it fires for the newest. */
 export const MAX_CAUGHT_UP = 1000;
 /**
- * Maximum due times for which one script call fires a trigger. A trigger of every second can have 11 within PROMPT_MS,
- * for which one call must fire: at the next call some could be older, and `catch_up` could forbid them.
+ * Maximum due times for which one script call fires a trigger. A trigger that fires every second can have 11 within
+ * PROMPT_MS. One call must fire for all of these: at the next call some could be older, and `catch_up` could forbid
+ * them.
  */
 const MAX_DUE_TIMES_PER_CALL = 100;
 
@@ -31,7 +32,8 @@ export interface Plan {
    */
   missed: number;
   /**
-   * The due time to store next, in the past if one script call cannot fire for all. Undefined without a further time.
+   * The due time to store next, in the past if one script call cannot fire for all. Undefined if there is no further
+   * time.
    */
   nextMs: number | undefined;
 }

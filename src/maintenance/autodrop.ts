@@ -40,9 +40,9 @@ type AutodropLimits = MemoryLimits & Pick<Config, 'deliveryLog'> & { dropPolicy:
  * records of the delivery log first, then dead letters and batches, and delayed events last. If even that would not
  * free enough (see shortage.ts), only drops records, and logs an error.
  *
- * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most, and `oldest` the
- * oldest of all clients. Each job drops only data of its own partition, but takes the others in the same Redis into
- * account.
+ * The policy `fair`, the default, takes dead letters and batches only from the clients that hold most. The policy
+ * `oldest` takes the oldest of all clients. Each job drops only data of its own partition, but takes the others in the
+ * same Redis into account.
  */
 export class Autodrop {
   readonly #parts: AutodropParts;
@@ -161,7 +161,7 @@ export class Autodrop {
     );
   }
 
-  /** Logs what was dropped, by public names, because a token can be a credential. */
+  /** Logs what was dropped of each subscriber, under its public name, because a token can be a credential. */
   async #report(drops: ReadonlyMap<string, Drops>): Promise<void> {
     const nameOf = await this.#parts.publicNames.of(drops.keys());
     for (const [token, drop] of drops)

@@ -19,7 +19,10 @@ export interface DelayedHolding {
 type Cut = Arguments<'drop_delayed'>['cuts'][number];
 type DelayedDrop = Reply<'drop_delayed'>[number];
 
-/** Returns the number and the bytes of the delayed events of each topic that has any. Throws as Partition does. */
+/**
+ * Returns the number and the bytes of the delayed events of each topic that has any. Throws StorageUnavailable or
+ * StorageFull.
+ */
 export async function delayedHoldings(partition: Partition): Promise<DelayedHolding[]> {
   const counts = await delayedCounts(partition);
   const holdings: DelayedHolding[] = [];

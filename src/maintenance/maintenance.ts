@@ -21,13 +21,13 @@ const MAX_SLEEP_MS = 10_000;
 const MAX_SLEEP_AMONG_OTHERS_MS = 20_000;
 /**
  * Time within which the partitions start their tickers, one after the other, so that their jobs are not queued
- * together. Those of urgent jobs start at once.
+ * together. The tickers of urgent jobs start at once.
  */
 const TICKERS_BEGIN_WITHIN_MS = 10_000;
 /** Number of workers for the queue `aux`: two, because a sweep can occupy one of them for minutes. */
 const WORKERS = 2;
 /**
- * Number of these workers in each of several partitions:
+ * Number of workers for the queue `aux` in each of several partitions:
  *
  * - one moves the outbox, and is busy under load;
  * - one may wait for a partition that does not answer;
@@ -115,8 +115,8 @@ export class Maintenance {
 }
 
 /**
- * Returns one handler for all jobs in `aux`: by their names those of `others`, then the periodic `jobs`. A job of an
- * unknown name is deleted.
+ * Returns one handler for all jobs in `aux`. It looks up the name of a job in `others`, then among the periodic `jobs`.
+ * A job of an unknown name is deleted.
  */
 function byName(jobs: readonly PeriodicJob[], others: Record<string, JobHandler>, log: Log): JobHandler {
   return async (grant, signal) => {

@@ -7,7 +7,7 @@ const LOGS_SLICE = 10;
 
 /**
  * Deletes delivery logs, the longest first, until Redis uses at most `target` bytes. Returns the memory in use after
- * that. Throws as Partition does.
+ * that. Throws StorageUnavailable or StorageFull.
  */
 export async function dropRecords(
   partition: Partition,

@@ -37,7 +37,7 @@ export interface Rehearsal extends FoundBatches {
   refused: { subscriber: string; callback: string; reason: string }[];
 }
 
-/** Reads what a takeover would find in this Redis. Changes nothing. Throws as Partition does. */
+/** Reads what a takeover would find in this Redis. Changes nothing. Throws StorageUnavailable or StorageFull. */
 export async function rehearse(partition: Partition, parts: RehearsalParts): Promise<Rehearsal> {
   const { keys } = partition;
   const unfit = await checkServer(partition, parts.log).then(

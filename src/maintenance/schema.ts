@@ -40,8 +40,7 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
 }
 
 /**
- * True if the bus took this Redis over from the Ruby Routemaster. A takeover by an old release, which did not record
- * it, does not show.
+ * True if the bus took this Redis over from the Ruby Routemaster. False if an old release did, which did not record it.
  */
 export async function wasTakenOver(partition: Partition): Promise<boolean> {
   return (await takenOverAtMs(partition)) !== undefined;
@@ -103,7 +102,10 @@ export function policyProblem(policy: string | undefined): string | undefined {
   return `${problem} Set maxmemory-policy to noeviction in its configuration.`;
 }
 
-/** Throws BootError if the server cannot run the bus's scripts. On some that resemble Redis, calls would fail later. */
+/**
+ * Throws BootError if the server cannot run the bus's scripts. Some servers resemble Redis, but would fail at later
+ * calls.
+ */
 async function tryScripts(partition: Partition): Promise<void> {
   const advice =
     'docs/scale.md says which servers the bus can use, and docs/operating.md which ACL it needs.';

@@ -48,7 +48,8 @@ export async function lastingShortage(
 }
 
 /**
- * Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. Throws as Partition does.
+ * Estimates what autodrop can drop from all partitions of the Redis that `partition` is in. Throws StorageUnavailable
+ * or StorageFull.
  */
 export async function measureShortage(
   partitions: Partitions,

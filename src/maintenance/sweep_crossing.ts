@@ -47,7 +47,10 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/** Sets missing marks that name this partition, with topics in other partitions to which it has subscribers. */
+/**
+ * Sets missing marks that name this partition. They are missing at topics in other partitions that have subscribers
+ * here.
+ */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {
@@ -58,14 +61,16 @@ async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promis
   }
 }
 
-/** Queues a job for each list of outbox entries that is not empty, unless it is queued or a living worker holds it. */
+/**
+ * Queues a job for each list of outbox entries that is not empty, unless the job is queued or held by a living worker.
+ */
 async function putOutboxJobs(walk: Walk, { partitions, leaseMs }: CrossingParts): Promise<void> {
   const { keys } = walk.partition;
   const lists: [key: string, args: number[]][] = [
     [keys.outbox(), []],
     ...partitions.all.map(({ index }): [string, number[]] => [keys.outbox_aside(String(index)), [index]]),
   ];
-  // Usually all these lists are empty, which a single command shows.
+  // Usually all lists of outbox entries are empty, which a single command shows.
   if ((await walk.ask((redis) => redis.exists(...lists.map(([key]) => key)))) === 0) return;
   for (const [key, args] of lists) {
     const entries = await walk.ask((redis) => redis.llen(key));

@@ -27,7 +27,8 @@ interface Node {
 }
 
 /**
- * The counts that one script call adds to Redis. A flush never changes, so Redis can ignore a number that it has seen.
+ * The counts that one script call adds to Redis. A flush never changes, so Redis can ignore one whose number it has
+ * seen.
  */
 interface Flush {
   number: number;

@@ -12,7 +12,10 @@ const SERIES_PER_TURN = 1000;
 interface Series {
   labels: Record<string, string>;
   value: number;
-  /** The name of a histogram's series: that of its family with `_bucket`, `_sum` or `_count`. Other series lack it. */
+  /**
+   * The name of a series of a histogram: that of its family with `_bucket`, `_sum` or `_count`. Other series lack this
+   * field.
+   */
   metricName?: string;
 }
 
@@ -27,7 +30,7 @@ interface Shown {
 interface Histogram {
   name: string;
   help: string;
-  /** The text with which the names of its two figures begin: `<figure>.bucket` and `<figure>.sum`. */
+  /** The text with which the names of the histogram's two figures begin: `<figure>.bucket` and `<figure>.sum`. */
   figure: string;
   bounds: readonly number[];
   labels: readonly string[];

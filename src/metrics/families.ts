@@ -85,8 +85,8 @@ const COUNTERS = {
 
 /**
  * The counters from which histograms are made. In those that end in `bucket`, the tag `le` is the upper bound of a
- * bucket in seconds, and a value is counted only in the smallest that fits. Those of `delivery.duration` also have the
- * tag `status`.
+ * bucket in seconds, and a value is counted only in the smallest bucket that fits. The counters of `delivery.duration`
+ * also have the tag `status`.
  */
 const IN_HISTOGRAMS = [
   'delivery.duration.bucket',

@@ -116,7 +116,7 @@ function outboxesOf(
 }
 
 /**
- * Counts the triggers of a partition. Idle ones, which are paused or will never fire again, stand at infinity. All
+ * Counts the triggers of a partition. Idle ones are paused or will never fire again, and have the score infinity. All
  * others wait.
  */
 function readTriggers(partition: Partition): Promise<{ waiting: number; idle: number }> {
@@ -178,7 +178,7 @@ async function readSubscribers(partition: Partition, nowMs: number) {
       // The age of the oldest batch, by Redis's clock. It is 0 if no batch is queued.
       oldestAgeMs: oldest[1] === undefined ? 0 : Math.max(0, nowMs - Math.floor(Number(oldest[1]) / 1000)),
       deadLetters: { batches: deadBatches, events: deadEvents.get(token) ?? 0 },
-      // Of a join: the number of its open keys. Otherwise undefined.
+      // The number of open keys if the subscriber is a join, otherwise undefined.
       openKeys,
       // Undefined if the subscriber has left.
       healthPoints: subscribed.has(token) ? Number(health ?? PERFECT_HEALTH) : undefined,
@@ -203,8 +203,8 @@ async function readQueue(partition: Partition, queue: QueueName, nowMs: number) 
     // A worker's list exists only while it holds a job, so the number of lists is the number of pending jobs.
     const lists = workers.map((worker) => keys.jobs_pending(queue, worker));
     const pending = lists.length > 0 ? await redis.exists(...lists) : 0;
-    // A job in the index that is in none of these states waits for room in its lane or a share, the end of a pause, or
-    // the quarantine.
+    // A job in the index that is neither instant, scheduled nor pending waits: for room in its lane or a share, for the
+    // end of a pause, or for the quarantine.
     const waiting = Math.max(0, all - instant - scheduled - pending);
     return { queue, instant, scheduled, due, pending, waiting };
   });

@@ -52,8 +52,8 @@ export function isTotalOfRemoved(name: string, tags: Tags): boolean {
 }
 
 /**
- * Returns the field of `counters` to which a count is added when its topic or subscriber is removed: that of `widgets`
- * to that of the topic `(removed)`, for example. Returns the own field of a counter of the whole bus.
+ * Returns the field of `counters` to which a count is added when its topic or subscriber is removed. For example, the
+ * count of `widgets` is added to that of the topic `(removed)`. For a counter of the whole bus, returns its own field.
  */
 export function totalField(name: string, tags: Tags): Buffer {
   const kind = kindOf(name);

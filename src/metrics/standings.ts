@@ -10,7 +10,10 @@ const WINDOW_MS = 60_000;
 /** A rate below this (in events or bytes a second) is rounded to 0. */
 const MIN_RATE = 1e-6;
 const RATE_DIGITS = 4;
-/** Time for which a process keeps standings. Reading those of 10,000 subscribers takes 30 ms or more. */
+/**
+ * Time for which a process keeps the standings that it has read. Reading those of 10,000 subscribers takes 30 ms or
+ * more.
+ */
 const STANDINGS_KEPT_MS = 10_000;
 /** Standings older than this are outdated. The job `sample` makes new ones every ten seconds if a worker is there. */
 const OUTDATED_MS = 30_000;
@@ -75,8 +78,8 @@ export interface StandingsReading {
 }
 
 /**
- * Returns the standings at the time of `reading`, with rates by the difference to `before`, those of the previous
- * sample.
+ * Returns the standings at the time of `reading`. Rates are computed from the difference to `before`, the standings at
+ * the previous sample.
  */
 export function standingsAt(reading: StandingsReading, before: Standings | undefined): Standings {
   const { atMs, memory } = reading;

@@ -3,7 +3,8 @@ import type { Keyspace } from '../../store/keys.ts';
 import { slices, type Walk } from './walk.ts';
 
 /**
- * Names of what has data in Redis, which a sweep collects while it scans all keys. Its later parts check these data.
+ * Names of subscribers, topics, workers and so on that a sweep collects while it scans all keys. The later parts of the
+ * sweep check the data of these.
  */
 export class Seen {
   /** Subscribers with queued batches. */

@@ -3,7 +3,7 @@ import type { Reply } from '../../store/contracts.ts';
 import type { Seen } from './batches.ts';
 import { slices, type Walk } from './walk.ts';
 
-/** Maximum delayed events that one script call looks up by their texts, which it reads as a whole. */
+/** Maximum delayed events that one script call looks up. It is low, because the call reads their whole texts. */
 const TEXTS = 50;
 
 /** Repairs the delayed events of all topics, and the stored number and bytes of each client's delayed events. */

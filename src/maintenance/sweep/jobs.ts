@@ -91,11 +91,11 @@ export class JobSweep {
   }
 
   /**
-   * Adds to `strangers` the jobs of a place that `known` lacks, but no jobs
+   * Adds to `strangers` the jobs of a place that `known` lacks. Leaves out:
    *
-   * - outside the part of the queue that this sweep checks (`#isMine`);
-   * - whose batch is gone, if `acquire` will remove them from this place (`leftovers`);
-   * - beyond `maxJobs`.
+   * - jobs outside the part of the queue that this sweep checks (`#isMine`);
+   * - jobs whose batch is gone, if `acquire` will remove them from this place (`leftovers`);
+   * - jobs beyond `maxJobs`.
    */
   async #addStrangers(place: Place, known: Map<PackedJob, number>, strangers: Set<PackedJob>): Promise<void> {
     const strange = place.jobs.filter((job) => !known.has(textOf(job)) && this.#isMine(job));

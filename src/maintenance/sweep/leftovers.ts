@@ -4,8 +4,8 @@ import type { Seen } from './batches.ts';
 import type { Walk } from './walk.ts';
 
 /**
- * Removes what earlier releases have left, without a finding: topics that nobody uses, and counters about topics and
- * subscribers that are gone.
+ * Removes what earlier releases have left: topics that nobody uses, and counters about topics and subscribers that are
+ * gone. These are no findings.
  */
 export async function sweepLeftovers(walk: Walk, { owners }: Pick<Seen, 'owners'>): Promise<void> {
   const { keys } = walk.partition;

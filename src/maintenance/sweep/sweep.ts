@@ -19,7 +19,7 @@ interface SweepOptions {
   signal?: AbortSignal;
   /** Collects the findings, each after its repair, so that they are known even if the sweep throws later. */
   findings?: Finding[];
-  /** Maximum jobs of a queue that one sweep checks. Of more jobs, each sweep checks a random part. */
+  /** Maximum jobs of a queue that one sweep checks. If it has more, each sweep checks a random part of them. */
   maxJobs?: number;
   /**
    * Number of living Ruby workers. If there are any, repairs put delivery jobs where these do not take them: a Ruby
@@ -43,8 +43,8 @@ export async function sweep(partition: Partition, options: SweepOptions = {}): P
   await new JobSweep(walk, 'aux', { waiting: [], jobless: [], maxJobs, rubyWorkers }).run();
   await sweepLanes(walk, waiting);
   await sweepJoins(walk, seen);
-  // Gauges are not checked while a Ruby process uses this Redis. It counts an event at once, but this bus sees the
-  // event only when it has converted its batch, so the gauges would seem wrong.
+  // Gauges are not checked while a Ruby process uses this Redis. The process counts an event at once, but this bus sees
+  // the event only when it has converted the batch. So the gauges would seem wrong.
   const isShared = rubyWorkers || findings.some(({ kind }) => kind === 'batch_of_ruby');
   if (!isShared) await sweepGauges(walk, { queued, buried });
   await sweepDelayed(walk, seen);

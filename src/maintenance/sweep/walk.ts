@@ -11,7 +11,7 @@ import { type Finding, isFindingKind } from './finding.ts';
  * Maximum elements (keys, members, fields) that one command reads or one script call checks. 300 take Redis about 1 ms.
  */
 const ELEMENTS_PER_SLICE = 300;
-/** Minimum length of a rest, because timers are not precise enough for shorter ones, which are added up. */
+/** Minimum length of a rest. Timers are not precise enough for shorter rests, so these are added up. */
 const MIN_REST_MS = 5;
 
 /** The keys that exist once in a partition, such as `topics`. */
@@ -44,7 +44,7 @@ export class Walk {
   readonly #signal: AbortSignal;
   readonly #findings: Finding[];
   #restDueMs = 0;
-  /** Those of SINGLE_KEYS that the scan of all keys has found. Undefined before the scan has ended. */
+  /** The keys of SINGLE_KEYS that the scan of all keys has found. Undefined before the scan has ended. */
   #present: ReadonlySet<string> | undefined;
 
   constructor(partition: Partition, signal: AbortSignal, findings: Finding[]) {
