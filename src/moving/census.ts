@@ -5,7 +5,8 @@ import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 
 /**
- * The numbers of keys of a bus: all that a scan found and, for each key name in COUNTED, the keys and their elements.
+ * The numbers of keys of a bus: all keys that a scan found and, for each key name in COUNTED, its keys and their
+ * elements.
  */
 export interface Census {
   keys: number;
@@ -15,8 +16,8 @@ export interface Census {
 type Unit = 'keys' | 'elements' | 'events';
 
 /**
- * What a move counts in source and target, to check that the numbers are equal: a text for the operator, a key name,
- * and the unit (these keys, their elements, or the events in them). Data that may expire during the move is left out.
+ * What a move counts in source and target, to compare the numbers. A row has a text for the operator, a key name, and
+ * the unit: these keys, their elements, or the events in them. Data that may expire during the move is not counted.
  */
 const COUNTED: readonly (readonly [what: string, name: KeyName, unit: Unit])[] = [
   ['topics', 'topics', 'elements'],

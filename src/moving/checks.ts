@@ -61,7 +61,7 @@ export async function scriptCallers({ control: source }: Partitions): Promise<st
 }
 
 /**
- * Throws BootError unless the target can hold a bus and is empty but for what an earlier run of the same move has
+ * Throws BootError unless the target can hold a bus and is empty. It may have what an earlier run of the same move has
  * written.
  */
 export async function checkTarget(source: Side, target: Side, mark: Mark, log: Log): Promise<void> {
@@ -86,8 +86,8 @@ export async function checkTarget(source: Side, target: Side, mark: Mark, log: L
 }
 
 /**
- * True if the target has a bus with a single partition. The keys of such a bus have no hash tag, which `partitions`
- * would add.
+ * True if the target has a bus with a single partition. Its keys have no hash tag. `partitions` would add one, so the
+ * key is made from the prefix alone.
  */
 async function hasPlainBus({ partitions, prefix }: Side): Promise<boolean> {
   const key = keyspace(prefix).schema();
@@ -120,7 +120,8 @@ async function readCount({
 }
 
 /**
- * Returns the `run_id` of the Redis of these partitions. It changes when that restarts, which ends its scan cursors.
+ * Returns the `run_id` of the Redis of these partitions. It changes when that Redis restarts. Scan cursors are not
+ * valid after that.
  */
 export async function runOf({ control: source }: Partitions): Promise<string> {
   return infoField(await source.command((redis) => redis.info('server')), 'run_id') ?? '';

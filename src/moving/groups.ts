@@ -9,7 +9,10 @@ import { pipelined } from './sums.ts';
  */
 const GROUP_BYTES = 8_000_000;
 const PIECE_BYTES = 1_000_000;
-/** Number of elements to read at once from a key of at most PIECE_BYTES (1 MB): all, as it has fewer than a million. */
+/**
+ * Number of elements to read at once from a key of at most PIECE_BYTES (1 MB). Such a key has fewer elements, so one
+ * command reads the whole key.
+ */
 const WHOLE = 1_000_000;
 const LENGTH = { list: 'LLEN', set: 'SCARD', hash: 'HLEN', zset: 'ZCARD', stream: 'XLEN', string: 'STRLEN' };
 

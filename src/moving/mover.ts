@@ -72,8 +72,8 @@ export class Mover {
   }
 
   /**
-   * Returns the commands that delete lists and streams in the target before they are copied. Elements are appended to
-   * these, so a repeat would double them.
+   * Returns the commands that delete lists and streams in the target before they are copied. Elements are appended to a
+   * list or stream, so copying it again would double them.
    */
   #clearing(group: readonly Copied[], places: readonly (readonly Partition[] | undefined)[]): Writes {
     const writes: Writes = new Map();
@@ -85,8 +85,8 @@ export class Mover {
   }
 
   /**
-   * Returns which of these elements of a key go to which partition: all to each in `whole` or, without it, each to that
-   * of its owner, such as a subscriber.
+   * Returns which of these elements of a key go to which partition. Each partition in `whole` gets all elements.
+   * Without `whole`, each element goes to the partition of its owner, such as a subscriber.
    */
   async #shares(
     { found }: Reading,

@@ -4,7 +4,7 @@ import type { Side } from './side.ts';
 
 const WIDTH = 40;
 
-/** Minimum time between two lines of progress where a new line cannot replace the last one, as in a file. */
+/** Minimum time between two lines of progress in a file, where a new line cannot replace the last one. */
 const TELL_EVERY_MS = 5000;
 
 /** Returns a function that shows the progress of a move. On a terminal, each report replaces the previous one. */
@@ -30,8 +30,8 @@ export function isWhole(comparison: Comparison): boolean {
 }
 
 /**
- * Returns a table of how many of each kind of data, such as topics, source and target have, with an arrow where they
- * differ. The line below says what to do next.
+ * Returns a table with the numbers of source and target for each kind of data, such as topics. An arrow marks numbers
+ * that differ. The line below the table says what to do next.
  */
 export function reportOf(comparison: Comparison, { partitions, name }: Side): string {
   const count = partitions.all.length;

@@ -27,7 +27,7 @@ export type Owner =
 type Texts = readonly [first: string, second: string];
 
 type Row =
-  /** The whole key goes to one partition, or to all, as the function decides by the variable parts of its name. */
+  /** The whole key goes to one partition, or to all. The function decides by the variable parts of the key's name. */
   | { whole: (...parts: string[]) => Owner }
   /** Each element goes to the partition of its owner, under the same key. */
   | { split: (texts: Texts, parts: readonly string[], element: Buffer) => Owner }
@@ -96,7 +96,8 @@ export const ROWS: Readonly<Record<KeyName, Row>> = {
   drop_notice: toSubscriber,
   drop_notice_carried: toSubscriber,
   dropped: toSubscriber,
-  // The key has a digest without a topic, so its partition is unknown, and all get a copy. They also get the quota.
+  // The Redis key of an idempotency key has only a digest, so the partition of its topic is unknown. All partitions get
+  // a copy. They also get the quota.
   idempotency: toAll,
   idempotency_quota: toAll,
   outbox: oneOnly,

@@ -6,7 +6,10 @@ import { pipelined, topicOfDefinition } from './sums.ts';
 
 const NOWHERE: readonly Partition[] = [];
 
-/** Finds the partitions to which data of the source, a bus with one partition, is copied, by the owner of the data. */
+/**
+ * Finds the partitions to which the data of the source, a bus with one partition, is copied. The owner of the data
+ * decides.
+ */
 export class Whereabouts {
   readonly #source: Partition;
   readonly #partitions: Partitions;

@@ -66,7 +66,8 @@ export class Applying {
    * Asks the partition `to` to apply entries from the outbox of `home`. Resolves with the number of the last entry that
    * `to` has applied. Throws StorageUnavailable or StorageFull.
    *
-   * - `alone`: the script call gets no entries of other partitions, since one that cannot be applied makes it fail.
+   * - `alone`: the script call gets no entries of other partitions. One that cannot be applied makes the whole call
+   *   fail.
    * - `inTime`: waits up to PATIENCE_MS, and then throws StorageUnavailable. Until `to` has answered, further calls
    *   with `inTime` throw at once.
    */
@@ -80,7 +81,8 @@ export class Applying {
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
-    // The caller may be deleting a topic, which is listed until its last mark is removed.
+    // Waits until the marks are removed. The caller may be deleting a topic, which is listed until its last mark is
+    // gone.
     await refreshed;
     return last;
   }
@@ -112,14 +114,17 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions without subscribers in this one, of which `refresh` removes the marks. It
+    // `unused` has topics of other partitions that have no subscribers in this one. `refresh` removes their marks. It
     // is not awaited here: it may hang with one of those partitions, and the results for others must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));
   }
 
-  /** Logs that marks could not be removed, unless Redis was away or full. The next events of the topic try it again. */
+  /**
+   * Logs that marks could not be removed, unless Redis was away or full. The next events of the topic cause another
+   * try.
+   */
   #reportMarks(error: unknown): void {
     if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
     this.#parts.log.error({ err: error }, 'the mark of a topic without subscribers cannot be removed');

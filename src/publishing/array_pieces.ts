@@ -22,8 +22,8 @@ interface Piece {
   /** True if the text is only the beginning of an element, which exceeds the maximum size. */
   isTooLong: boolean;
   /**
-   * True if this beginning is nested more deeply than an event may be. The depth of a complete element is checked
-   * later.
+   * True if the text is only the beginning of an element (`isTooLong`), and is nested more deeply than an event may be.
+   * The depth of a complete element is checked later.
    */
   isTooDeep: boolean;
   isLast: boolean;
@@ -57,9 +57,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Guesses the next piece: it ends at the first comma after a `}` that follows CHARACTERS. The caller parses the guess
-   * in brackets, and calls `take` if it is valid JSON. Otherwise, or without a guess (undefined), the caller calls
-   * `next`, which looks at each character. That takes a tenth of the time of parsing.
+   * Guesses the next piece: it ends at the first comma after a `}` that follows CHARACTERS characters. The caller
+   * parses the guess in brackets, and calls `take` if it is valid JSON. Otherwise, or without a guess (undefined), the
+   * caller calls `next`, which looks at each character. That takes a tenth of the time of parsing.
    */
   likely(): string | undefined {
     const from = this.#at + CHARACTERS;
@@ -73,8 +73,9 @@ export class ArrayPieces {
   }
 
   /**
-   * Returns the next piece, whose elements have at most the size `max` each. If the first is larger, returns only its
-   * beginning, with `isTooLong`. Yields an empty list after every CHARACTERS, so that other requests are served.
+   * Returns the next piece, whose elements have at most the size `max` each. If the first element is larger, returns
+   * only its beginning, with `isTooLong`. Yields an empty list after every CHARACTERS characters, so that other
+   * requests are served.
    */
   *next(max: MaxSize): Generator<[], Piece> {
     const from = this.#at;

@@ -21,7 +21,7 @@ const MAX_COPIES = 200_000;
 const FRESH_MS = 1000;
 /**
  * Maximum events of a publication that is stored at once while the number of the topic's subscribers is unknown. For
- * 10,000 of these (the default maximum), 10 events make only 100,000 copies.
+ * 10,000 subscribers (the default maximum), 10 events make only 100,000 copies.
  */
 const MAX_EVENTS_UNCOUNTED = 10;
 const MAX_TOPICS_REMEMBERED = 10_000;

@@ -13,7 +13,7 @@ export interface Event {
   data?: string | undefined;
 }
 
-/** An event that the publisher has given a time. Redis decides by its own clock whether that has come. */
+/** An event that the publisher has given a time. Redis decides by its own clock whether the time has come. */
 export interface TimedEvent {
   id: string;
   /** When to publish the event: `at` in ms since the Unix epoch, or `delay` in ms after Redis gets it. */
@@ -34,8 +34,8 @@ export function eventText(event: Event): string {
 }
 
 /**
- * Returns an event for the time, or after the delay, of `due`. Without a timestamp of the publisher, it gets that of
- * its publication.
+ * Returns an event that the bus publishes at the time, or after the delay, of `due`. If the publisher gave no
+ * timestamp, the time of publication becomes the timestamp.
  */
 export function timedEvent(
   event: Omit<Event, 'timestamp'>,
@@ -50,8 +50,8 @@ export function timedEvent(
 }
 
 /**
- * Returns the JSON text of an event in two parts, between which the timestamp is put, perhaps later: that of a delayed
- * event may be the time when it is due.
+ * Returns the JSON text of an event in two parts, between which the timestamp is put when it is known. The timestamp of
+ * a delayed event may be the time when it is due.
  */
 export function aroundTimestamp({
   id,

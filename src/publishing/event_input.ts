@@ -72,8 +72,8 @@ function readAll(values: readonly unknown[], events: ReadEvent[], body: EventBod
 }
 
 /**
- * Match events that follow each other without an array, on separate lines or on one. Error messages say how to send
- * such events.
+ * Both expressions match events that follow each other without an array, on separate lines or on one line. Error
+ * messages then say how to send such events.
  */
 const A_LINE_EACH = /\}[ \t\r]*\n[ \t\r\n]*\{/;
 const ONE_LINE = /\}[ \t\r]*\{/;

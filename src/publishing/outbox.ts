@@ -43,7 +43,9 @@ interface Step {
   last: number;
   count: number;
   bytes: number;
-  /** The partitions that did not apply their entries in time. These are set aside, so that the outbox can go on. */
+  /**
+   * The partitions that did not apply their entries in time. Their entries are set aside, so that the outbox can go on.
+   */
   late: string[];
 }
 

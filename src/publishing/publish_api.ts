@@ -25,8 +25,9 @@ import type { StorageGuard } from './storage_guard.ts';
  */
 const MAX_LONG_PUBLISHES = 8;
 /**
- * The same for short publishes. Without this limit, a client with 100 connections had 400 publishes under way, and a
- * publish of another client waited until all 400 were answered.
+ * Maximum short publishes (bodies up to 65,536 characters) of a client that are parsed and stored at a time. Without
+ * this limit, a client with 100 connections had 400 publishes under way, and a publish of another client waited until
+ * all 400 were answered.
  */
 const MAX_SHORT_PUBLISHES = 64;
 const NDJSON = /^application\/x-ndjson/i;
@@ -101,8 +102,8 @@ function handlers(parts: PublishParts) {
     },
 
     /**
-     * Publishes the events of a body. Resolves when Redis has stored them for all subscribers of the topic, or until
-     * they are due.
+     * Publishes the events of a body. Resolves when Redis has stored them: for all subscribers of the topic or, with
+     * `at` or `delay`, until they are due.
      */
     async publish(call: PublishCall) {
       const limit = isLong(call) ? longPublishes : shortPublishes;

@@ -19,7 +19,7 @@ export const MAX_EVENTS_PER_CALL = 2000;
  */
 export const BYTES_PER_EVENT = 1000;
 
-/** Is told of each accepted publication, such as the live tail. */
+/** An object that is told of each accepted publication, such as the live tail. */
 interface Onlooker {
   note(publication: Publication): void;
 }

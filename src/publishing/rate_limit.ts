@@ -85,8 +85,8 @@ export class RateLimit {
   }
 
   /**
-   * Charges a client for the events of an admitted body but the first, which `admit` has charged. Resolves and throws
-   * like `admit`, but never with rate_limited.
+   * Charges a client for the events of an admitted body except the first, which `admit` has charged. Resolves and
+   * throws like `admit`, but never with rate_limited.
    */
   chargeRest(client: string, events: number): Promise<RateHeaders> {
     return this.#spend({ client, events: events - 1, bytes: 0, isAdmitted: true });

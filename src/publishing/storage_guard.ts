@@ -17,8 +17,8 @@ export class StorageGuard {
   readonly #onFull: (short: readonly Partition[]) => void;
   readonly #nowMs: () => number;
   /**
-   * For each partition (by its index) whose Redis is above the high mark: when the first of the consecutive
-   * measurements found that.
+   * For each partition (by its index) whose Redis is above the high mark: the time (ms) of the first of the consecutive
+   * measurements that found this.
    */
   readonly #shortSinceMs = new Map<number, number>();
   #maxBytes = 0;

@@ -19,8 +19,8 @@ export function clientQuota(max: number, keyBytes: number, redisMaxBytes: number
 }
 
 /**
- * Returns `percent` per cent of `redisMaxBytes`, the memory limit of Redis, or a number that no memory reaches if there
- * is none (0).
+ * Returns `percent` per cent of `redisMaxBytes`, the memory limit of Redis. If there is no limit (0), returns a number
+ * that no memory reaches.
  */
 export function shareOfBytes(percent: number, redisMaxBytes: number): number {
   return redisMaxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((redisMaxBytes * percent) / 100);

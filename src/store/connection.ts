@@ -12,8 +12,9 @@ import { type Address, addressOf, usesTls } from './redis_url.ts';
 const SILENCE_MS = 5000;
 const MAX_PAUSE_MS = 2000;
 /**
- * With replicas (a cluster, or sentinels): the maximum pause before connecting again, and the maximum time to connect
- * or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host never answers.
+ * Limits for a Redis with replicas (a cluster, or behind sentinels): the maximum pause before connecting again, and the
+ * maximum time to connect or to ask a sentinel. They are short, because a new master may soon be ready, and a dead host
+ * never answers.
  */
 const REPLICATED_MAX_PAUSE_MS = 500;
 const REPLICATED_SILENCE_MS = 2000;

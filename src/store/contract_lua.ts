@@ -34,7 +34,10 @@ function isPlain(shape: Shape): boolean {
     : typeof shape === 'string' && shape !== 'flag' && !shape.endsWith('?');
 }
 
-/** Returns a Lua expression that gives the value of the expression `value`, of this shape, its form in the reply. */
+/**
+ * Returns a Lua expression that converts a value of this shape to its form in the reply. `value` is the Lua expression
+ * of that value.
+ */
 function laidOut(shape: Shape, value: string): string {
   if (isPlain(shape)) return value;
   if (isList(shape)) return `map(${value}, function(item) return ${laidOut(shape[0], 'item')} end)`;
@@ -56,7 +59,7 @@ function readRecord(shape: RecordShape, target: string): string[] {
   const values = singles.map(
     ([name, each], index) => `${snakeCase(name)} = ${converted(each as string, `argv[at + ${index}]`)}`,
   );
-  // Adding a field to a table later takes Redis half a microsecond, so it is created with all its fields.
+  // Adding a field to a table later takes Redis half a microsecond, so the table is created with all its fields.
   const lists = fields.slice(singles.length).map(([name]) => `${snakeCase(name)} = false`);
   return [
     `${target} = { ${[...values, ...lists].join(', ')} }`,

@@ -40,8 +40,8 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * `key` is the one key that each FCALL names. By it a cluster finds the master, and the function the prefix of the
-   * partition.
+   * `key` is the one key that each FCALL names. A cluster finds the master by it, and the function the partition's
+   * prefix.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -52,8 +52,8 @@ export class Functions {
 
   /**
    * Calls the function of a script and returns its reply. If Redis refuses functions, because its memory is full or its
-   * ACL forbids them, calls `instead`, which runs the same script by EVALSHA, now and for the next FALLBACK_MS. Any
-   * other error of Redis is thrown unchanged.
+   * ACL forbids them, calls `instead`, which runs the same script by EVALSHA. All calls within the next FALLBACK_MS use
+   * `instead` too. Any other error of Redis is thrown unchanged.
    */
   async call(
     redis: Redis,
@@ -98,7 +98,7 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // GONE: another process has removed the library first.
+      // GONE matches if another process has removed the library first.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }

@@ -6,8 +6,8 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. Acquire and the listing of jobs read the lists of jobs that wait for room in a share in this
- * order. Scripts get the names as the module `store/shares`.
+ * The names of the shares. Acquire and the listing of jobs go through the shares in this order. Scripts get the names
+ * as the module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];
@@ -33,8 +33,8 @@ const DELIVERS = packJob('batch', ['-'.repeat(20)])
 const UID = /^[\w-]{20}$/;
 
 /**
- * Returns the UID of the batch that a packed job delivers. Returns undefined for other jobs, and for jobs that
- * something else than `packJob` has packed.
+ * Returns the UID of the batch that a packed job delivers. Returns undefined for other jobs, and for jobs that were
+ * packed in another way than by `packJob`.
  */
 export function batchOf({ text }: Packed): string | undefined {
   const bid = text.slice(DELIVERS.length);

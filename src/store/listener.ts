@@ -27,7 +27,7 @@ interface Audience {
 /** The connections of a process that only listen to channels: one or, on a cluster, one to each master. */
 export interface Listener {
   /**
-   * Begins to listen to the channels of `audience`. Returns a function that ends this. Without an audience, the
+   * Begins to listen to the channels of `audience`. Returns a function that ends this. When no audience is left, the
    * connections are closed.
    */
   listen(audience: Audience): () => void;
@@ -138,7 +138,9 @@ function subscribe(redis: Redis, { channels }: Audience): Promise<unknown> {
   return isSharded(channels) ? redis.ssubscribe(...channels) : redis.subscribe(...channels);
 }
 
-/** Returns true if these channels have a hash tag, and so SPUBLISH and SSUBSCRIBE. */
+/**
+ * Returns true if these channels have a hash tag. Their messages are then sent by SPUBLISH and received by SSUBSCRIBE.
+ */
 export function isSharded([first = '']: readonly string[]): boolean {
   return hashTag(first) !== undefined;
 }

@@ -34,8 +34,8 @@ export interface PartitionOptions {
   /** True if the bus has several partitions. Errors then name the partition. */
   hasOthers?: boolean;
   /**
-   * Gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts then run by EVALSHA,
-   * which takes Redis longer.
+   * The log gets one warning if Redis refuses functions, for example because an ACL forbids FCALL. Scripts then run by
+   * EVALSHA, which takes Redis longer.
    */
   log?: Log;
   /** Number of replicas that must confirm what a script has written before `run` resolves. */

@@ -7,7 +7,7 @@ export type ProcessCounts = Record<ProcessType, number>;
 
 /**
  * Makes this process count as alive until the returned function is called. The process listens to a channel without
- * messages, and `countProcesses` counts the listeners. That of a killed process is closed.
+ * messages, and `countProcesses` counts the listeners. A killed process no longer listens.
  */
 export function showPresence(listener: Listener, keys: Keyspace, type: ProcessType): () => void {
   return listener.listen({ channels: [keys.processes(type)], hear() {}, listens() {} });

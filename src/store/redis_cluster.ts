@@ -102,7 +102,8 @@ export class RedisCluster {
 
   /**
    * Closes the connections to nodes that were masters and are replicas now. If such a node becomes a master again, it
-   * may have lost data. The process then connects anew, so `connections` grows, by which NonceKeys notices.
+   * may have lost data. The process then connects anew, so `connections` grows. By this, NonceKeys notices the possible
+   * loss.
    */
   #leaveReplicas(): void {
     for (const redis of this.#cluster.nodes('slave')) if (redis.status !== 'wait') redis.disconnect();

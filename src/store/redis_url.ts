@@ -51,8 +51,8 @@ export function usesTls(url: string): boolean {
 }
 
 /**
- * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on, or for which it would use database
- * 0 instead of one that is not a number.
+ * Returns the address in a `redis://` URL. Refuses a URL that ioredis would fail on. Also refuses a database that is
+ * not a number, for which ioredis would use database 0.
  */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
   const refuse = refusing('redis://user:password@host:6379/0');

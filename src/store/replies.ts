@@ -18,8 +18,8 @@ export async function replies(commands: Commands): Promise<unknown[]> {
 }
 
 /**
- * Makes an object of values of a hash, whose fields have these `names`. Leaves out missing ones: null in a reply of
- * HMGET, and false in one that a script has packed.
+ * Makes an object from values of a hash. `names` are the names of their fields, in the same order. Leaves out missing
+ * values: null in a reply of HMGET, and false in one that a script has packed.
  */
 export function namedFields<Name extends string>(
   names: readonly Name[],

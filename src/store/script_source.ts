@@ -49,8 +49,8 @@ interface LuaFile {
   /** The path from the root of the project. */
   path: string;
   /**
-   * The Lua code, without the first line of a script (`#!lua …`). That of a script returns a function, and that of a
-   * module a table.
+   * The Lua code, without the first line of a script (`#!lua …`). A script returns a function, and a module returns a
+   * table.
    */
   text: string;
 }
@@ -127,7 +127,8 @@ function includesOf(text: string): string[] {
 
 /**
  * Adds a module to `into`, after the modules that it includes. Throws if it does not exist, or includes itself,
- * directly or through others. `users` are the files that lead to it: each includes the next.
+ * directly or through others. `users` are the files that lead to it: each includes the next, and the last includes the
+ * module.
  */
 function addModule(
   name: string,
@@ -188,7 +189,7 @@ function keysIn(files: readonly LuaFile[]): string[] {
 }
 
 /**
- * Returns the source of the Lua function `keys_of`, which returns the table `keys`, whose functions make the keys of a
+ * Returns the source of the Lua function `keys_of`. It returns the table `keys`, whose functions make the keys of a
  * partition, such as `keys.batch(bid)`. Its argument is KEYS[1], the only key of a script call: the prefix of the
  * partition, followed by DECLARED_KEY.
  */

@@ -10,15 +10,15 @@ type Standing = 'allowed' | 'public' | (string & {});
 
 const network = (cidr: string): Network => ipaddr.parseCIDR(cidr);
 
-/** Here Azure serves secrets to virtual machines. The address is in a public range, and must be refused. */
+/** The address at which Azure serves secrets to virtual machines. It is in a public range, but must be refused. */
 const AZURE_METADATA = network('168.63.129.16/32');
 
 /** The public part of IPv6. All other parts are reserved or local, or contain IPv4 addresses. */
 const GLOBAL_UNICAST = network('2000::/3');
 
 /**
- * IPv6 networks whose addresses contain one or two IPv4 addresses: for each, the position `at` of its first byte, and a
- * `mask` with which its bytes are XORed.
+ * IPv6 networks whose addresses contain one or two IPv4 addresses. `at` is the position of the first byte of each, and
+ * `mask` a number with which its bytes are XORed.
  */
 const EMBEDDING: [network: Network, held: { at: number; mask?: number }[]][] = [
   // IPv4-mapped addresses, IPv4-compatible ones, and NAT64 (RFC 6052).

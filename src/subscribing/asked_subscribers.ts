@@ -29,8 +29,9 @@ interface Asked {
 }
 
 /**
- * Returns the token of the client that the call is about: a client's own, or the parameter `subscriber` of root,
- * undefined for all. Throws bad_query if a client gives `subscriber`. `what` names the listed things in the message.
+ * Returns the token of the client that the call is about. For a client, it is its own. For root, it is the parameter
+ * `subscriber`, or undefined for all clients. Throws bad_query if a client gives `subscriber`. `what` names the listed
+ * things in the message.
  */
 export function tokenAsked(
   caller: ChangingCaller,
@@ -42,7 +43,7 @@ export function tokenAsked(
   throw badParameter('subscriber', `is for root; leave it out, and your own ${what} are meant`);
 }
 
-/** Returns the subscribers that belong to a client, itself and its joins, or only this `join`. */
+/** Returns the tokens of a client's subscribers: the client itself and its joins. With `join`, only that join. */
 export async function subscribersOf(
   { joinsOf }: Pick<AskedSubscribersParts, 'joinsOf'>,
   client: string,

@@ -13,7 +13,7 @@ const RESOLVE_WAIT_MS = 2000;
 export type Resolve = (hostname: string) => Promise<string[]>;
 
 export interface PolicyOptions {
-  /** The ports that callbacks may use, such as `443` and `8000-8999`. All if the list is empty. */
+  /** The ports that callbacks may use, such as `443` and `8000-8999`. If the list is empty, all ports are allowed. */
   callbackPorts?: readonly string[];
   /** URL of a proxy that forwards deliveries and resolves their host names. */
   egressProxy?: string | undefined;
@@ -67,8 +67,8 @@ export class CallbackPolicy {
   }
 
   /**
-   * Checks a callback. Returns undefined, or the reason for a refusal, as advice to the subscriber. A host name that
-   * cannot be resolved now is no reason, because each connection is checked again.
+   * Checks a callback. Returns undefined if it is acceptable, and otherwise the reason, as advice to the subscriber. A
+   * host name that cannot be resolved now is acceptable, because each connection is checked again.
    */
   async refusal(callback: string): Promise<string | undefined> {
     if (callback.length > MAX_URL_LENGTH) return `the URL is longer than ${MAX_URL_LENGTH} characters`;

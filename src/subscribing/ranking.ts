@@ -3,7 +3,7 @@ import type { Standing, Standings } from '../metrics/standings.ts';
 import { pickPage } from '../routing/picking.ts';
 import type { SubscriberReport } from './subscriber_report.ts';
 
-/** The states of a subscriber, those first that most urgently need the attention of an operator. */
+/** The states of a subscriber. The one that most urgently needs the attention of an operator comes first. */
 export const SUBSCRIBER_STATES = ['failing', 'paused', 'recovering', 'healthy'] as const;
 export type SubscriberState = (typeof SUBSCRIBER_STATES)[number];
 
@@ -14,8 +14,8 @@ export function subscriberState(of: Pick<Standing, 'isPaused' | 'healthPoints' |
 }
 
 /**
- * The ways to sort subscribers: functions that return a value. The smallest comes first, and equal ones are sorted by
- * token. So `name` gives all the same value.
+ * The ways to sort subscribers. Each function returns the value to sort by, and the smallest value comes first. Equal
+ * subscribers are sorted by token, so `name` gives all the same value.
  */
 const VALUES = {
   name: () => 0,
@@ -84,7 +84,10 @@ export function unknownStanding(token: string): Standing {
   };
 }
 
-/** Returns which part of the recently attempted events was accepted, from 0 to 1; undefined if none was attempted. */
+/**
+ * Returns the fraction of the recently attempted events that was accepted, from 0 to 1; undefined if none was
+ * attempted.
+ */
 function successOf({ delivered, failed }: Standing): number | undefined {
   return delivered + failed === 0 ? undefined : delivered / (delivered + failed);
 }
@@ -92,8 +95,8 @@ function successOf({ delivered, failed }: Standing): number | undefined {
 const MAX_FORECAST_MS = 30 * 86_400_000;
 
 /**
- * Returns the ms after which a queue that shrinks at this rate is empty. Returns undefined if it does not shrink, or
- * would take longer than a month.
+ * Returns the ms after which a queue will be empty if it goes on shrinking at this rate. Returns undefined if it does
+ * not shrink, or would take longer than a month.
  */
 function drainMs({ growth, delivered, isPaused }: Standing, queued: number): number | undefined {
   // Without deliveries, a queue shrinks because batches die or are dropped. It gets no forecast.
@@ -107,8 +110,8 @@ function soon(ms: number): number | undefined {
 
 /**
  * Returns the field `lately` of a report, from the last sample. `rate` is how many events are delivered a second, and
- * `success` which part of the attempted ones was accepted. `drained_at` forecasts when the queue will be empty or,
- * without such a forecast, `dropped_at` when Redis will be so full that data is dropped.
+ * `success` the fraction of the attempted events that was accepted. `drained_at` forecasts when the queue will be
+ * empty. Without that, `dropped_at` forecasts when Redis will be so full that data is dropped.
  */
 export function latelyOf(
   standing: Standing,

@@ -40,8 +40,8 @@ export function sortedListing(parts: ListingParts, tokens: () => Promise<string[
   const { subscriptions, standings, pages } = parts;
 
   /**
-   * Resolves with the standings (the figures at the last sample) of all subscribers. A newer one gets the figures of an
-   * empty queue. It may be missing for some seconds if another one has left since the sample.
+   * Resolves with the standings (the figures at the last sample) of all subscribers. A subscriber that is newer gets
+   * the figures of an empty queue. It may be missing for some seconds if another one has left since the sample.
    */
   const everybody = async (): Promise<readonly Standing[]> => {
     const known = await standings.get();

@@ -175,7 +175,7 @@ function handlers(parts: SubscribersParts) {
 
 /**
  * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. A public name replaces the
- * token, which may be a credential, and the uuid, which is one, is hidden.
+ * token, which may be a credential. The uuid is hidden, because it always is one.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

@@ -31,7 +31,7 @@ export interface Subscription {
   maxInFlight?: number | undefined;
   maxAttempts?: number | undefined;
   maxAgeMs?: number | undefined;
-  /** The new key that signs deliveries, beside the replaced one for another day. Null ends signing. */
+  /** The new key that signs deliveries. The replaced key also signs them for another day. Null ends signing. */
   signingKey?: string | null | undefined;
 }
 
@@ -153,7 +153,7 @@ export class Subscriptions {
     });
     await this.#marks.refresh(partition, topics);
     await this.#flushTo(outlets, partition);
-    // Even if the subscriber is gone: an earlier removal may have been cut off before it purged the dead letters.
+    // The dead letters are purged even if the subscriber is gone: an earlier removal may have been cut off before that.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;

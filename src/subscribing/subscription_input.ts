@@ -21,7 +21,7 @@ const MAX_AGE_MS = 365 * 86_400_000;
 export const UUID = /^[^:\p{Cc}]{0,255}$/u;
 const UUID_RULE = 'at most 255 characters, no colon and no control characters';
 
-/** The `signing_secret` by which a subscriber asks the bus for a new key pair. It gets the public key. */
+/** The `signing_secret` by which a subscriber asks the bus for a new key pair. The subscriber gets the public key. */
 export const ED25519 = 'ed25519';
 
 const topicRule = `a topic name has ${TOPIC_NAME_RULE}`;

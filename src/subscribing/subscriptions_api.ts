@@ -132,7 +132,10 @@ function badCallback(rule: string): BusError {
   return new BusError('bad_callback', `callback: ${rule}`, { members: { field: 'callback' } });
 }
 
-/** Returns the signing key that a request asks for, and for a new key the only answer that shows it. */
+/**
+ * Returns the signing key that a request asks for. If the bus makes a new key, also returns the answer that shows it.
+ * No later answer will.
+ */
 function signing(asked: boolean | string | undefined) {
   if (asked === false) return { signingKey: null };
   if (asked === true) {

@@ -42,7 +42,7 @@ interface TopicSubscribers {
   /** Number of subscribers of the topic, including joins. */
   count: number;
   /**
-   * Those of the caller's `candidates` that are subscribers or, without candidates, about NAMED_SUBSCRIBERS of each
+   * The caller's `candidates` that are subscribers. Without candidates, about NAMED_SUBSCRIBERS subscribers of each
    * partition.
    */
   tokens: string[];

@@ -1,7 +1,9 @@
 import { type Figures, sumOf } from './figures.ts';
 import { number } from './tables.ts';
 
-/** The metrics of a bus at one moment, by the monotonic clock of this machine. Setting the clock distorts no rates. */
+/**
+ * The metrics of a bus at one moment. `atMs` is by the monotonic clock, so setting the clock does not distort rates.
+ */
 export interface Reading {
   atMs: number;
   figures: Figures;

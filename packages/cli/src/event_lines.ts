@@ -1,13 +1,13 @@
 import { TextDecoder } from 'node:util';
 
 /**
- * Maximum events of a request, as the bus accepts. With half as many, publishing a million events costs rtm, the bus
- * and Redis together 6 % more CPU time.
+ * Maximum events of a request, which is also the maximum of the bus. With half as many, publishing a million events
+ * costs rtm, the bus and Redis together 6 % more CPU time.
  */
 export const MAX_LINES = 10_000;
 /**
- * Bytes at which a request is sent: less than half of the 5 MiB that the bus accepts, so that none occupies it for
- * long.
+ * Bytes at which a request is sent. They are less than half of the 5 MiB that the bus accepts, so that no request
+ * occupies the bus for long.
  */
 const FULL_REQUEST_BYTES = 2 * 1024 * 1024;
 /** Maximum characters of a line. The bus refuses a longer event, so the rest of such a line is not read. */

@@ -89,7 +89,8 @@ export async function publishLines(call: Call, file: string): Promise<void> {
     for await (const chunk of chunksOf(input)) {
       await underWay;
       underWay = publisher.post(topic, chunk, ({ lines, bytes }) => progress.add(lines.length, bytes));
-      // Awaited only after the next chunk was read. Node would report an earlier rejection as unhandled.
+      // `underWay` is awaited only after the next chunk was read. Without this `catch`, Node would report an earlier
+      // rejection as unhandled.
       underWay.catch(() => {});
     }
     await underWay;

@@ -29,7 +29,8 @@ export async function subscriptionOf(bus: Routemaster, token: string): Promise<S
 }
 
 /**
- * Returns a sentence about those of the topics that have no publisher yet, perhaps by a mistyped name, or undefined.
+ * Returns a sentence about those of the topics that have no publisher yet, such as one with a mistyped name, or
+ * undefined.
  */
 export async function withoutPublisher(
   bus: Routemaster,

@@ -15,7 +15,7 @@ const METRICS_TIMEOUT_MS = 5000;
  * 0.
  */
 const RATES_OVER_MS = 10_000;
-/** The metrics may be this much closer, because not every answer takes the same time. */
+/** Compared metrics may be this much less than ten seconds apart, because not every answer takes the same time. */
 const JITTER_MS = 500;
 
 /** Switches the terminal to a second screen without a cursor. LEAVE shows the first one unchanged. */
@@ -25,7 +25,7 @@ const [HOME, CLEAR_LINE, CLEAR_BELOW] = ['\x1b[H', '\x1b[K', '\x1b[J'];
 
 /**
  * Shows a report of the bus every two seconds until Ctrl-C: on a terminal as a full screen, with --json as a line. With
- * --once, or with neither a terminal nor --json, shows one.
+ * --once, or with neither a terminal nor --json, shows only one report.
  */
 export async function top(call: Call): Promise<void> {
   const { options, streams } = call;

@@ -1,7 +1,7 @@
 import { COMMANDS } from './commands.ts';
 
 /**
- * A similar command that is suggested for an unknown one may differ by one character for each three of these: by one
+ * For an unknown command, a similar one is suggested. It may differ by one character for each three characters: by one
  * for five characters, by two for six.
  */
 const LETTERS_PER_ERROR = 3;

@@ -6,7 +6,7 @@ export interface Credentials {
   authorization(method: string, target: string): string | undefined;
   /**
    * Keeps the challenge of an answer 401 for the next requests. `answered` is the Authorization header of the refused
-   * one. Returns true if that should be sent again.
+   * request. Returns true if the refused request should be sent again.
    */
   renew(challenge: string | null, answered: string | undefined): boolean;
 }

@@ -12,8 +12,8 @@ export interface CallOptions {
 }
 
 /**
- * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten, and would store events that
- * are sent again later twice.
+ * Maximum time limit of a call: nine minutes. The bus remembers an idempotency key for ten minutes. Events that are
+ * sent again after that would be stored twice.
  */
 export const MAX_TIMEOUT_MS = 540_000;
 
@@ -27,8 +27,8 @@ interface Ending {
 }
 
 /**
- * For each signal, the deadlines of the running calls that it can abort. One listener serves them all. With one for
- * each call, adding them would take quadratic time, and Node 20 would warn of more than ten.
+ * For each signal, the deadlines of the running calls that it can abort. One listener serves all of them. With one for
+ * each call, adding listeners would take quadratic time, and Node 20 would warn of more than ten.
  */
 const CALLS = new WeakMap<AbortSignal, Set<Deadline>>();
 

@@ -28,7 +28,10 @@ export class Group {
     await this.attempts.make({ send, request, signal, isRepeatable: true });
   }
 
-  /** A caller of `publish` gives up an event of this group. When all of them are given up, the request is aborted. */
+  /**
+   * Must be called when a caller of `publish` gives up an event of this group. The request is aborted when all are
+   * given up.
+   */
   leave(): void {
     if (--this.#wanted === 0) this.#givenUp.abort();
   }

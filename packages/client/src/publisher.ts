@@ -57,7 +57,7 @@ export class Publisher {
   }
 
   #admit(): void {
-    // Iterating over a long Set whose first members were removed takes long to begin, so a full buffer begins none.
+    // It takes long to begin an iteration of a long Set whose first members were removed. A full buffer needs none.
     if (this.#isFull) return;
     for (const pending of this.#outside) {
       if (this.#isFull) return;

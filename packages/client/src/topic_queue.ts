@@ -7,8 +7,8 @@ import type { Transport } from './transport.ts';
 /** Maximum events of a request. The bus accepts up to 10,000. */
 const EVENTS_PER_REQUEST = 1000;
 /**
- * Maximum delayed events of a request, as the bus accepts. They are never sent together with other events, because the
- * bus refuses the whole request at the client's limit on delayed events.
+ * Maximum delayed events of a request; the bus accepts no more. They are never sent together with other events, because
+ * the bus refuses the whole request if the client has reached its limit on delayed events.
  */
 const MAX_TIMED_EVENTS = 500;
 /**

@@ -105,8 +105,8 @@ export class Transport {
     const { code } = cause;
     // OpenSSL's message has addresses, a file of its source, and a line break.
     const message = code === 'ERR_SSL_WRONG_VERSION_NUMBER' ? NO_TLS : cause.message;
-    // `fetch` itself refuses the request if the error has no code, for example because of a forbidden port, and would
-    // refuse another attempt too.
+    // An error without a code means that `fetch` itself refuses the request, for example because of a forbidden port.
+    // It would refuse another attempt too.
     const isTransient = code !== undefined && !TLS_FAILURE.test(code);
     const mayBeDone = isTransient && !isRefusal && !NOT_SENT.test(code);
     return new ConnectionError(`no answer: ${message || code}`, { isTransient, mayBeDone, cause });

@@ -1,7 +1,7 @@
 import { type Answer, answer, type Deliveries, type Headers } from './receiver.ts';
 
-// Only the parts of Node and the frameworks that are used here are described below, so that programs need no types of
-// these.
+// The interfaces below describe only the parts of Node and the frameworks that are used here. So programs need not
+// install their types.
 
 /**
  * What is used of a request of `node:http` or Express. A framework may have read the body already, and stored it as

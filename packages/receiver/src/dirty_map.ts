@@ -17,8 +17,8 @@ export interface DirtyStore {
 }
 
 /**
- * Collects the URLs of events, to be handled later, at the program's own speed, and once however often they have
- * changed.
+ * Collects the URLs of events, so that a program can handle them later, at its own speed. A URL is handled once,
+ * however often it has changed until then.
  */
 export class DirtyMap {
   readonly #store: DirtyStore;

@@ -34,7 +34,7 @@ export interface ReceiverOptions<Topics = Record<string, unknown>> {
    */
   signingSecret?: string | readonly string[];
   on: Handlers<Topics>;
-  /** Recognizes repeated deliveries. Without a store, they are handled again. */
+  /** The store by which repeated deliveries are recognized. Without a store, they are handled again. */
   store?: DeliveryStore;
   /** Called before the handlers, with the URLs of the events, so that it removes cached copies of what has changed. */
   bustCache?: (urls: string[]) => Promise<void> | void;

@@ -1,6 +1,9 @@
 import type { Contract } from '../contract.ts';
 
-/** The tokens of the subscribers whose batches a call may find; of all if the list is empty. */
+/**
+ * The tokens of the subscribers whose batches a call may find. If the list is empty, it may find those of all
+ * subscribers.
+ */
 const clients = ['text'] as const;
 
 /**
