@@ -30,8 +30,7 @@ local function waiting_of(waiting, topic)
   return events
 end
 
--- Returns the number and the bytes of a client's delayed events. They include the events that this script call has
--- accepted so far.
+-- Returns the number and the bytes of a client's delayed events, with those that this script call has accepted so far.
 local function held_by(call, waiting, client)
   local held = waiting.clients[client]
   if not held then

@@ -26,7 +26,7 @@ local HASH_LENGTH = 28
 --   no_room           the topic was deleted, and the bus has its maximum of topics
 --   owns_too_many     the topic was deleted, and the join's client owns its maximum of topics
 --   outbox_full       too many bytes wait for a partition that is to get the events; the join must wait
--- If the topic lives in another partition (`home`), `replaced` and the way there are checked here, and the rest there.
+-- If the topic lives in another partition (`home`), only `replaced` and the outbox to `home` are checked here.
 local function refusal(call, taken, args, topic, home)
   if redis.call('HGET', call.keys.joins_into(), topic) ~= args.token then return 'replaced' end
   if home then

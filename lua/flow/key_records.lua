@@ -88,7 +88,7 @@ function key_records.deduct(record, sources)
   return taken
 end
 
--- Returns the ids in the record of a join key, by source topic.
+-- Returns the ids in the record of a join key, first those of the first source topic, and so on.
 function key_records.ids(record, sources)
   local ids = {}
   for _, source in ipairs(sources) do

@@ -94,11 +94,11 @@ local function take(call, progress, client, until_ms)
 end
 
 -- Finds the client with the earliest due event. Each client has an equal part of the script call's work. A client that
--- has used its part is skipped. If all clients with due events have used theirs, each client gets another part. Returns
+-- has used its part is skipped. If all clients with due events have used theirs, each gets another part. Returns
 -- nothing if no event is due. Otherwise returns two values:
 --   first     the client. Its field `first` is the topic with its earliest event
---   until_ms  the time until which `take` takes events of this topic: when another topic has its earliest event, but at
---             most the present time. Topics of skipped clients do not count
+--   until_ms  `take` takes events of this topic up to this time: the time of the earliest event of any other topic,
+--             without those of skipped clients, but at most the present time
 local function first_client(progress, clients)
   local part = progress.max_work / progress.clients
   local function first_of_round()

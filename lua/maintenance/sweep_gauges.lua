@@ -18,7 +18,7 @@ local open_batches = include('delivering/open_batches')
 -- Number of batches after which a script call stops counting, so as not to block Redis. The next one continues.
 local MAX_LISTS = 2000
 -- Number of batches in a slice, the part of an index that is counted in one step. A slice can have more, because
--- batches with the same score are in the same one.
+-- batches with the same score are in the same slice.
 local BATCHES_PER_SLICE = 200
 -- Stands for the number of batches in a slice if one of them is open, and may get more events. No real number equals
 -- this value, so the next script call counts the slice again.

@@ -4,8 +4,8 @@ followed by `@` and the time (ms) until which it signs deliveries.
 ]]
 local signing = {}
 
--- Maximum signing keys of a subscriber, the newest included. Each request for a new signing key adds a key, and a
--- client that gets no answer may send this request again and again.
+-- Maximum signing keys of a subscriber. Each request for a new key adds one, and a client that gets no answer may send
+-- this request again and again.
 local MAX_KEYS = 4
 
 -- Returns the signing keys of a subscriber that gets the key `newest`: first this key, then the older ones from

@@ -29,7 +29,9 @@ export interface ConnectionSettings {
   callbackCa?: string | undefined;
   /** URL of a proxy that forwards all deliveries. */
   egressProxy?: string | undefined;
-  /** Maximum open connections. Above it, those of the least recently used host are closed, once they are idle. */
+  /**
+   * Maximum open connections. If there are more, those of the least recently used host are closed, once they are idle.
+   */
   keptConnections: number;
 }
 

@@ -80,8 +80,8 @@ export interface Acknowledged {
   /** Number of events that the deleted batch held. */
   removed: number;
   /**
-   * True if `held` is false and the batch no longer exists. Undefined after acquire, since only the script `ack` looks
-   * for the batch.
+   * True if `held` is false and the batch no longer exists. Undefined if acquire has acknowledged the job: only the
+   * script `ack` looks for the batch.
    */
   isGone?: boolean;
 }

@@ -1,9 +1,9 @@
 /**
- * Maximum answers of one subscriber in a thread of which the rest is still read, so that the connection can be used
- * again.
+ * Maximum unfinished answers of one subscriber in a thread. The rest of an unfinished answer is still read, so that its
+ * connection can be used again.
  */
 const MAX_OF_SUBSCRIBER = 16;
-/** Maximum answers of all subscribers together in a thread of which the rest is still read. */
+/** Maximum unfinished answers (whose rest is still read) of all subscribers in a thread. */
 const MAX_OF_ALL = 256;
 
 /** An answer of which not all bytes have arrived. Its status has already decided the outcome of the delivery. */

@@ -81,8 +81,8 @@ export async function readCounts(
 }
 
 async function readCountsOf(partition: Partition, log: Log): Promise<Count[]> {
-  // One counter can have two fields, whose counts are added up: a Ruby Routemaster packed a text as MessagePack text or
-  // as bytes, depending on its encoding.
+  // One counter can have several fields, whose counts are added up: a Ruby Routemaster packed a text as MessagePack
+  // text or as bytes, depending on its encoding.
   const counts = new Map<string, Count>();
   let unreadable = 0;
   for await (const chunk of chunksOf(await readPacked(partition, 'counters'), COUNTERS_PER_TURN))

@@ -80,7 +80,7 @@ export async function exposition(parts: FigureParts, own: Registry): Promise<str
   return texts.join('\n') + (await own.metrics());
 }
 
-/** Returns the text of one family, after other work of the event loop, because a long text takes some ms. */
+/** Returns the text of one family. Lets the event loop do other work first, because a long text takes some ms. */
 async function textOf(shown: Shown): Promise<string> {
   await nextTurn();
   const registry = new Registry();

@@ -21,8 +21,8 @@ export function bucketOf(bounds: readonly number[], ms: number): string {
 
 /**
  * Returns cumulative buckets, as Prometheus expects: each counts all values up to its bound. `counted` has each value
- * only in the smallest bucket that fits, with bounds perhaps of another release. Values under the bound 3, for example,
- * are added to all buckets with a bound of 3 or more.
+ * only in the smallest bucket that fits. Its bounds may be those of another release. Values under the bound 3, for
+ * example, are added to all buckets with a bound of 3 or more.
  */
 export function cumulate(
   counted: ReadonlyMap<string, number>,

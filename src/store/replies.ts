@@ -4,8 +4,8 @@ interface Commands {
 }
 
 /**
- * Sends the commands and returns their replies. Throws the error of the first that failed, since that of EXEC itself
- * would not say why.
+ * Sends the commands and returns their replies. Throws the error of the first command that failed, because the error of
+ * EXEC itself would not say why.
  */
 export async function replies(commands: Commands): Promise<unknown[]> {
   const outcomes = await commands.exec().catch((error: { previousErrors?: Error[] }) => {

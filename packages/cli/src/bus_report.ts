@@ -135,7 +135,7 @@ function linesOf(figures: Figures): Map<string, SubscriberLine> {
   const known = new Set(lines.keys());
   add('delivery_events_total', (line, value) => (line.delivered = value), 'success');
   add('delivery_batches_total', (line, value) => (line.failed = value), 'failure');
-  // A subscriber without a queue, a health and dead letters has left the bus, and gets no line.
+  // A subscriber that has neither a queue, a health nor dead letters has left the bus, and gets no line.
   for (const subscriber of lines.keys()) if (!known.has(subscriber)) lines.delete(subscriber);
   return lines;
 }

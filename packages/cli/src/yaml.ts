@@ -13,8 +13,8 @@ export function rubyYaml(value: Yaml): string {
 }
 
 /**
- * Returns the text of a value behind its key. A scalar, or an empty list or object, stays on the line of the key, and
- * any other value begins on the next one.
+ * Returns the text of a value, to be written behind its key. A scalar, or an empty list or object, stays on the line of
+ * the key. Any other value begins on the next line.
  */
 function block(value: Yaml, indent: string): string {
   if (Array.isArray(value)) return value.length === 0 ? '[]' : list(value, indent);

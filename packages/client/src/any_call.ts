@@ -16,7 +16,8 @@ import type { Request } from './transport.ts';
 const PER_PAGE = 100;
 
 /**
- * The POST calls that may be repeated, because doing them twice has the effect of once, as with GET, PUT and DELETE.
+ * The POST calls that may be repeated, because doing them twice has the same effect as once. So it is with GET, PUT and
+ * DELETE.
  */
 const REPEATABLE: ReadonlySet<string> = new Set<CallName>([
   'POST /subscription',
