@@ -21,17 +21,16 @@ export class BadCron extends Error {}
 const kept = new LRUCache<string, CronTimes>({ max: MAX_KEPT });
 
 /**
- * The times of a cron expression in a time zone. When the clocks go forward, some local times are skipped. When the
- * clocks go back, some local times are repeated.
+ * The times of a cron expression in a time zone. When the clocks go forward, some local times are skipped. When they go
+ * back, some local times are repeated.
  * - A *fixed-time* expression has one second, one minute and one hour, such as `30 2 * * *` (2:30:00). It fires only
  *   once at a repeated time, the first time. Instead of at a skipped time, it fires when the clocks go forward.
  * - Any other expression fires twice at a repeated time, and not at a skipped time.
  *
- * croner does not get the time zone. With it, `* * 2 * 3 SUNL` in Berlin takes 80 s, because croner tries each second of
- * the skipped hour, and `30 23 * * *` is not due in Nuuk when the clocks go forward from 23:00 to the next day. So
- * croner computes times as if the zone's offset (local time minus UTC) never changed. For a fixed-time expression, this
- * class then finds when that local time comes. For any other, if the offset changes before the time that croner has
- * found, this class asks croner again, from the change on.
+ * croner does not get the time zone. With it, `* * 2 * 3 SUNL` in Berlin takes 80 s, and `30 23 * * *` is not due in
+ * Nuuk when the clocks go forward from 23:00 to the next day. So croner computes times as if the zone's offset never
+ * changed. For a fixed-time expression, this class then finds when that local time comes. For any other, it asks croner
+ * again from the next change of the offset on, if that comes before the time found.
  */
 export class CronTimes implements Times {
   readonly #expression: string;
