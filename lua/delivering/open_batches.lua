@@ -35,8 +35,9 @@ function open_batches.max_bytes(setting)
   return tonumber(setting) or defaults.max_bytes
 end
 
--- Returns the bytes that the events of a slice (a part of a list, see intake.lua) take in the body of a delivery, from
--- position `first` on, each with the comma or bracket after it. The whole slice is measured once for all subscribers.
+-- Returns the bytes that events take in the body of a delivery, each with the comma or bracket after it. The events are
+-- those of a slice (a part of a list, see intake.lua) from position `first` on. The whole slice is measured once for
+-- all subscribers.
 function open_batches.bytes_of(slice, first)
   if first == slice.first and slice.bytes then return slice.bytes end
   local list, bytes = slice.list, slice.last - first + 1
@@ -62,8 +63,8 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch may be counted. This is so if its subscriber has limits of its own (its
--- `entry` is then longer than a UID), or if the new events, a slice, are not small.
+-- Returns true if the bytes of an open batch may be counted. Its subscriber has limits of its own (`entry` is then
+-- longer than a UID), or the new events, a slice, are not small.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end

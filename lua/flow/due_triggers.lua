@@ -22,8 +22,9 @@ local MAX_DEFINITION_BYTES = 1000000
 -- triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
--- Returns the definition of a trigger, the time at which it is due next (nil if it is paused or will never be due
--- again), and the bytes of the definition. Returns nil alone if the trigger is missing or unreadable.
+-- Returns three values: the definition of a trigger, the time at which it is due next, and the bytes of the definition.
+-- The time is nil if the trigger is paused or will never be due again. Returns nil alone if it is missing or
+-- unreadable.
 local function read(call, client, name)
   local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)
   local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused')

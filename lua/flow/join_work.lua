@@ -137,8 +137,8 @@ local function take(call, work, to)
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
   -- The topic passed its check when the script call began, but can still be refused. If both topics of a join were
-  -- deleted, each was checked as if it were the only new one, and the limits on topics may leave room for one. The
-  -- second is then refused.
+  -- deleted, each was checked as if it were the only new topic. The limits on topics may leave room for one, and then
+  -- the second is refused.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -155,8 +155,8 @@ function check.batches_current(call, bid, found, token)
   remove('SREM', call.keys.batches_current(token), bid, found, 'entry_without_batch')
 end
 
--- Closes an open batch if it is not the subscriber's, was attempted, or is missing in `batches:current:{token}`, or if
--- its entry in `batches:open` disagrees with the subscriber's max_events and max_bytes.
+-- Closes an open batch if it is not the subscriber's, was attempted, or is missing in `batches:current:{token}`. Also
+-- closes it if its entry in `batches:open` disagrees with the subscriber's max_events and max_bytes.
 function check.batches_open(call, token, found)
   local keys = call.keys
   local entry = redis.call('HGET', keys.batches_open(), token)

@@ -87,8 +87,9 @@ local function claim(call, topic, client)
   topic.publisher = client
 end
 
--- Checks the idempotency key of a publication. Returns 'repeated' if it was used for the same publication, 'key_reused'
--- if for a different one, 'too_many_keys' if the client may use no new key now, and nothing otherwise.
+-- Checks the idempotency key of a publication. Returns 'repeated' if it was used for the same publication, and
+-- 'key_reused' if it was used for a different one. Returns 'too_many_keys' if the client may use no new key now.
+-- Otherwise returns nothing.
 local function judge_key(call, taken, publication)
   local digest = publication.digest
   if not digest then return end

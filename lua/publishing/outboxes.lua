@@ -86,8 +86,8 @@ function outboxes.begin()
   return { work = {} }
 end
 
--- Reads, once in a script call, the number of the last entry in the outbox, the bytes of all its entries, and how far
--- (µs) numbers are ahead of the clock.
+-- Reads the number of the last entry in the outbox, the bytes of all its entries, and how far (µs) numbers are ahead of
+-- the clock. Reads them once in a script call.
 local function read_state(call, outgoing)
   if outgoing.last then return end
   local last, bytes, ahead = unpack(redis.call('HMGET', call.keys.outboxes_sent(), 'last', 'bytes', 'ahead'))

@@ -114,9 +114,9 @@ function targetOf(
 }
 
 /**
- * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms. If 1
- * % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the true value, and
- * with a sample of 100 more than half.
+ * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms.
+ * Example: 1 % of the batches have 90 % of the bytes. The standard deviation of the estimate is then a quarter of the
+ * true value, and with a sample of 100 more than half.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

@@ -90,8 +90,8 @@ async function textOf(shown: Shown): Promise<string> {
 }
 
 /**
- * Makes one series of each figure. Adds up figures with the same labels, as of two clients with the same public name,
- * because Prometheus would refuse them.
+ * Makes one series of each figure. Adds up figures with the same labels, because Prometheus would refuse them. Two
+ * clients with the same public name have such figures.
  */
 async function showFamily(family: Family, figures: readonly Figure[]): Promise<Shown> {
   const { name, help, type, perUnit } = family;

@@ -14,8 +14,8 @@ const SUBSCRIBERS_PER_TURN = 100;
 
 /**
  * The gauges of the partitions that can be reached; `missing` has the others. `memory` is that of the fullest Redis.
- * `cpuSeconds` is the CPU time of all Redises together since they started, undefined while one of them is missing,
- * since the sum would fall.
+ * `cpuSeconds` is the CPU time of all Redises together since they started. It is undefined while one of them is
+ * missing, because the sum would fall.
  */
 export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
 

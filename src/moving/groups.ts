@@ -38,7 +38,7 @@ export async function* groupsOf(source: Partition, keys: readonly FoundKey[]): A
     const [bytes, expiresMs] = [numbers[2 * index], numbers[2 * index + 1]];
     // The key has expired since the scan.
     if (typeof bytes !== 'number') continue;
-    // Of a key larger than PIECE_BYTES, only one piece is in memory at a time.
+    // A key larger than PIECE_BYTES counts as one piece, because only one piece of it is in memory at a time.
     sum += Math.min(bytes, PIECE_BYTES);
     if (group.length > 0 && sum > GROUP_BYTES) {
       yield group;

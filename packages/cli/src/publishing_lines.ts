@@ -76,7 +76,7 @@ class Refused extends Error {
 
 /**
  * Publishes the events of a file, one a line, in their order. Stops when the bus refuses an event or cannot be reached
- * for long, and throws a Failure that says how many events are stored and, if it can, which line is refused.
+ * for long. Then throws a Failure that says how many events are stored and, if it can, which line is refused.
  */
 export async function publishLines(call: Call, file: string): Promise<void> {
   const [topic = ''] = call.args;
