@@ -16,8 +16,8 @@ local MAX_WORK = 1900
 -- Work in the units of MAX_WORK: `record` for each subscriber whose events are dropped, `event` for each event that is
 -- counted, and `byte` for each byte of these events.
 local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
--- Number of events that one LRANGE reads. It is small, because a script call never stops within them: twenty of the
--- largest events that the default settings allow have 1.3 MB.
+-- Number of events that one LRANGE reads. A script call handles all of them before it can stop: twenty of the largest
+-- events that the default settings allow have 1.3 MB.
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
@@ -72,9 +72,9 @@ local function count_events(records, items, first, counts)
 end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
--- counts and the length of the list. Returns nothing at the maximum work of a script call; the next call goes on from
--- `begun_at`. If acquire has cut the list to less than that meanwhile, the count begins anew. After a smaller cut it
--- goes on, or it might never end; the counts by topic may then be slightly wrong.
+-- counts and the length of the list. Returns nothing when the script call has done its maximum work; the next call goes
+-- on at `begun_at`. If `acquire` has cut the list below that meanwhile, the next call begins anew. After a smaller cut
+-- it goes on, since it might otherwise never end; then the counts by topic may be slightly wrong.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then

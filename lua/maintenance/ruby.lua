@@ -35,7 +35,7 @@ function ruby.workers(call, lease_ms)
   return living, silent_ms
 end
 
--- Returns a new UID for events that a Ruby process stored under `bid`. A batch of this bus has that UID already.
+-- Returns a new UID for events that a Ruby process stored under `bid`, the UID of a batch of this bus.
 local function new_uid(call, bid)
   return redis.sha1hex(bid .. string.format('%d', call.now_us)):sub(1, 20)
 end

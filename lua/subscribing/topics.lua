@@ -54,10 +54,10 @@ end
 
 -- Deletes a topic with its delayed events, and ends its subscriptions. The topic's name stays, without a publisher, if
 -- joins count the topic's events or other partitions have subscribers; their marks stay until the subscriptions have
--- ended. Returns the number of deleted delayed events, and the partitions that were told.
+-- ended. Returns the number of deleted delayed events, and the partitions that must end subscriptions.
 --
--- The other partitions are told before the marks are deleted with the topic. If Redis is killed and keeps only the
--- first writes, the caller's repeat still finds the marks.
+-- The outbox entries for these partitions are stored before the marks are deleted with the topic. If Redis is killed
+-- and keeps only the first writes, the caller's repeat still finds the marks.
 function topics.remove(call, topic)
   local keys, publisher = call.keys, topics.publisher(call, topic)
   local marks = elsewhere.read(redis.call('HGET', keys.topic(topic), 'elsewhere'))

@@ -156,8 +156,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // If the worker does not hold the job at the first call, another worker has buried the batch, and this call counts
-    // nothing. A repeated call also counts what the first call has done, whose reply was lost.
+    // `buried` also counts events that an earlier call or another worker has buried. At a first call, these are another
+    // worker's, and not counted here. At a repeated call, they are probably those of the first call, whose reply was
+    // lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -47,7 +47,7 @@ interface DeadLettersParts extends AskedSubscribersParts {
   partitions: Partitions;
   deadLetters: DeadLetters;
   isSubscriber: (token: string) => Promise<boolean>;
-  /** Refuses retries while memory is short. Otherwise autodrop would drop other batches instead. */
+  /** Refuses retries while memory is short, because autodrop would drop other batches to make room for them. */
   guard: Pick<StorageGuard, 'checkSubscriber'>;
 }
 

@@ -78,9 +78,9 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
 }
 
 /**
- * Returns true if one of these topics is in another partition that takes no events for it now. That is so if the topic
- * has subscribers in a third partition whose outbox is full. Returns false if the topic's partition cannot be reached.
- * Events then wait in the join's own partition, whose scripts keep to the limit.
+ * Returns true if one of these topics is in another partition that takes no events for it now, because the outbox to a
+ * partition with subscribers is full there. Leaves out a partition that is away: events for it wait in an outbox of the
+ * join's own partition, whose scripts check its size.
  */
 export async function areFullElsewhere(
   { token }: Join,

@@ -102,8 +102,8 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still seems
-   * to store too much: a large buffer can look like stored data for a second. The caller measures again.
+   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, because a large buffer can
+   * look like stored data for a second. The caller measures again.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);

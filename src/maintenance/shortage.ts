@@ -76,8 +76,8 @@ async function bytesForOthers(partition: Partition): Promise<number> {
 }
 
 /**
- * Returns the bytes of the entries that a partition has yet to move to others: in its outbox, and set aside because one
- * of the `others` did not apply them in time.
+ * Returns the bytes of the entries that a partition has yet to move to others. They are in its outbox, or set aside for
+ * those of the `others` that did not apply them in time.
  */
 async function bytesInOutboxes(partition: Partition, others: readonly Partition[]): Promise<number> {
   const places = others.map(({ index }) => String(index));

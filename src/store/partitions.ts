@@ -12,7 +12,7 @@ interface PartitionsOptions extends PartitionOptions {
   partitions?: number;
 }
 
-/** The results of a reading in all partitions that can be reached, and the missing partitions. */
+/** What was read in the partitions that can be reached, and the partitions that cannot (`missing`). */
 interface Reached<T> {
   found: T[];
   missing: Partition[];

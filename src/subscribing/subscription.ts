@@ -145,7 +145,8 @@ export class Subscriptions {
     const topics = await this.#leavingElsewhere(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
     const outlets = into?.match(/\S+/g) ?? [];
-    // If one of these partitions is away, the call fails while the join still exists: a repeat must know its topics.
+    // This fails if one of these partitions is away. The join must still exist then, so that a repeated call finds its
+    // topics.
     await this.#flushTo(outlets, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
@@ -153,7 +154,8 @@ export class Subscriptions {
     });
     await this.#marks.refresh(partition, topics);
     await this.#flushTo(outlets, partition);
-    // The dead letters are purged even if the subscriber is gone: an earlier removal may have been cut off before that.
+    // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
+    // them.
     await this.#deadLetters.purgeAll(token, untilMs);
     if (!found) return undefined;
     let dropped = 0;

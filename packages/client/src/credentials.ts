@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests, unless the refused request used an older nonce: then
-   * another request has brought a newer one, which the repeated request uses.
+   * Keeps the challenge of an answer 401 for the next requests. If the refused request used an older nonce than the
+   * kept one, keeps the old challenge: the repeated request can use its nonce.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;

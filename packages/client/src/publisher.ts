@@ -18,7 +18,7 @@ interface Flush {
  */
 export class Publisher {
   readonly #transport: Transport;
-  /** Events that are not converted to JSON yet, because that of others fills MAX_BUFFERED. */
+  /** Events that are not converted to JSON yet, because the JSON of other events fills MAX_BUFFERED. */
   readonly #outside = new Set<Pending>();
   readonly #topics = new Map<string, TopicQueue>();
   /** Topics that have waiting events, but no running request. */
@@ -120,7 +120,8 @@ export class Publisher {
     const waiting = { mayBeDone: false, lastFailure: queue?.lastFailure };
     const progress = isOutside || !queue ? waiting : queue.giveUp(pending);
     this.#settle(pending);
-    // A signal may end 100,000 publishes at once. Admitting others after each would take quadratic time.
+    // A signal may end 100,000 publishes at once. Starting others after each, instead of once, would take quadratic
+    // time.
     this.#startSoon();
     return progress;
   };
