@@ -21,8 +21,8 @@ local WORK_OF = { record = 30, event = 0.5, byte = 0.0015 }
 local EVENTS_PER_READ = 20
 local MAX_TOPIC_LENGTH = 64
 
--- Adds up, for each subscriber, what one script call drops from its queue. The call before may have counted only a part
--- of a large batch. Then these fields of the script's `args` say where to go on:
+-- Creates the sums of what one script call drops, for each subscriber. The call before may have counted only a part of
+-- a large batch. Then these fields of the script's `args` say where to go on:
 --   begun_bid     the UID of the batch, or nil
 --   begun_at      the number of items read from the batch's list so far
 --   begun_topics  the number of events counted so far, by topic

@@ -2,8 +2,8 @@
 Ruby: what the processes of a Ruby Routemaster leave in this Redis.
 
 A batch that a Ruby process stores after the takeover of a Ruby Routemaster's Redis, under the Ruby kind of key, is a
-*stray*. Adopting the stray makes it a batch of this bus. The gauges need no change, because Ruby processes count their
-events and batches.
+*stray*. Adopting the stray makes it a batch of this bus. Its events are in the gauges already, because Ruby processes
+count what they store.
 ]]
 local batches = include('delivering/batches')
 local jobs = include('delivering/jobs')

@@ -3,7 +3,7 @@ Outboxes: the work that other partitions must do for this partition.
 
 The list `outbox` has the entries for all other partitions, in the order in which the partitions must apply them. An
 entry is its number in 16 digits, the numbers of the partitions that must apply it, a colon, and a list in MessagePack,
-such as `00017954000000003,5:` and `{ kind, topic, about }`:
+such as `17954000000000003,5:` and `{ kind, topic, about }`:
 
 - `events`, a topic and its events: give the events to the topic's subscribers in the other partition;
 - `end`, a topic and false: the topic was removed, so end its subscriptions in the other partition;

@@ -17,7 +17,7 @@ import { timesOf } from './schedule.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
-/** Maximum due times that are computed for one script call, which fires triggers for at most 200. */
+/** About how many due times are computed for one script call, which fires triggers for at most 200. */
 const MAX_TIMES = 200;
 /** Maximum time for computing due times. Then the script call fires triggers for those that are computed so far. */
 const PLAN_MS = 50;

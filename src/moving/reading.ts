@@ -3,8 +3,8 @@ import { LAYOUT } from '../store/keys.ts';
 import type { FoundKey } from './found_key.ts';
 
 /**
- * An element of a key: `[item]` of a list or set, `[field, value]` of a hash, `[member, score]` of a sorted set, or the
- * id of a stream entry with its fields and values.
+ * An element of a key: `[value]` of a string, `[item]` of a list or set, `[field, value]` of a hash, `[member, score]`
+ * of a sorted set, or the id of a stream entry with its fields and values.
  */
 export type Element = readonly [Buffer, ...Buffer[]];
 

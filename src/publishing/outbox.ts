@@ -111,7 +111,7 @@ export class Outbox {
 
   /**
    * Makes the partition `to` apply the entries that `home` has set aside for it, until none is left, or `isOver`
-   * returns true. Resolves and throws like `empty`.
+   * returns true. Resolves like `empty`. Throws StorageUnavailable or StorageFull if `to` does not apply them.
    */
   async emptyAside(
     home: Partition,

@@ -36,7 +36,7 @@ export class TopicMarks {
 
   /**
    * Marks topics that will have one more subscriber in `partition`, and creates those that do not exist. Call this
-   * before subscribing, and `refresh` afterwards. Returns undefined, and leaves no mark, if there would be too many
+   * before subscribing, and `refresh` afterwards. Returns undefined, and leaves no new mark, if there would be too many
    * topics. Otherwise returns the homes whose outboxes must be moved before subscribing: an entry there may end
    * subscriptions to a topic that was removed and now exists again. If this call or the subscribing fails, the next
    * sweep deletes the created topics.

@@ -16,7 +16,7 @@ export interface PublishFailure {
 export class PublishAllError extends RoutemasterError {
   /** The number of events that are stored. */
   readonly stored: number;
-  /** The events that are not stored, in the order in which `publishAll` has read them. */
+  /** The events whose publish has failed, in the order in which `publishAll` has read them. */
   readonly failures: readonly PublishFailure[];
 
   constructor(stored: number, failures: readonly PublishFailure[]) {
