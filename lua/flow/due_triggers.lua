@@ -11,6 +11,8 @@ out. It stays due, and comes again after a second.
 
 If the time of an entry in `triggers:due` differs from that of its trigger, the entry is corrected. An entry without a
 readable trigger is removed. Otherwise the scheduler would find such entries due for ever.
+
+`moving` has triggers that the caller is to bring to the partition of their topic. They come again after a second.
 ]]
 local agenda = include('flow/agenda')
 local intake = include('publishing/intake')
@@ -22,15 +24,15 @@ local MAX_DEFINITION_BYTES = 1000000
 -- triggers of other clients are also seen. Looking at 2,000 takes Redis 1 ms.
 local MAX_DUE_READ = 2000
 
--- Returns three values: the definition of a trigger, the time at which it is due next, and the bytes of the definition.
--- The time is nil if the trigger is paused or will never be due again. Returns nil alone if it is missing or
--- unreadable.
+-- Returns the definition of a trigger, the time at which it is due next, the bytes of the definition, and true if the
+-- trigger is moving. The time is nil if the trigger is paused or will never be due again. Returns nil alone if the
+-- trigger is missing or unreadable.
 local function read(call, client, name)
   local definition = redis.pcall('HGET', call.keys.triggers_of(client), name)
-  local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused')
+  local state = redis.pcall('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving')
   if type(definition) ~= 'string' or state.err then return nil end
   local due_ms = tonumber(state[1] or nil)
-  return triggers.read(definition), not state[2] and due_ms or nil, #definition
+  return triggers.read(definition), not state[2] and due_ms or nil, #definition, state[3] and true
 end
 
 -- Chooses at most `limit` of the due triggers in `entries`. Clients take turns, so that none keeps others waiting; the
@@ -58,17 +60,20 @@ local function in_turns(entries, turn, limit)
 end
 
 return function(call, args)
-  local keys, due, bytes, taken = call.keys, {}, 0, intake.begin_unlimited()
+  local keys, due, moving, bytes, taken = call.keys, {}, {}, 0, intake.begin_unlimited()
   taken.max_outbox_bytes = args.max_outbox_bytes
   local now = string.format('%d', call.now_ms)
   local entries = redis.call('ZRANGE', keys.triggers_due(), '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_DUE_READ, 'WITHSCORES')
   for _, i in ipairs(in_turns(entries, args.turn, args.limit)) do
     local member, score = entries[i], tonumber(entries[i + 1])
     local name, client = triggers.parts(member)
-    local trigger, due_ms, length
-    if name then trigger, due_ms, length = read(call, client, name) end
+    local trigger, due_ms, length, is_moving
+    if name then trigger, due_ms, length, is_moving = read(call, client, name) end
     if not trigger then
       redis.call('ZREM', keys.triggers_due(), member)
+    elseif is_moving then
+      moving[#moving + 1] = { client = client, name = name }
+      agenda.postpone(call, keys.triggers_due(), member)
     elseif not agenda.is_placed(call, score, due_ms) then
       triggers.enter(call, client, name, due_ms)
     elseif intake.judge_outboxes(call, taken, intake.topic(call, taken, trigger.topic)) then
@@ -82,5 +87,5 @@ return function(call, args)
     bytes = bytes + (length or 0)
     if bytes > MAX_DEFINITION_BYTES then break end
   end
-  return { now_ms = call.now_ms, due = due }
+  return { now_ms = call.now_ms, due = due, moving = moving }
 end

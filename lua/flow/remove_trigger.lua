@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 --[[
-remove_trigger: delete a trigger of a client. `state` has the fields and values of its hash, which put_trigger.lua takes
-if the trigger is to go on in another partition.
+remove_trigger: delete a trigger of a client. With `revision`, deletes it only if its definition has that revision.
+Returns true if it was deleted.
 ]]
 local triggers = include('flow/triggers')
 
 return function(call, args)
-  local state = redis.call('HGETALL', call.keys.trigger(args.client, args.name))
-  return { removed = triggers.remove(call, args.client, args.name), state = state }
+  local definition = args.revision and redis.call('HGET', call.keys.triggers_of(args.client), args.name)
+  if definition and triggers.revision_of(definition) ~= args.revision then return false end
+  return triggers.remove(call, args.client, args.name)
 end

@@ -5,8 +5,12 @@ Triggers: a trigger publishes an event for its client on a schedule.
 `trigger:{token}:{name}` has what changes when a trigger fires. `triggers:due` has all triggers by the time at which
 each fires next (ms). A trigger that is paused, or has no further time, has infinity there. `triggers:bytes` has the
 bytes of the definitions of each client.
+
+A trigger whose new topic is in another partition has the field `moving` here until it is there. It does not fire, and
+is due all the time, so that a worker brings it there if the call that changed it was cut off.
 ]]
 local agenda = include('flow/agenda')
+local scopes = include('authentication/scopes')
 local triggers = {}
 
 local LINES = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
@@ -47,10 +51,29 @@ function triggers.enter(call, client, name, due_ms)
   end
 end
 
+-- Returns why the client of a trigger may not publish to its topic, or nil. Nothing is known of a client that the
+-- configuration names (`is_fixed`).
+function triggers.judge_client(call, client, is_fixed, topic)
+  if is_fixed then return nil end
+  if redis.call('HEXISTS', call.keys.api_tokens(), client) == 0 then return 'client_not_found' end
+  local patterns = redis.call('HGET', call.keys.api_token(client), 'publish')
+  if patterns and not scopes.permit(patterns, topic) then return 'not_permitted' end
+end
+
+-- Enters a trigger in `triggers:due` by what is stored in its hash.
+function triggers.enter_as_stored(call, client, name)
+  local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
+  if moving then
+    agenda.postpone(call, call.keys.triggers_due(), triggers.member(client, name))
+  else
+    triggers.enter(call, client, name, not paused and tonumber(next_at or nil) or nil)
+  end
+end
+
 -- Pauses a trigger because of an error. Its next due time stays stored, in `next_at`.
 function triggers.pause(call, client, name, error)
   redis.call('HSET', call.keys.trigger(client, name), 'paused', 1, 'error', error, 'error_at', call.now_ms)
-  triggers.enter(call, client, name)
+  triggers.enter_as_stored(call, client, name)
 end
 
 -- Returns the bytes of the definitions of a client's triggers.

@@ -16,11 +16,13 @@ local triggers = include('flow/triggers')
 local function judge(call, client, name)
   local keys = call.keys
   local definition = redis.pcall('HGET', keys.triggers_of(client), name)
-  local state = redis.pcall('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused')
+  local state = redis.pcall('HMGET', keys.trigger(client, name), 'fired', 'next_at', 'paused', 'moving')
   if type(definition) == 'table' or state.err then return nil, 'trigger_unreadable' end
   if not definition and redis.call('EXISTS', keys.trigger(client, name)) == 0 then return nil, 'entry_without_trigger' end
   if not definition or not state[1] then return nil, 'trigger_incomplete' end
   if not triggers.read(definition) then return nil, 'trigger_unreadable' end
+  -- A moving trigger is due all the time.
+  if state[4] then return 0 end
   return not state[3] and tonumber(state[2] or nil) or math.huge
 end
 
@@ -31,7 +33,7 @@ local function check(call, found, member)
   if name then wanted, fault = judge(call, client, name) end
   local score = tonumber(redis.call('ZSCORE', due, member) or nil)
   if wanted and not agenda.is_placed(call, score, wanted) then
-    triggers.enter(call, client, name, wanted ~= math.huge and wanted or nil)
+    triggers.enter_as_stored(call, client, name)
     fault = 'trigger_misplaced'
   elseif fault == 'trigger_incomplete' then
     triggers.remove(call, client, name)

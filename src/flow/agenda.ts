@@ -33,7 +33,7 @@ export function agendaOf({ config, partitions, outbox, onFull, ...parts }: Agend
   const dueEvents = new DueEvents({ ...parts, limits: config, onFull });
   const { control } = partitions;
   const controlRates = parts.partition === control ? undefined : RateLimit.of(control, config);
-  const dueTriggers = new DueTriggers({ ...parts, guard, limits: config, controlRates, onFull });
+  const dueTriggers = new DueTriggers({ ...parts, partitions, guard, limits: config, controlRates, onFull });
   return {
     delayed: (signal) => dueEvents.publish(signal),
     joins: joinExpiry({ ...parts, partitions, outbox, guard, settings: config }),

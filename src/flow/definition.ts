@@ -42,6 +42,10 @@ export function readDefinition(text: string): ReadDefinition {
   };
 }
 
+export function topicOf(text: string): string {
+  return text.split('\n', 2)[1] ?? '';
+}
+
 export function revisionOf(text: string): string {
   return text.slice(0, text.indexOf('\n'));
 }

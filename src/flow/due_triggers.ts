@@ -11,9 +11,12 @@ import type { RateLimit } from '../publishing/rate_limit.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { MissedLog } from './missed_log.ts';
+import { bringToTopic } from './moving_trigger.ts';
 import { plan } from './plan.ts';
 import { timesOf } from './schedule.ts';
+import type { TriggerName } from './stored_trigger.ts';
 
 /** Maximum triggers that one script call fires. 100 take Redis some ms. */
 const FIRED_PER_CALL = 100;
@@ -33,6 +36,7 @@ type Fired = Reply<'fire_triggers'>;
 
 interface DueTriggersParts {
   partition: Partition;
+  partitions: Partitions;
   guard: Pick<StorageGuard, 'check'>;
   limits: Pick<
     Config,
@@ -72,9 +76,22 @@ export class DueTriggers {
     await guard.check(partition);
     const { maxOutboxBytes } = limits;
     const asked = { limit: FIRED_PER_CALL, turn: this.#turn++, maxOutboxBytes };
-    const { nowMs, due } = await partition.run('due_triggers', asked);
+    const { nowMs, due, moving } = await partition.run('due_triggers', asked);
     const firings = await this.#planAll(due, nowMs);
     if (firings.length > 0) this.#count(firings, await this.#fire(firings));
+    for (const trigger of moving) this.#bring(trigger);
+  }
+
+  /** Does not wait, because other triggers go on while the partition of this one's topic is away. */
+  #bring(trigger: TriggerName): void {
+    const { partition, partitions, log } = this.#parts;
+    bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
+      if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
+      log.error(
+        { err: error, trigger: trigger.name },
+        'a trigger cannot be moved to the partition of its topic',
+      );
+    });
   }
 
   async #planAll(due: readonly DueTrigger[], nowMs: number): Promise<Firing[]> {

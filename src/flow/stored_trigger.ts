@@ -13,6 +13,8 @@ export interface StoredTrigger extends TriggerName {
   /** The definition of the trigger (topic, event and schedule), as the text that `definitionText` makes. */
   text: string;
   isPaused: boolean;
+  /** True if the trigger is on its way to the partition of its new topic, which may have it already. */
+  isMoving: boolean;
   nextAtMs: number | undefined;
   lastAtMs: number | undefined;
   fired: number;
@@ -44,7 +46,10 @@ export async function allNames(partition: Partition): Promise<TriggerName[]> {
   });
 }
 
-type Fields = Record<'paused' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at', string>;
+type Fields = Record<
+  'paused' | 'moving' | 'next_at' | 'last_at' | 'fired' | 'missed' | 'error' | 'error_at',
+  string
+>;
 
 /** Reads the triggers with these names, in this order. Undefined stands for a trigger that does not exist. */
 export async function readAll(
@@ -68,10 +73,20 @@ export async function readAll(
   });
 }
 
-function stateIn({ paused, next_at, last_at, fired = '0', missed = '0', error, error_at }: Partial<Fields>) {
+function stateIn({
+  paused,
+  moving,
+  next_at,
+  last_at,
+  fired = '0',
+  missed = '0',
+  error,
+  error_at,
+}: Partial<Fields>) {
   const time = (text: string | undefined) => (text === undefined ? undefined : Number(text));
   return {
     isPaused: paused !== undefined,
+    isMoving: moving !== undefined,
     nextAtMs: time(next_at),
     lastAtMs: time(last_at),
     fired: Number(fired),

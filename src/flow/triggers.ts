@@ -7,6 +7,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { msOf } from '../store/replies.ts';
 import { type Definition, definitionText, revisionOf } from './definition.ts';
+import { bringToTopic } from './moving_trigger.ts';
 import {
   allNames,
   namesOf,
@@ -80,8 +81,14 @@ export class Triggers {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const found = await this.#lookUp(trigger);
       const here = found.find(({ partition }) => partition === home) as Found;
-      const elsewhere = found.filter(({ partition, stored }) => stored && partition !== home);
-      const { stored, nowMs } = elsewhere[0] ?? here;
+      const there = found.filter(({ stored }) => stored);
+      const moving = there.find(({ stored }) => stored?.isMoving);
+      if (moving && (await bringToTopic(trigger, moving.partition, this.#partitions))) continue;
+      if (there.length > 1) {
+        await this.#keepOne(trigger);
+        continue;
+      }
+      const { partition: from, stored, nowMs } = there[0] ?? here;
       const { definition, isPaused, due } = decide(stored, nowMs);
       const keepsNext = due === 'keep';
       const args = {
@@ -91,21 +98,20 @@ export class Triggers {
         topic,
         isPaused,
         keepsNext,
-        state: [],
-        nextAt: keepsNext ? stored?.nextAtMs : due.nextMs,
-        before: here.stored && revisionOf(here.stored.text),
+        nextAt: keepsNext ? undefined : due.nextMs,
+        before: stored && revisionOf(stored.text),
         definition: definitionText(uid(), definition),
         maxClientBytes: this.#limits.maxClientTriggerBytes,
       };
       const outcome =
-        elsewhere.length === 0
-          ? await home.run('put_trigger', args)
-          : await this.#moveTo(home, elsewhere, args);
+        from === home
+          ? await home.run('put_trigger', { ...args, step: 'put' })
+          : await this.#move(from, home, args);
       if (outcome === 'conflict') continue;
       const { control } = this.#partitions;
       const isUnknown = outcome === 'client_not_found' && home !== control;
       if (isUnknown && (await addCopy(control, home, trigger.client))) continue;
-      const isNewHere = outcome === 'created' || (outcome === 'changed' && elsewhere.length > 0);
+      const isNewHere = outcome === 'created' || (outcome === 'changed' && from !== home);
       if (isNewHere && !(await this.#keepOne(trigger))) continue;
       return outcome;
     }
@@ -113,22 +119,19 @@ export class Triggers {
   }
 
   /**
-   * Puts a trigger in the partition of its new topic and removes it elsewhere. It is paused meanwhile, so that no due
-   * time fires in both. A call that is cut off can be repeated.
+   * Changes a trigger and moves it to the partition of its new topic. No due time fires in both partitions. If this is
+   * cut off when the trigger is changed, a worker moves it a second later.
    */
-  async #moveTo(
+  async #move(
+    from: Partition,
     home: Partition,
-    elsewhere: readonly Found[],
-    args: Arguments<'put_trigger'>,
+    args: Omit<Arguments<'put_trigger'>, 'step'>,
   ): Promise<Reply<'put_trigger'>> {
-    const { client, name } = args;
-    const outcome = await home.run('put_trigger', { ...args, isPaused: true, keepsNext: false });
-    if (outcome !== 'created' && outcome !== 'changed') return outcome;
-    const removed = await Promise.all(
-      elsewhere.map(({ partition }) => partition.run('remove_trigger', { client, name })),
-    );
-    const state = removed.find((each) => each.removed)?.state ?? [];
-    return home.run('put_trigger', { ...args, before: revisionOf(args.definition), state });
+    const judged = await home.run('put_trigger', { ...args, before: undefined, step: 'judge' });
+    if (judged !== 'created') return judged;
+    const left = await from.run('put_trigger', { ...args, step: 'leave' });
+    if (left === 'conflict') return left;
+    return (await bringToTopic(args, from, this.#partitions)) ? 'changed' : 'client_not_found';
   }
 
   /**
@@ -150,7 +153,7 @@ export class Triggers {
     const removed = await Promise.all(
       this.#partitions.all.map((partition) => partition.run('remove_trigger', trigger)),
     );
-    return removed.some((each) => each.removed);
+    return removed.includes(true);
   }
 
   /** Returns the names of the triggers of a client, or of all clients, sorted by name, then client. */

@@ -39,7 +39,7 @@ function firing({ full = (): boolean => false } = {}) {
   };
   let filled = 0;
   const triggers = new DueTriggers({
-    partition: redis.store,
+    ...{ partition: redis.store, partitions: Partitions.on(redis.store.redis, {}) },
     guard: {
       check() {
         if (full()) throw new StorageFull();

@@ -12,7 +12,13 @@ test('each of the next times has a turn of its own, and rare ones count as calls
     let turns = 0;
     const turn = async () => void turns++;
     const trigger = { client: 'shop', name: 'rare', text, isPaused: false, fired: 0, missed: 0 };
-    const stored = { ...trigger, nextAtMs: undefined, lastAtMs: undefined, error: undefined };
+    const stored = {
+      ...trigger,
+      isMoving: false,
+      nextAtMs: undefined,
+      lastAtMs: undefined,
+      error: undefined,
+    };
     const { times, calls } = await nextTimes(stored, Date.UTC(2026, 0, 1), 30, turn);
     return { turns, found: times.length, calls };
   };

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { capturedLog } from '../../harness/captured_log.ts';
 import { TestStore } from '../../harness/redis/store.ts';
-import { EVERY_SECOND, fireTriggers, putTrigger } from '../../harness/scripts/triggers.ts';
+import { EVERY_SECOND, fireTriggers } from '../../harness/scripts/triggers.ts';
+import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
+import { DueTriggers } from '../../src/flow/due_triggers.ts';
 import { Triggers, type Wanted } from '../../src/flow/triggers.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
 import type { ScriptName } from '../../src/store/contracts.ts';
 import type { Partition } from '../../src/store/partition.ts';
 import { Partitions } from '../../src/store/partitions.ts';
@@ -14,6 +18,7 @@ const LIMITS = {
   ...{ maxTriggers: ROOM, maxClientTriggers: ROOM, maxClientTriggerBytes: ROOM },
   ...{ maxTopics: ROOM, maxClientTopics: ROOM },
 };
+const RATES = { maxOutboxBytes: ROOM, publishRate: 0, publishBytes: 0, publishBurstMs: 10_000 };
 const EVENT = { type: 'noop', url: 'https://shop.example.com/' } as const;
 const TRIGGER = { client: 'shop', name: 'daily' };
 /** A day ahead: the trigger fires only where a test says so. */
@@ -107,13 +112,26 @@ describe('a trigger whose new topic is in another partition', () => {
     assert.deepEqual(await dueTimes(), [[0, String(AHEAD + 1000)]]);
   });
 
-  test('moves when it is put again if that was cut off', async () => {
-    const [, , home] = partitions.all as [Partition, Partition, Partition];
-    await putTrigger(home, 'daily', { topic: topics[2] as string, nextAt: AHEAD, paused: true });
-    assert.equal(await put(2), 'changed');
-    assert.deepEqual(await dueTimes(), [[2, String(AHEAD + 1000)]]);
-    assert.equal((await found()).fired, 1);
-  });
+  for (const isPaused of [false, true])
+    test(`goes on in one partition wherever its move is cut off, ${isPaused ? '' : 'not '}paused`, async () => {
+      const seen: (string | undefined)[] = [];
+      for (let isCut = true; isCut; seen.push((await found()).topic)) {
+        await put(0);
+        isCut = false;
+        const mend = cutOff(seen.length, () => (isCut = true));
+        await put(2, { isPaused }).catch((error: unknown) => assert.equal(error, CUT));
+        mend();
+        await workUntil(async () =>
+          (await dueTimes()).every(([, due]) => due === 'inf' || Number(due) > AHEAD),
+        );
+        const { topic, fired, missed, nextAtMs, isPaused: paused } = await found();
+        assert.deepEqual([fired, missed, nextAtMs], [1, 2, AHEAD + 1000]);
+        const isMoved = topic === topics[2];
+        assert.equal(paused, isMoved && isPaused);
+        assert.deepEqual(await dueTimes(), [[isMoved ? 2 : 0, paused ? 'inf' : String(AHEAD + 1000)]]);
+      }
+      assert.deepEqual(new Set(seen), new Set([topics[0], topics[2]]));
+    });
 });
 
 describe('two puts of one trigger at once, with topics in two partitions,', () => {
@@ -140,6 +158,44 @@ describe('two puts of one trigger at once, with topics in two partitions,', () =
     assert.deepEqual(await dueTimes(), [[1, String(AHEAD)]]);
   });
 });
+
+const CUT = new Error('the process was killed');
+
+/**
+ * Makes all script calls of the partitions fail, except the next `calls`, as if the process was killed behind these.
+ * Returns a function that ends this.
+ */
+function cutOff(calls: number, onCut: () => void): () => void {
+  let left = calls;
+  for (const partition of partitions.all) {
+    const run = partition.run.bind(partition);
+    partition.run = (name, args) => {
+      if (left-- > 0) return run(name, args);
+      onCut();
+      throw CUT;
+    };
+  }
+  return () => {
+    for (const partition of partitions.all) delete (partition as Partial<Partition>).run;
+  };
+}
+
+/** Publishes due triggers of all partitions, as workers do, until `isDone` returns true. */
+async function workUntil(isDone: () => Promise<boolean>): Promise<void> {
+  const parts = {
+    guard: { check: () => undefined },
+    recorder: new Recorder({ increment() {} }),
+    log: capturedLog().log,
+  };
+  const workers = partitions.all.map(
+    (partition) =>
+      new DueTriggers({ ...parts, partition, partitions, limits: { ...LIMITS, ...RATES }, onFull() {} }),
+  );
+  await until(async () => {
+    for (const worker of workers) await worker.publish();
+    return isDone();
+  });
+}
 
 /** Calls `action` once, before the partition next runs this script. */
 function beforeScript(partition: Partition, script: ScriptName, action: () => Promise<unknown>): void {

@@ -77,6 +77,7 @@ describe('a script', () => {
         'publish_delayed',
         'put_join',
         'put_trigger',
+        'receive_trigger',
         'register_client',
         'retry_bulk',
         'revive',

@@ -170,7 +170,7 @@ export const flowContracts = {
       isPaused: 'flag',
       keepsNext: 'flag',
       nextAt: 'digits?',
-      state: ['text'],
+      step: 'put|judge|leave',
       maxTriggers: 'number',
       maxClientTriggers: 'number',
       maxClientBytes: 'number',
@@ -180,15 +180,20 @@ export const flowContracts = {
     reply:
       'created|changed|conflict|client_not_found|not_permitted|claimed_by_other|no_room|owns_too_many|too_many|too_many_of_client|too_many_bytes',
   },
+  receive_trigger: {
+    arguments: { ...trigger, isFixed: 'flag', topic: 'text', definition: 'text', state: ['text'] },
+    reply: 'received|client_not_found',
+  },
   remove_trigger: {
-    arguments: trigger,
-    reply: { removed: 'flag', state: ['text'] },
+    arguments: { ...trigger, revision: 'text?' },
+    reply: 'flag',
   },
   due_triggers: {
     arguments: { limit: 'number', turn: 'number', maxOutboxBytes: 'number' },
     reply: {
       nowMs: 'number',
       due: [{ ...trigger, dueAt: 'number', revision: 'text', catchUp: 'none|latest|all', timing: 'text' }],
+      moving: [trigger],
     },
   },
   fire_triggers: {

@@ -64,6 +64,17 @@ describe('triggers', () => {
   );
 });
 
+test('a moving trigger is due all the time', async () => {
+  const { redis: commands, keys } = redis.store;
+  await putTrigger(redis.store, 'daily', { nextAt: LATER });
+  await commands.hset(keys.trigger('shop', 'daily'), 'moving', 'stored');
+  assert.deepEqual(await found(), ['trigger_misplaced daily shop']);
+  assert.deepEqual(await found(), []);
+  await commands.zadd(keys.triggers_due(), SOON - 1e12, 'daily shop');
+  assert.deepEqual(await found(), []);
+  await redis.flush();
+});
+
 describe('an unreadable trigger', () => {
   test('is reported at each sweep, left alone, and does not fire', async () => {
     const { redis: commands, keys } = redis.store;

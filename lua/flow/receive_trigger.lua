@@ -1,0 +1,23 @@
+#!lua
+--[[
+receive_trigger: store a trigger that comes from another partition, since its new topic is in this one. `definition` and
+`state` (the fields and values of its hash) are as they are stored there. A trigger of this name that is here already
+stays as it is, so a repeat is harmless; the reply is `received` then, too.
+
+The client must exist unless the configuration names it (`is_fixed`); otherwise nothing changes and the reply is
+`client_not_found`. If its scopes do not permit the topic any more, the trigger is paused.
+]]
+local triggers = include('flow/triggers')
+
+return function(call, args)
+  local client, name, trigger = args.client, args.name, call.keys.trigger(args.client, args.name)
+  local refusal = triggers.judge_client(call, client, args.is_fixed, args.topic)
+  if refusal == 'client_not_found' then return refusal end
+  if redis.call('HEXISTS', call.keys.triggers_of(client), name) == 1 then return 'received' end
+  triggers.define(call, client, name, args.definition)
+  redis.call('HSET', trigger, unpack(args.state))
+  redis.call('HDEL', trigger, 'moving')
+  triggers.enter_as_stored(call, client, name)
+  if refusal then triggers.pause(call, client, name, 'forbidden') end
+  return 'received'
+end

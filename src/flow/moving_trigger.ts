@@ -1,0 +1,31 @@
+import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
+import { revisionOf, topicOf } from './definition.ts';
+import type { TriggerName } from './stored_trigger.ts';
+
+/**
+ * Brings a moving trigger of the partition `from` to the partition of its topic, with its counts and times. A repeat is
+ * harmless, also after a call that was cut off, and several processes may do this at once. Returns false if the trigger
+ * stays, because the other partition does not know its client.
+ */
+export async function bringToTopic(
+  { client, name }: TriggerName,
+  from: Partition,
+  partitions: Partitions,
+): Promise<boolean> {
+  const [definition, state] = await from.command((redis, keys) =>
+    Promise.all([redis.hget(keys.triggers_of(client), name), redis.hgetall(keys.trigger(client, name))]),
+  );
+  const { moving } = state;
+  if (definition === null || moving === undefined) return true;
+  const topic = topicOf(definition);
+  const outcome = await partitions.ofTopic(topic).run('receive_trigger', {
+    ...{ client, name, topic, definition },
+    isFixed: moving === 'fixed',
+    state: Object.entries(state).flat(),
+  });
+  if (outcome === 'client_not_found') return false;
+  // Another process may have brought it already, and the client may have put another trigger of this name here.
+  await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
+  return true;
+}
