@@ -115,13 +115,11 @@ export class Subscriptions {
   }
 
   /**
-   * Resolves when the topics to which a join published have all of its events. An event that arrives after the join is
-   * gone could create such a topic again, for a client that may be gone too.
+   * Resolves when these partitions have all events that joins of `partition` have published so far. While an event of a
+   * removed join is under way, it can create a deleted topic again, for a client that may be gone.
    */
-  async #flushTo(outlets: readonly string[], partition: Partition): Promise<void> {
-    const homes = new Set(outlets.map((topic) => this.#partitions.ofTopic(topic)));
-    homes.delete(partition);
-    for (const home of homes) await this.#outbox?.flush(partition, home);
+  async #flushTo(homes: Iterable<Partition>, partition: Partition): Promise<void> {
+    for (const home of homes) if (home !== partition) await this.#outbox?.flush(partition, home);
   }
 
   /** Stops deliveries to a subscriber until it is resumed. A repeat changes nothing. */
@@ -144,16 +142,18 @@ export class Subscriptions {
     const partition = this.#partitions.ofSubscriber(token);
     const topics = await this.#leavingElsewhere(token, () => true);
     const into = await partition.command((redis, keys) => redis.hget(keys.subscriber(token), 'into'));
-    const outlets = into?.match(/\S+/g) ?? [];
+    const homes = new Set(into?.match(/\S+/g)?.map((topic) => this.#partitions.ofTopic(topic)));
     // This fails if one of these partitions is away. The join must still exist then, so that a repeated call finds its
     // topics.
-    await this.#flushTo(outlets, partition);
+    await this.#flushTo(homes, partition);
     const { found, nowMs: untilMs } = await partition.run('remove_subscriber', {
       token,
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    await this.#flushTo(outlets, partition);
+    // If nothing is found, new scopes may have ended the join, or an earlier removal may have been cut off here. It may
+    // have been the removal of the client, which ends this subscriber before its joins.
+    await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.
     await this.#deadLetters.purgeAll(token, untilMs);

@@ -147,6 +147,28 @@ describe('a join that publishes to topics of two other partitions', () => {
     assert.deepEqual(await publishers(), ['shop', null, client]);
   });
 
+  for (const [what, repeated] of [
+    ['it is removed again', () => joinToken('order', client)],
+    ['its client is removed again', () => client],
+  ] as const)
+    test(`leaves no event under way when its removal was cut off, and ${what}`, async () => {
+      await put();
+      await publishByJoin();
+      const [own = assert.fail(), home = assert.fail()] = partitions.all;
+      const deadLetters = new DeadLetters(partitions, DEFAULTS, () => {});
+      const outbox = newOutbox();
+      const subscriptions = new Subscriptions(partitions, DEFAULTS, deadLetters, outbox);
+      outbox.flush = async () => {
+        if (!(await subscriptions.has(joinToken('order', client)))) throw new Error('the process was killed');
+      };
+      await assert.rejects(subscriptions.remove(joinToken('order', client)), /killed/);
+      assert.equal(await own.redis.llen(own.keys.outbox()), 1);
+      await new Subscriptions(partitions, DEFAULTS, deadLetters, newOutbox()).remove(repeated());
+      await home.run('remove_topic', { topic: topics[1] ?? '', series: [] });
+      await newOutbox().flush(own, home);
+      assert.deepEqual(await publishers(), ['shop', null, client]);
+    });
+
   test('stays when it cannot be removed because the partition of such a topic is away', async () => {
     await put();
     await publishByJoin();
