@@ -5,7 +5,7 @@ a topic for such events.
 
 A join key expires `within_ms` after it was opened, but not before the join has counted all events that the bus accepted
 by then. So the join key stays open while the queue of the join has a batch from before that time. The queue has all
-events that other partitions accepted before `moved_until_ms`; nil means that all sources live in this partition. A call
+events that other partitions accepted before `moved_until_ms`; nil means that there are no other partitions. A call
 closes at most `max_closed` join keys, the oldest first, and publishes a limited number of copies (an event for one
 subscriber is a copy); `is_left` says that more join keys have expired. `version` is the time at which the join was put
 last, as the caller knows it. If the join was put again since, nothing changes and `changed` is set. A join that is gone
@@ -24,11 +24,14 @@ local LOOK_AGAIN_MS = 250
 -- Maximum batches of the join's queue whose times are read; 300 take Redis about 0.3 ms.
 local MAX_LOOKED = 300
 
--- Returns a time (ms): the join has counted all of its events that the bus accepted before this time. The first batch
--- of the queue need not be the oldest: the events of a later one may have been accepted earlier by another partition.
+-- Returns a time (ms): the join has counted all of its events that the bus accepted before this time. If there are other
+-- partitions, the first batch of the queue need not be the oldest: the events of a later one may have been accepted
+-- earlier by another partition. So the time is 0 while the queue is too long to be read.
 local function counted_until(call, token, moved_until_ms)
   local keys, until_ms = call.keys, math.min(call.now_ms, moved_until_ms or math.huge)
-  for _, bid in ipairs(redis.call('ZRANGE', keys.batches_queued(token), 0, MAX_LOOKED - 1)) do
+  local queue, looked = keys.batches_queued(token), moved_until_ms and MAX_LOOKED or 1
+  if moved_until_ms and redis.call('ZCARD', queue) > MAX_LOOKED then return 0 end
+  for _, bid in ipairs(redis.call('ZRANGE', queue, 0, looked - 1)) do
     until_ms = math.min(until_ms, tonumber(redis.call('LINDEX', keys.batch(bid), 1)) or until_ms)
   end
   return until_ms

@@ -89,17 +89,17 @@ async function dueJoins(partition: Partition): Promise<string[]> {
 }
 
 /**
- * Waits until the queue of the join has all events that other partitions have accepted so far. Otherwise a join key
- * could expire although an accepted event completes it. Returns the time (ms) at which the wait began, or undefined if
- * no source lives in another partition.
+ * Waits until the queue of the join has all events of its source topics that other partitions have accepted so far.
+ * Otherwise a join key could expire although an accepted event completes it. Returns the time (ms) at which the wait
+ * began. Later events may still be under way. Returns undefined if there are no other partitions.
  */
 async function moveWhatIsAccepted(
   { partition, partitions, outbox }: JoinExpiryParts,
   { rules }: Join,
 ): Promise<number | undefined> {
+  if (partitions.all.length === 1) return undefined;
   const homes = new Set(rules.sources.map(({ topic }) => partitions.ofTopic(topic)));
   homes.delete(partition);
-  if (homes.size === 0) return undefined;
   const beganMs = msOf(await partition.command((redis) => redis.time()));
   for (const home of homes) await outbox?.flush(home, partition);
   return beganMs;

@@ -157,10 +157,11 @@ describe('what closes keys whose time is over', () => {
   });
 });
 
-test('a key does not expire while an event of it that came in time is under way from another partition', async () => {
+/** A join that waits for two events of a topic of another partition, and for `locals` of one of its own. */
+async function joinBetweenPartitions(locals: number) {
   const partitions = Partitions.on(redis.store.redis, { partitions: 2 });
   const [partition, home] = partitions.all as [Partition, Partition];
-  const there = new Bus(() => home);
+  const [here, there] = [new Bus(() => partition), new Bus(() => home)];
   const [client, source] = [nameIn(partitions, 0, 'client'), nameIn(partitions, 1, 'paid')];
   const figures = { published: () => {}, added: () => {}, joined: () => {}, removed: () => {} };
   const marks = new TopicMarks(partitions);
@@ -176,34 +177,75 @@ test('a key does not expire while an event of it that came in time is under way 
   const limits = { ...settings, leaseMs: 30_000, laneLimit: 16, laneLimitMax: 64, deliveryLog: 0 };
   const parts = { partitions, guard, recorder: figures, publicNames, settings: limits, log: recorded.log };
   const batches = new JoinBatches(parts);
-  const rules = { sources: [{ topic: source, count: 2 }], by: 'data.key', within: 1000, on_expiry: null };
+  const local = nameIn(partitions, 0, 'local');
+  const sources = [
+    { topic: source, count: 2 },
+    { topic: local, count: locals },
+  ].filter(({ count }) => count > 0);
+  const rules = { sources, by: 'data.key', within: 1000, on_expiry: null };
   const then = { topic: nameIn(partitions, 0, 'ready'), type: 'noop' } as const;
   await new Joins(partitions, settings).put(client, 'order', { ...rules, then });
-  await new Bus(() => partition).addIdleWorkers();
-  const publish = (key: string) => there.publish(key, source, [joinEvent(source, key)]);
-  const count = async () => {
-    await outbox.flush(home, partition);
-    const [grant] = (await new Queue(partition, 'main', limits).acquire(['w1'])).grants;
-    assert.ok(grant?.batch);
-    assert.deepEqual(await batches.take({ ...grant, batch: grant.batch }, running), {
-      end: 'settled',
-      held: true,
-    });
-  };
-  await publish('A');
-  await count();
-  const due = (await there.nowMs()) + rules.within;
+  await here.addIdleWorkers();
   const token = joinToken('order', client);
-  // The join is looked at before the time of the key is over, as if another key had expired.
-  await partition.redis.zadd(partition.keys.joins_expiring(), 1, token);
-  const flush: Outbox['flush'] = async (...of) => {
-    await outbox.flush(...of);
-    await publish('A');
-    assert.ok((await there.nowMs()) < due, 'it comes in time');
-    await until(async () => (await there.nowMs()) > due);
+  return {
+    ...{ token, partition, here, there, source, local, within: rules.within },
+    publish: (key: string) => there.publish(key, source, [joinEvent(source, key)]),
+    flush: () => outbox.flush(home, partition),
+    /** Counts the first batch of the queue. */
+    async count() {
+      await outbox.flush(home, partition);
+      const [grant] = (await new Queue(partition, 'main', limits).acquire(['w1'])).grants;
+      assert.ok(grant?.batch);
+      assert.deepEqual(await batches.take({ ...grant, batch: grant.batch }, running), {
+        end: 'settled',
+        held: true,
+      });
+    },
+    expire: (flush: Outbox['flush'] = (...of) => outbox.flush(...of)) =>
+      joinExpiry({ ...parts, partition, outbox: { flush } })(running),
+    async counts() {
+      const { expired, completed } = await partition.redis.hgetall(partition.keys.subscriber(token));
+      return [expired, completed];
+    },
   };
-  await joinExpiry({ ...parts, partition, outbox: { flush } })(running);
-  await count();
-  const { expired, completed } = await partition.redis.hgetall(partition.keys.subscriber(token));
-  assert.deepEqual([expired, completed], [undefined, '1']);
+}
+
+describe('a key does not expire while an event of it that came in time', () => {
+  test('is under way from another partition', async () => {
+    const join = await joinBetweenPartitions(0);
+    const { partition, there, publish } = join;
+    await publish('A');
+    await join.count();
+    const due = (await there.nowMs()) + join.within;
+    // The join is looked at before the time of the key is over, as if another key had expired.
+    await partition.redis.zadd(partition.keys.joins_expiring(), 1, join.token);
+    await join.expire(async () => {
+      await join.flush();
+      await publish('A');
+      assert.ok((await there.nowMs()) < due, 'it comes in time');
+      await until(async () => (await there.nowMs()) > due);
+    });
+    await join.count();
+    assert.deepEqual(await join.counts(), [undefined, '1']);
+  });
+
+  test('is behind hundreds of later ones in the queue', async () => {
+    const join = await joinBetweenPartitions(1);
+    const { partition, here, there, publish, local } = join;
+    await partition.redis.hset(partition.keys.subscriber(join.token), 'max_events', 1);
+    await here.publish('a', local, [joinEvent(local, 'A')]);
+    await join.count();
+    await publish('A');
+    await publish('A');
+    const due = (await there.nowMs()) + join.within;
+    await until(async () => (await there.nowMs()) > due);
+    for (let call = 0; call < 4; call++) {
+      const events = Array.from({ length: 100 }, (_, i) => joinEvent(local, `${call} ${i}`));
+      await here.publish(`b${call}`, local, events);
+    }
+    await join.expire();
+    assert.deepEqual(await join.counts(), [undefined, undefined]);
+    while ((await partition.redis.zcard(partition.keys.batches_queued(join.token))) > 0) await join.count();
+    assert.deepEqual(await join.counts(), [undefined, '1']);
+  });
 });
