@@ -110,6 +110,16 @@ export class StorageUnavailable extends BusError {
   }
 }
 
+/**
+ * Thrown if the user of the bus may not run a command. The call may have stored a part of what it does. It is tried
+ * again as if Redis was away, since an operator can give the permission back.
+ */
+export class StorageForbidden extends StorageUnavailable {
+  constructor(cause: Error, redis: string, address: string) {
+    super(cause, `${redis} refuses commands (NOPERM)`, address);
+  }
+}
+
 const MEMORY_SHORT = 'Redis has too little memory left';
 
 /**

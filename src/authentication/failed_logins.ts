@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { clock } from '../clock.ts';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
+import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
 
@@ -75,17 +75,17 @@ export class FailedLogins {
         return Number(counted);
       });
     } catch (error) {
-      if (!(error instanceof StorageUnavailable || error instanceof StorageFull))
-        this.#report(error as Error);
+      const isAway = error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
+      if (!isAway && !(error instanceof StorageFull)) this.#report(error);
       return 0;
     }
   }
 
-  #report({ message }: Error): void {
+  #report(error: unknown): void {
     if (this.#isReported) return;
     this.#isReported = true;
     this.#log.warn(
-      { reason: message },
+      { reason: reasonOf(error) },
       'failed authentications cannot be counted over all processes, only by each; ' +
         'grant the user of Redis +bitfield +pexpire, as the ACL in docs/operating.md does',
     );

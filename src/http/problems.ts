@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { BusError, ERRORS, type ErrorCode } from '../errors.ts';
-import { type Log, loggedPath } from '../log.ts';
+import { BusError, ERRORS, type ErrorCode, StorageForbidden } from '../errors.ts';
+import { failureOf, type Log, loggedPath } from '../log.ts';
 import { BROWSER_HEADERS } from './answers.ts';
 
 /** Returns the problem document of an error (RFC 9457). */
@@ -22,6 +22,8 @@ export function errorToAnswer(log: Log, thrown: unknown, request: IncomingMessag
   const error = thrown instanceof BusError ? thrown : translate(thrown);
   if (error.code === 'internal')
     log.error({ err: thrown, method: request.method, path: loggedPath(request) }, 'a request failed');
+  if (error instanceof StorageForbidden)
+    log.error(failureOf(error), 'Redis forbids what a request needs; docs/operating.md has the ACL');
   return error;
 }
 

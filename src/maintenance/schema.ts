@@ -110,7 +110,7 @@ async function tryScripts(partition: Partition): Promise<void> {
   const advice =
     'docs/scale.md says which servers the bus can use, and docs/operating.md which ACL it needs.';
   const { command, error } = await partition.run('try_commands', {}).catch((cause: Error) => {
-    if (cause.name !== 'ReplyError' || cause.message.startsWith('NOPERM')) throw cause;
+    if (cause.name !== 'ReplyError') throw cause;
     throw new BootError(`This server cannot run the bus's scripts: ${cause.message}. ${advice}`, { cause });
   });
   if (command === undefined) return;

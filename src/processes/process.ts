@@ -1,6 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
+import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, wasTakenOver } from '../maintenance/schema.ts';
 import { refuseMoved } from '../moving/mark.ts';
@@ -45,14 +45,14 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
     } catch (error) {
-      const { message } = error as Error;
-      if (/^NOPERM/.test(message))
-        throw new BootError(`Redis says: ${message}. docs/operating.md has the ACL that the bus needs.`, {
-          cause: error,
-        });
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
       const cause = error.cause as Error | undefined;
-      // The connection itself logs other causes, such as a cut connection.
+      if (error instanceof StorageForbidden)
+        throw new BootError(
+          `Redis says: ${cause?.message}. docs/operating.md has the ACL that the bus needs.`,
+          { cause },
+        );
+      // Other causes, such as a cut connection, are logged by the connection itself.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;
         log.warn({ reason: toldReason }, 'Redis refuses commands; trying again');

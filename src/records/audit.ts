@@ -1,7 +1,14 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
-import { BusError, ERRORS, type ErrorCode, StorageFull, StorageUnavailable } from '../errors.ts';
-import type { Log } from '../log.ts';
+import {
+  BusError,
+  ERRORS,
+  type ErrorCode,
+  StorageForbidden,
+  StorageFull,
+  StorageUnavailable,
+} from '../errors.ts';
+import { type Log, reasonOf } from '../log.ts';
 import type { Action } from '../routing/actions.ts';
 import type { Caller } from '../routing/caller.ts';
 import type { Answer, Call } from '../routing/route.ts';
@@ -112,10 +119,11 @@ export class Audit {
     try {
       await this.#parts.control.run('record_call', { ...entry, maxEntries });
     } catch (error) {
-      if (error instanceof StorageUnavailable || error instanceof StorageFull || this.#isReported) return;
+      const isAway = error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
+      if (isAway || error instanceof StorageFull || this.#isReported) return;
       this.#isReported = true;
       this.#parts.log.warn(
-        { reason: (error as Error).message },
+        { reason: reasonOf(error) },
         'the audit cannot be stored and is only in the log; grant the user of Redis +xadd, as the ACL in docs/operating.md does',
       );
     }

@@ -1,5 +1,5 @@
 import { type Redis, ReplyError } from 'ioredis';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
+import { StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import { RedisCluster } from './redis_cluster.ts';
 import { slotOfKey } from './tags.ts';
 
@@ -28,6 +28,8 @@ const PASSING_WORDS = new Set([
   // A blocked command, such as WAIT, gets this error when the master becomes a replica.
   'UNBLOCKED',
 ]);
+/** Matches the error of a command that the ACL forbids; Redis 7.0 has no NOPERM for one inside a script. */
+const FORBIDDEN = /^NOPERM|The user executing the script can't /;
 /** Matches the error of WAIT if Redis has become a replica just before. */
 const NO_MASTER = /^ERR WAIT cannot be used with replica/;
 
@@ -82,9 +84,10 @@ export class Master {
   }
 
   /**
-   * Returns the result of `act`, which gets the connection to the master. If the key's slot has moved (MOVED), calls
-   * `act` again with the new master, MAX_TRIES times in all at most. Throws StorageFull if Redis is out of memory,
-   * StorageUnavailable if Redis cannot be reached or is not ready, and any other error unchanged.
+   * Calls `act` with the connection to the master, and returns its result. If the key's slot has moved to another
+   * master (MOVED), calls `act` again with that one, at most MAX_TRIES times in all. Throws StorageFull if Redis is out
+   * of memory, StorageForbidden if the ACL forbids a command, StorageUnavailable if Redis cannot be reached or is not
+   * ready, and any other error unchanged.
    */
   async call<T>(act: (redis: Redis) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -122,6 +125,7 @@ function ownError(error: unknown, name: string, address: string | undefined): un
   // ioredis adds the command to the error. It is removed, because errors are logged, and its arguments may be secret.
   delete (error as { command?: unknown }).command;
   const { message } = error as Error;
+  if (FORBIDDEN.test(message)) return new StorageForbidden(error as Error, name, address ?? name);
   const word = NO_MASTER.test(message) ? 'READONLY' : (/^\w+/.exec(message)?.[0] ?? '');
   if (word === 'OOM') return new StorageFull(error);
   return PASSING_WORDS.has(word) ? unavailable(error, `refuses commands (${word})`) : error;

@@ -1,3 +1,4 @@
+import { StorageForbidden } from '../errors.ts';
 import { type Keyspace, PROCESS_TYPES, type ProcessType } from './keys.ts';
 import { isSharded, type Listener } from './listener.ts';
 import type { Partition } from './partition.ts';
@@ -28,7 +29,7 @@ export async function countProcesses(control: Partition): Promise<ProcessCounts 
     const [web, worker] = [reply[1], reply[3]];
     return { web: Number(web), worker: Number(worker) };
   } catch (error) {
-    if (/^NOPERM/.test((error as Error).message)) return undefined;
+    if (error instanceof StorageForbidden) return undefined;
     throw error;
   }
 }

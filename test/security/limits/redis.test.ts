@@ -148,10 +148,44 @@ describe('the ACL of docs/operating.md', () => {
     const one = (pattern: RegExp) =>
       until(() => warnings().filter((line) => pattern.test(line)).length === 1);
     await one(/NOPERM .*'function\|l.*grant its user \+fcall \+function\|load/);
-    await one(/NOPERM .*'bitfield'.*grant the user of Redis \+bitfield/);
+    await one(/NOPERM.*'bitfield'.*grant the user of Redis \+bitfield/);
     await one(/the audit cannot be stored .*grant the user of Redis \+xadd/);
     const others = warnings().filter((line) => !/NOPERM|"authentication failed"|the audit cannot/.test(line));
     assert.deepEqual(others, []);
+  });
+
+  test('may lose a command while the bus runs; calls that need it are answered 503, and the log says why', async (t) => {
+    const user = 'bus on >password ~* &* +@all';
+    const redis = await PrivateRedis.during(t, { port: 0, config: { user } });
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url.replace('//', '//bus:password@') });
+    const port = await web.port();
+    const root = { authorization: basic(ROOT_KEY, '') };
+    const made = await send(port, 'POST', '/api_tokens', root, '{"name":"shop"}');
+    const { token, secret } = JSON.parse(made.text);
+    const client = { authorization: basic(token, secret) };
+    const [publish, list] = [
+      () => send(port, 'POST', '/topics/t', client, '{"type":"noop","url":"https://a.example/1"}'),
+      () => send(port, 'GET', '/topics', client),
+    ];
+    const administrator = connectOne(redis.url, capturedLog().log);
+    t.after(() => administrator.disconnect());
+    await until(() => administrator.status === 'ready');
+    await administrator.acl('SETUSER', 'bus', '-hincrby', '-smembers');
+    for (let i = 0; i < 3; i++)
+      for (const call of [publish, list]) {
+        const { status, text } = await call();
+        assert.equal(status, 503, text);
+        const { code, detail } = JSON.parse(text);
+        assert.equal(code, 'storage_unavailable');
+        assert.match(detail, /^Redis refuses commands \(NOPERM\)/);
+      }
+    const refusals = () => web.output.split('\n').filter((line) => line.includes('NOPERM'));
+    await until(() => refusals().length > 0);
+    await administrator.acl('SETUSER', 'bus', '+hincrby', '+smembers');
+    assert.equal((await publish()).status, 204);
+    assert.equal(refusals().length, 1, web.output);
+    assert.match(refusals()[0] ?? '', /"reason":"Redis refuses commands \(NOPERM\): The user executing/);
+    assert.doesNotMatch(web.output, /"stack"/);
   });
 
   test('permits every command of the scripts', () => {
