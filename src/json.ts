@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { BusError } from './errors.ts';
 
 declare global {
@@ -24,11 +25,9 @@ export const SHORT_TEXT = 65_536;
  * `\u003c`.
  */
 export const MAX_CHARACTERS_PER_BYTE = 6;
-/** Maximum number of values in JSON with a long number. A reviver parses such JSON: a microsecond for each value. */
-const MAX_VALUES = 16_000;
 /**
- * Maximum digits of a whole number. Integers of 64 bits have up to 20, and millions of digits would take seconds to
- * read.
+ * Maximum digits of a whole number. Integers of 64 bits have up to 20. Reading a number with millions of digits would
+ * take seconds.
  */
 const MAX_DIGITS = 20;
 const CHARACTER = /[^ \t\r\n]/g;
@@ -44,6 +43,10 @@ class Unfaithful extends Error {}
  * or more. The lookbehind makes the search three times as fast.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
+/** Matches a quote, or a whole number token with what LONG_NUMBER matches. */
+const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
+/** Begins the text that stands for a long number while JSON is parsed. It is random, so no caller can send it. */
+const MARK = randomUUID();
 const [MIN, MAX] = [-(2n ** 63n), 2n ** 64n - 1n];
 
 /** Matches text that may contain half of a surrogate pair. */
@@ -67,7 +70,7 @@ export function parseJson(
   try {
     if (text.length > SHORT_TEXT && isDeep(text)) throw new Unfaithful('is nested too deeply');
     if (SURROGATE.test(text)) refuseLoneSurrogates(text);
-    return LONG_NUMBER.test(text) ? parseLongNumbers(text) : JSON.parse(text);
+    return LONG_NUMBER.test(text) ? parseLongNumbers(text, isAcceptedLong) : JSON.parse(text);
   } catch (cause) {
     throw new BusError('bad_body', `${where} ${fault(cause, text)}`, { cause, members });
   }
@@ -77,17 +80,17 @@ function fault(cause: unknown, text: string): string {
   if (text.trim() === '') return 'is empty; send JSON';
   if (cause instanceof Unfaithful) return cause.message;
   if (cause instanceof SyntaxError) return `is not JSON: ${cause.message}`;
-  return 'is nested too deeply'; // A reviver ran out of stack.
+  return 'is nested too deeply'; // `withRawNumbers` ran out of stack.
 }
 
-/** True if JSON is nested too deeply. The result is meaningless for text that is not JSON. */
-export function isDeep(text: string): boolean {
+/** True if JSON text has more than `maxLevels`. The result is meaningless for text that is not JSON. */
+export function isDeep(text: string, maxLevels = MAX_LEVELS): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
     else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) depth--;
-    else if ((code === OPEN_ARRAY || code === OPEN_OBJECT) && ++depth > MAX_LEVELS) return true;
+    else if ((code === OPEN_ARRAY || code === OPEN_OBJECT) && ++depth > maxLevels) return true;
   }
   return false;
 }
@@ -150,15 +153,33 @@ function isEscaped(text: string, at: number): boolean {
   return slashes % 2 === 1;
 }
 
-function parseLongNumbers(text: string): unknown {
-  let commas = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = endOfString(text, at);
-    else if (code === COMMA && ++commas >= MAX_VALUES)
-      throw new Unfaithful('has too many values beside a number of 16 digits or more');
+/**
+ * Parses JSON in which numbers may be long. `isKept` says whether a number, by its token, becomes JSON.rawJSON. The
+ * reviver of JSON.parse could do this, but it takes a microsecond for each value: a second for a batch of a megabyte.
+ */
+function parseLongNumbers(text: string, isKept: (number: string) => boolean): unknown {
+  const parsed: unknown = JSON.parse(text); // throws if it is not JSON, in which a mark could change that
+  let [marked, from] = ['', 0];
+  QUOTE_OR_LONG.lastIndex = 0;
+  for (let found = QUOTE_OR_LONG.exec(text); found; found = QUOTE_OR_LONG.exec(text)) {
+    const [token] = found;
+    if (token === '"') QUOTE_OR_LONG.lastIndex = endOfString(text, found.index) + 1;
+    else if (isKept(token)) {
+      marked += `${text.slice(from, found.index)}"${MARK}${token}"`;
+      from = QUOTE_OR_LONG.lastIndex;
+    }
   }
-  return JSON.parse(text, withAllDigits);
+  return from === 0 ? parsed : withRawNumbers(JSON.parse(marked + text.slice(from)));
+}
+
+function withRawNumbers(value: unknown): unknown {
+  if (typeof value === 'string')
+    return value.startsWith(MARK) ? JSON.rawJSON(value.slice(MARK.length)) : value;
+  if (typeof value !== 'object' || value === null) return value;
+  const members = value as Record<string, unknown>;
+  if (Array.isArray(value)) for (let i = 0; i < value.length; i++) value[i] = withRawNumbers(value[i]);
+  else for (const name of Object.keys(members)) members[name] = withRawNumbers(members[name]);
+  return value;
 }
 
 /** Throws if a text has half of a surrogate pair, which UTF-8 cannot store. */
@@ -171,20 +192,18 @@ function refuseLoneSurrogates(text: string): void {
 
 /** Parses JSON that the bus has written. Whole numbers keep their digits, however large they are. */
 export function parseOwnJson(text: string): unknown {
-  return LONG_NUMBER.test(text) ? JSON.parse(text, keepingDigits) : JSON.parse(text);
+  return LONG_NUMBER.test(text) ? parseLongNumbers(text, isLongWhole) : JSON.parse(text);
 }
 
-// The third argument of a reviver is new. TypeScript's library does not declare it yet.
-function keepingDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
-  const isLong = typeof value === 'number' && source !== undefined && !Number.isSafeInteger(value);
-  return isLong && /^-?\d+$/.test(source) ? JSON.rawJSON(source) : value;
+function isLongWhole(number: string): boolean {
+  return /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number));
 }
 
-function withAllDigits(_key: string, value: unknown, { source }: { source?: string } = {}): unknown {
-  if (typeof value !== 'number' || source === undefined || Number.isSafeInteger(value)) return value;
-  const isWhole = /^-?\d+$/.test(source);
-  const whole = isWhole && source.length <= MAX_DIGITS + 1 ? BigInt(source) : undefined;
-  if (!isWhole && Number.isFinite(value)) return value;
-  if (whole !== undefined && whole >= MIN && whole <= MAX) return JSON.rawJSON(source);
-  throw new Unfaithful(`has the number ${source.slice(0, 40)}, too large to be kept: send it as a string`);
+/** Like `isLongWhole`. Throws if neither a double nor 64 bits can hold the number. */
+function isAcceptedLong(number: string): boolean {
+  const isLong = isLongWhole(number);
+  const whole = isLong && number.length <= MAX_DIGITS + 1 ? BigInt(number) : undefined;
+  if (isLong ? whole !== undefined && whole >= MIN && whole <= MAX : Number.isFinite(Number(number)))
+    return isLong;
+  throw new Unfaithful(`has the number ${number.slice(0, 40)}, too large to be kept: send it as a string`);
 }
