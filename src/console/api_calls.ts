@@ -28,8 +28,10 @@ interface ApiInput {
   ending?: string;
 }
 
-/** Characters after which an answer is cut off if the call has an `ending`. */
-const MAX_READ = 1_048_576;
+/**
+ * Number of characters after which an answer of the API is cut off, but only if the call has the option `ending`.
+ */
+const MAX_READ = 131_072;
 
 /** Characters of answers that count as one call in the visitor's rate limit. */
 const CHARACTERS_PER_CALL = 16_384;

@@ -1,10 +1,11 @@
 import { type Content, type Html, html } from '../html.ts';
 import type { Delivery } from '../records/delivery.ts';
+import { readableJson } from './fields.ts';
 import { ago, duration } from './format.ts';
 import { copyable, table } from './parts.ts';
 
-/** Maximum events of a batch on a page. More would make it slow. */
-const MAX_EVENTS_SHOWN = 100;
+/** Maximum events of a batch that a page shows, and maximum characters. With more, the page would be slow. */
+const [MAX_EVENTS_SHOWN, MAX_SHOWN] = [100, 131_072];
 
 type Attempt = Delivery['attempts'][number];
 
@@ -53,9 +54,14 @@ export function eventsShown(
   count: number,
   call: string,
 ): Content {
-  const shown = events.slice(0, MAX_EVENTS_SHOWN);
+  const shown: Html[] = [];
+  for (let length = 0; shown.length < Math.min(events.length, MAX_EVENTS_SHOWN) && length < MAX_SHOWN; ) {
+    const next = eventShown(events[shown.length] ?? {});
+    length += next.text.length;
+    shown.push(next);
+  }
   return [
-    shown.map(eventShown),
+    shown,
     count > shown.length &&
       html`<p class="hint">The first ${shown.length} are shown; <code>${call}</code> has all.</p>`,
   ];
@@ -63,5 +69,5 @@ export function eventsShown(
 
 function eventShown(event: Record<string, unknown>): Html {
   const title = `${event.topic ?? ''} ${event.type ?? ''} ${event.url ?? ''}`;
-  return html`<details class="event"><summary class="mono">${title}</summary>${copyable(JSON.stringify(event, null, 2))}</details>`;
+  return html`<details class="event"><summary class="mono">${title}</summary>${copyable(readableJson(event))}</details>`;
 }

@@ -1,5 +1,5 @@
 import type { BusError } from '../errors.ts';
-import { parseJson } from '../json.ts';
+import { isDeep, parseJson } from '../json.ts';
 
 /** The fields of a form. A field that occurs several times is a list. */
 export type AnyFields = Record<string, string | string[] | undefined>;
@@ -24,6 +24,19 @@ export function jsonOf(fields: AnyFields, field: string): unknown {
   return parseJson(String(fields[field] ?? ''), 'this', { field });
 }
 
+/**
+ * Maximum length and nesting of JSON that pages indent. Indented, JSON of 60 levels is 65 times as long: a page of a
+ * few events had 65 MB, which took four seconds.
+ */
+const [MAX_INDENTED, MAX_INDENTED_LEVELS] = [16_384, 10];
+
+/** Returns a value as JSON for people: indented, unless it is very long or deep. */
+export function readableJson(value: unknown): string {
+  const text = JSON.stringify(value);
+  const isPlain = text.length > MAX_INDENTED || isDeep(text, MAX_INDENTED_LEVELS);
+  return isPlain ? text : JSON.stringify(value, null, 2);
+}
+
 /** Characters that `html` replaces in every page, because they could hide parts of a text. */
 const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
 
@@ -33,5 +46,5 @@ const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
  */
 export function editableJson(value: unknown): string {
   const escapeOf = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(value, null, 2).replace(INVISIBLE, escapeOf);
+  return readableJson(value).replace(INVISIBLE, escapeOf);
 }

@@ -2,6 +2,7 @@ import { html } from '../html.ts';
 import type { ShownTailEntry } from '../records/tail_api.ts';
 import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
+import { readableJson } from './fields.ts';
 import { ago, bytes, count } from './format.ts';
 import { live } from './layout.ts';
 import { page } from './page.ts';
@@ -54,5 +55,5 @@ export function tailPage(api: ApiCalls): Route[] {
 function shown({ event, bytes: length }: ShownTailEntry) {
   if (event === null) return html`<span class="none">${bytes(length)}, too long to be shown</span>`;
   const data = event.data !== undefined && html`<span class="none">${JSON.stringify(event.data)}</span>`;
-  return html`<details class="event"><summary class="mono">${`${event.type} ${event.url}`} ${data}</summary>${copyable(JSON.stringify(event, null, 2))}</details>`;
+  return html`<details class="event"><summary class="mono">${`${event.type} ${event.url}`} ${data}</summary>${copyable(readableJson(event))}</details>`;
 }

@@ -2,6 +2,7 @@ import type { TriggerReport } from '../flow/trigger_report.ts';
 import { type Content, type Html, html } from '../html.ts';
 import { BOTH, type Route } from '../routing/route.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
+import { readableJson } from './fields.ts';
 import { ago, exactDuration, number } from './format.ts';
 import { action } from './page.ts';
 import { boxes, form, pathParameter } from './parts.ts';
@@ -120,6 +121,6 @@ ${trigger.preview?.length ? html`<ol>${trigger.preview.map((at) => html`<li>${ag
 <h2>Rules</h2>
 <dl class="settings card"><dt>When</dt><dd>${scheduleOf(trigger)}</dd><dt>Publishes to</dt><dd class="mono">${trigger.topic}</dd>
 <dt>After an outage</dt><dd>${trigger.catch_up}</dd></dl>
-<h2>Its event</h2><pre tabindex="0">${JSON.stringify(trigger.event, null, 2)}</pre>
+<h2>Its event</h2><pre tabindex="0">${readableJson(trigger.event)}</pre>
 <div class="acts">${acts}</div>`;
 }

@@ -15,9 +15,11 @@ export async function* wholeJson(
   const sum = new EventSum();
   let separator = '';
   for await (const slice of slices) {
-    for (const event of slice) sum.add(event);
-    yield separator + slice.join(',');
-    separator = ',';
+    for (const event of slice) {
+      sum.add(event);
+      yield separator + event;
+      separator = ',';
+    }
   }
   const { bytes, topics } = sum.of(delivery.event_count);
   yield `],"bytes":${bytes},"topics":${JSON.stringify(topics)}}`;
