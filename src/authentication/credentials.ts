@@ -100,8 +100,8 @@ export class Credentials {
   }
 
   /**
-   * Resolves with the caller as it is now. Resolves with undefined if the client was removed, or if the caller's
-   * credential is no longer the one that `proofOf` made `proof` from. Throws StorageUnavailable.
+   * Resolves with the caller as it is now, or with undefined if the client was removed, or if the credential from which
+   * `proofOf` made `proof` is no longer right. Throws StorageUnavailable if the client cannot be looked up.
    */
   async callerWith(role: Role, token: string | undefined, proof: string): Promise<Caller | undefined> {
     if (role !== 'client') {
@@ -109,13 +109,19 @@ export class Credentials {
       return holder && sameDigest(proofIn(holder.digests), proof) ? { role } : undefined;
     }
     const client = await this.#clients.find(token ?? '');
-    return client && sameDigest(proofIn(client.ha1), proof) ? callerFor(client) : undefined;
+    const proofs = client ? [client.ha1, ...(client.former ? [client.former] : [])].map(proofIn) : [];
+    return client && proofs.some((each) => sameDigest(each, proof)) ? callerFor(client) : undefined;
   }
 
-  /** Resolves with a digest of the caller's present credential. A session ends when this digest changes. */
-  async proofOf(caller: Caller): Promise<string> {
-    if (caller.role === 'client') return proofIn((await this.#clients.find(caller.token))?.ha1 ?? null);
-    return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
+  /**
+   * Resolves with a digest of the credential with which the caller has logged in: the present or the former secret of a
+   * client, for example. A session keeps this digest, and ends with the credential.
+   */
+  async proofOf(caller: Caller, password: string): Promise<string> {
+    if (caller.role !== 'client')
+      return proofIn(this.#keyHolders.find(({ user }) => user === caller.role)?.digests ?? null);
+    const hasSecret = Boolean((await this.#clients.find(caller.token))?.ha1);
+    return proofIn(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
   }
 
   /** Returns the holder of the key `text`, if there is one. Compares with every key, so that the time shows nothing. */
@@ -129,7 +135,7 @@ export class Credentials {
  * Returns a digest by which a session notices that its credential has changed. That of a client without a secret never
  * changes.
  */
-function proofIn(digests: Digests | null): string {
+function proofIn(digests: Pick<Digests, 'sha256'> | null): string {
   return hash('sha256', `session ${digests?.sha256 ?? ''}`);
 }
 

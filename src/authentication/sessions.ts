@@ -17,7 +17,7 @@ const ID_LENGTH = 32;
 interface Stored {
   role: Role;
   token?: string;
-  /** Digest of the credential with which the person logged in. The session ends when the credential changes. */
+  /** Digest of the credential with which the person has logged in. The session ends with the credential. */
   proof: string;
 }
 
@@ -38,10 +38,13 @@ export class Sessions {
     this.#credentials = credentials;
   }
 
-  /** Begins a session. Resolves with the value of the header `Set-Cookie`. Throws StorageUnavailable. */
-  async begin(caller: Caller, isHttps: boolean): Promise<string> {
+  /**
+   * Begins a session of a caller who has logged in with `password`. Resolves with the value of the header `Set-Cookie`.
+   * Throws StorageUnavailable.
+   */
+  async begin(caller: Caller, password: string, isHttps: boolean): Promise<string> {
     const id = nanoid(ID_LENGTH);
-    const stored: Stored = { role: caller.role, proof: await this.#credentials.proofOf(caller) };
+    const stored: Stored = { role: caller.role, proof: await this.#credentials.proofOf(caller, password) };
     if (caller.role === 'client') stored.token = caller.token;
     await this.#control.run('begin_session', {
       owner: userOf(caller),

@@ -57,7 +57,7 @@ export function loginPages({ authentication, sessions, proxies, pageNear }: Logi
       async act({ request, body: { user, password, to } }) {
         try {
           const caller = await authentication.login(request, user.trim(), password);
-          const cookie = await sessions.begin(caller, isHttps(request));
+          const cookie = await sessions.begin(caller, password, isHttps(request));
           return { status: 303, headers: { Location: ownPath(to), 'Set-Cookie': cookie } };
         } catch (error) {
           if (!(error instanceof BusError) || error.code === 'storage_unavailable') throw error;

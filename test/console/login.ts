@@ -176,6 +176,19 @@ describe('a session', () => {
     await until(async () => !(await isIn(second)));
   });
 
+  test('that began with a former secret ends with the grace of that secret', async () => {
+    const client = await bus.client('shop');
+    const before = await login(client.token, client.secret);
+    const replacing = await bus.root.call('POST', `/api_tokens/${client.token}/secret`, { grace: 4000 });
+    const after = await login(client.token, (replacing as { secret: string }).secret);
+    const meanwhile = await login(client.token, client.secret);
+    assert.deepEqual(await Promise.all([before, meanwhile].map(isIn)), [true, true]);
+    // Not asked often, because a client that asks too often is answered 429.
+    const slowly = { everyMs: 500, timeoutMs: 10_000 };
+    await until(async () => !(await isIn(before)) && !(await isIn(meanwhile)), slowly);
+    assert.equal(await isIn(after), true);
+  });
+
   test('is one of twenty at most', async () => {
     const client = await bus.client('shop');
     const cookies = [await login(client.token, client.secret)];
