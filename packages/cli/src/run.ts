@@ -5,7 +5,7 @@ import { COMMANDS, COMMON_OPTIONS } from './commands.ts';
 import { commandHelp, overview, overviewJson } from './help.ts';
 import { sayIfUnreached } from './patience.ts';
 import { useProxy } from './proxy.ts';
-import { jsonOf } from './tables.ts';
+import { jsonOf, textOf } from './tables.ts';
 import { targetOf } from './target.ts';
 import { causeOf } from './unanswered.ts';
 import { nearest, unknownCommand } from './unknown_command.ts';
@@ -48,7 +48,7 @@ export async function run(argv: readonly string[], surroundings: Surroundings): 
       stderr.write(`${error.message}\n${commandHelp(command)}`);
       return USAGE;
     }
-    stderr.write(`${message(error)}\n`);
+    stderr.write(`${textOf(message(error))}\n`);
     if (isVerbose && error instanceof Error) stderr.write(`${error.stack}\n`);
     return FAILED;
   }

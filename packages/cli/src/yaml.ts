@@ -1,9 +1,13 @@
+import { jsonOf } from './tables.ts';
+
 /** A value that can be written as YAML: any value that JSON can have. */
 type Yaml = null | boolean | number | string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
 // Matches texts that must be quoted, because YAML would read something else: yes, 12, 12:30.
 const NOT_TEXT =
   /^(y|n|yes|no|on|off|true|false|null|~|)$|^[-+]?[\d.][\d_,.]*(e[-+]?\d+)?$|^0[xob]|^\d+[-:]\d/i;
+/** Matches characters that `jsonOf` escapes, because a terminal would obey them. */
+const OBEYED = /[\p{Cc}\p{Bidi_Control}]/u;
 const PLAIN = /^[\w/.][\w/.:@%?&=+~,;()$*!-]*$/;
 
 /** Returns a value as Ruby's `YAML.dump` writes it, with Ruby symbols (such as `:name`) as keys. */
@@ -40,5 +44,5 @@ function scalar(value: null | boolean | number | string | object): string {
   if (value === null) return '';
   if (typeof value !== 'string') return String(value);
   if (PLAIN.test(value) && !NOT_TEXT.test(value) && !value.endsWith(':')) return value;
-  return /\p{Cc}/u.test(value) ? JSON.stringify(value) : `'${value.replaceAll("'", "''")}'`;
+  return OBEYED.test(value) ? jsonOf(value) : `'${value.replaceAll("'", "''")}'`;
 }

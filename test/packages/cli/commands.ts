@@ -224,6 +224,19 @@ test('listen unsubscribes when the reader of its output ends, or the terminal cl
   }
 });
 
+test('an error escapes what a terminal would obey, as another server may have answered it', async (t) => {
+  const web = createServer(
+    (_, response) => void response.writeHead(404).end('\x1b]0;mine\x07 \u202enot found'),
+  );
+  web.listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  t.after(() => web.close());
+  const { port } = web.address() as AddressInfo;
+  const { stderr, status } = await terminal.rtm(`topic list -b 127.0.0.1:${port} -t search`);
+  const said = 'http_404: the answer is 404, not from the bus: \\u001b]0;mine\\u0007 \\u202enot found\n';
+  assert.deepEqual({ stderr, status }, { stderr: said, status: 2 });
+});
+
 test('listen says that its subscription may be left if the bus does not end it', async (t) => {
   const web = createServer(({ method }, response) => {
     response.writeHead(method === 'DELETE' ? 403 : 204).end();

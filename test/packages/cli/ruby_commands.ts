@@ -82,6 +82,15 @@ test('sub add, pub, sub list and sub del speak to the bus as the Ruby tool does'
   assert.equal((await terminal.rtm(`sub list ${search.options}`)).stdout, '--- []\n');
 });
 
+test('sub list escapes in a callback what a terminal would obey', async () => {
+  const { token, secret } = await bus.client('turning');
+  const subscription = { topics: ['turned'], callback: 'https://turning.example.com/\u202emoc', uuid: 'me' };
+  await bus.clientOf(token, secret).call('POST', '/subscription', subscription);
+  const { stdout } = await terminal.rtm(`sub list ${asRoot}`);
+  assert.match(stdout, /:callback: "https:\/\/turning.example.com\/\\u202emoc"\n/);
+  await bus.clientOf(token, secret).call('DELETE', '/subscriber');
+});
+
 test('@NAME is looked up in .rtmrc', async () => {
   const { token, secret } = await bus.client('mailer');
   const host = new URL(bus.url).host;
