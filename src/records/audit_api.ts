@@ -14,7 +14,7 @@ const QUERY = parameters({
   limit: LIMIT,
   before: z
     .string(PLACE_RULE)
-    .regex(/^\d{1,15}-\d{1,15}$/, PLACE_RULE)
+    .regex(/^[1-9]\d{0,14}-\d{1,15}$/, PLACE_RULE)
     .optional()
     .describe(PLACE_MEANING),
 });

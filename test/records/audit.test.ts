@@ -257,6 +257,7 @@ describe('the audit', () => {
     ['action=', 'action'],
     ['limit=0', 'limit'],
     ['before=1', 'before'],
+    ['before=0-0', 'before'],
     ['until=1', 'until'],
   ] as const)
     test(`refuses ${query}`, async () => {
