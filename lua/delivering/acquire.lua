@@ -72,8 +72,12 @@ local function note_alive(call, q, workers)
 end
 
 local function serve(call, given, worker, held, lease)
-  if held then return grants.give_again(call, given, worker, held, lease) end
-  grants.give_next(call, given, worker)
+  if held then
+    grants.give_again(call, given, worker, held, lease)
+  else
+    grants.give_next(call, given, worker)
+  end
+  return true
 end
 
 -- Returns the field `acks` of the reply. It has two numbers for each finished job: 1 and the number of events in its
@@ -95,7 +99,8 @@ return function(call, args)
   local choice = choosing.begin(call, q, #workers, args.kind)
   local given = grants.begin(choice, lane_entry.reader(args), args.uid_seed)
   for _, worker in ipairs(workers) do
-    calls.try(call, serve, given, worker, held[worker], lease_of[worker])
+    local is_served = calls.try(call, serve, given, worker, held[worker], lease_of[worker])
+    if not is_served then grants.take_back(call, given, worker) end
   end
   choosing.put_back(call, choice)
   local subscribers = grants.settle(call, given)

@@ -124,6 +124,14 @@ function grants.give_again(call, given, worker, job, lease)
   grant[4] = drop_notices.carried_by(call, token, bid)
 end
 
+-- Takes a job back that could not be given to its worker. Otherwise each later call would give it again, and fail in the
+-- same way. The job is in no list until a sweep repairs this.
+function grants.take_back(call, given, worker)
+  redis.call('DEL', call.keys.jobs_pending(given.choice.q, worker))
+  given.lane_of[worker] = nil
+  lanes.leave(call, worker)
+end
+
 -- Returns a flat list of the subscribers of the granted batches: each token, then the list of its fields. Subscribers
 -- that have left are not in it.
 local function describe_subscribers(call, given)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import { sweep } from '../../src/maintenance/sweep/sweep.ts';
 
 const redis = new TestStore();
 const bus = new Bus(() => redis.store);
@@ -50,4 +51,26 @@ describe('a subscriber that cannot be read', () => {
     assert.deepEqual((await bus.state()).lanes.inFlight, {});
     assert.deepEqual(await acquire(), ['a2'], 'the lane goes on');
   });
+});
+
+test('a drop notice that cannot be read holds up only the batch that would carry it', async () => {
+  await bus.store.redis.set(bus.store.keys.drop_notice_carried('bob'), 'not a hash');
+  await assert.rejects(acquire(), /WRONGTYPE/);
+  const { main, lanes } = await bus.state();
+  assert.deepEqual(
+    [main.pending, lanes.held, lanes.inFlight],
+    [{ w2: ['a1'] }, { w2: 'alice' }, { alice: 1 }],
+  );
+  assert.deepEqual(await acquire(), ['a1']);
+  await bus.store.redis.del(bus.store.keys.drop_notice_carried('bob'));
+  await sweep(bus.store);
+  assert.deepEqual(await acquire(), ['b1', 'a1']);
+});
+
+test('a job that cannot be given again is left to the sweep', async () => {
+  assert.deepEqual(await acquire(), ['b1', 'a1']);
+  await bus.store.redis.set(bus.store.keys.drop_notice_carried('bob'), 'not a hash');
+  await assert.rejects(acquire(), /WRONGTYPE/);
+  assert.deepEqual(await acquire(), ['a1']);
+  assert.deepEqual((await bus.state()).lanes.inFlight, { alice: 1 });
 });
