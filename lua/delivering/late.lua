@@ -17,7 +17,7 @@ local LOOK_EVERY_US = 250000
 local function late_lanes(call, slow_ms)
   local numbers, found = redis.call('HGETALL', call.keys.leases()), {}
   for i = 1, #numbers, 2 do
-    if call.now_us - numbers[i + 1] > slow_ms * 1000 then
+    if call.now_us - (tonumber(numbers[i + 1]) or call.now_us) > slow_ms * 1000 then
       found[numbers[i]] = redis.call('HGET', call.keys.lanes_held(), numbers[i]) or nil
     end
   end

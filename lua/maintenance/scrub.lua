@@ -8,6 +8,7 @@ the other instant jobs, and the history of the job's batch notes the death. `wor
 ]]
 local attempts = include('delivering/attempts')
 local batches = include('delivering/batches')
+local calls = include('store/calls')
 local jobs = include('delivering/jobs')
 local lanes = include('delivering/lanes')
 local waiting = include('delivering/waiting')
@@ -55,7 +56,7 @@ return function(call, args)
   for _, q in ipairs({ 'main', 'aux' }) do
     given_back[q] = 0
     for _, worker in ipairs(redis.call('SMEMBERS', keys.jobs_pending_index(q))) do
-      if not alive[worker] then given_back[q] = given_back[q] + give_back(call, q, worker) end
+      if not alive[worker] then given_back[q] = given_back[q] + (calls.try(call, give_back, q, worker) or 0) end
     end
   end
   for _, worker in ipairs(dead) do

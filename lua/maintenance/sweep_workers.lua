@@ -69,11 +69,11 @@ local function count_lanes(call, found)
   local shown = redis.call('HGETALL', in_flight)
   for i = 1, #shown, 2 do
     local token = shown[i]
-    if tonumber(shown[i + 1]) == counted[token] then
-      counted[token] = nil
-    elseif not counted[token] then
+    if not counted[token] then
       redis.call('HDEL', in_flight, token)
       findings.add(found, 'lane_miscounted', token)
+    elseif tonumber(shown[i + 1]) == counted[token] then
+      counted[token] = nil
     end
   end
   for token, workers in pairs(counted) do

@@ -74,3 +74,22 @@ test('a job that cannot be given again is left to the sweep', async () => {
   assert.deepEqual(await acquire(), ['a1']);
   assert.deepEqual((await bus.state()).lanes.inFlight, { alice: 1 });
 });
+
+test('a lease that cannot be read holds up nobody', async () => {
+  await bus.store.redis.hset(bus.store.keys.leases(), 'w9', 'no number');
+  assert.deepEqual(await acquire(), ['b1', 'a1']);
+});
+
+test('a dead worker whose job cannot be read keeps no other from giving its job back', async () => {
+  await acquire();
+  const { redis: commands, keys } = bus.store;
+  for (let i = 0; i < 20; i++) {
+    await commands.set(keys.jobs_pending('main', `bad${i}`), 'not a list');
+    await commands.sadd(keys.jobs_pending_index('main'), `bad${i}`);
+  }
+  await commands.del(keys.workers());
+  await assert.rejects(bus.scrub(0), /WRONGTYPE/);
+  const { main, lanes } = await bus.state();
+  assert.deepEqual(main.instant.toSorted(), ['a1', 'b1']);
+  assert.deepEqual(lanes.held, {});
+});

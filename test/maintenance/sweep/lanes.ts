@@ -56,11 +56,12 @@ describe('lanes', () => {
     breaks(`count their workers: ${what}`, how, 'lane_miscounted alice');
   }
 
-  breaks(
-    'in which nobody is are not counted',
-    ({ redis, keys }) => redis.hset(keys.lanes_in_flight(), 'nobody', 1),
-    'lane_miscounted nobody',
-  );
+  for (const count of [1, 'no number'])
+    breaks(
+      `in which nobody is are not counted: ${count}`,
+      ({ redis, keys }) => redis.hset(keys.lanes_in_flight(), 'nobody', count),
+      'lane_miscounted nobody',
+    );
 
   breaks(
     'in which all wait aside go on',
