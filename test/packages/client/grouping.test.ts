@@ -189,13 +189,9 @@ test('flush waits for what was published before, and never rejects', async () =>
   const refused = assert.rejects(bus.updated('claimed', url(1))).then(() => settled.push('refused'));
   const stored = bus.updated('orders', url(2)).then(() => settled.push('stored'));
   await bus.flush();
-  await Promise.resolve();
-  const release = web.hold();
-  const later = bus.updated('orders', url(3)).then(() => settled.push('later'));
-  await Promise.all([refused, stored]);
+  // What the program does with each outcome was done before: it may count failures, and end after the flush.
   assert.deepEqual(settled.sort(), ['refused', 'stored']);
-  release();
-  await later;
+  await Promise.all([refused, stored]);
 });
 
 test('thousands of calls may flush at once', async () => {
