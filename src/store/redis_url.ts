@@ -15,6 +15,7 @@ interface Host {
 const EXAMPLES =
   'redis://host:6379, rediss:// (TLS), unix:///path, redis+sentinel://host:26379,host:26379/name ' +
   'or redis+cluster://host:6379,host:6379';
+const AT_PORT = 'redis://user:password@host:6379/0';
 const SENTINEL_PORT = 26_379;
 const NODE_PORT = 6379;
 /**
@@ -32,6 +33,9 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
   if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
+  // `URL` takes what stands before such a character for the host, and for the port.
+  if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
+    refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
   let parsed: URL;
   try {
     parsed = new URL(url);
@@ -55,7 +59,7 @@ export function usesTls(url: string): boolean {
  * not a number, for which ioredis would use database 0.
  */
 function atPort(url: string, { pathname, searchParams, username, password }: URL): Address {
-  const refuse = refusing('redis://user:password@host:6379/0');
+  const refuse = refusing(AT_PORT);
   if (!/^rediss?:\/\//i.test(url)) refuse('needs `//` behind the colon');
   if (!isDatabase(pathname.replace(/^\/|\/$/g, '') || '0') || !isDatabase(searchParams.get('db') ?? '0'))
     refuse('has a database that is not a number');
