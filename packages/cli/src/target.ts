@@ -43,15 +43,17 @@ function entryOf(name: string, env: NodeJS.ProcessEnv, folder: string): BusEntry
 
 /** Returns an http URL for a bus on this machine, and https for any other: no token crosses a network unencrypted. */
 function urlOf(bus: string): string {
-  const text = /^https?:\/\//.test(bus) ? bus : `http://${bus}`;
-  if (!URL.canParse(text)) throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
+  const isUrl = bus.includes('://');
+  const text = isUrl ? bus : `http://${bus}`;
+  if (!URL.canParse(text) || !/^https?:\/\//i.test(text))
+    throw new UsageError(`--bus is a domain, or @NAME of .rtmrc, not ${bus}`);
   const url = new URL(text);
   // A path in the URL is kept, because a proxy may serve the bus under one. The address of a console page is refused.
   const page = /\/console(?:\/.*)?$/.exec(url.pathname)?.[0] ?? '';
   const extra = page + url.search + url.hash;
   if (extra !== '') throw new UsageError(`--bus is the address of the bus alone: leave out ${extra}`);
   if (LOOPBACK.test(url.hostname)) return text;
-  if (bus.startsWith('http://'))
+  if (isUrl && url.protocol === 'http:')
     throw new UsageError('a bus elsewhere than on this machine is called by https');
   return text.replace(/^http:/, 'https:');
 }

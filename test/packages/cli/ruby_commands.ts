@@ -169,6 +169,8 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['token list', /^No bus given/],
     ['token list -b localhost', /^No token given/],
     ['token list -b http://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
+    ['token list -b HTTP://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
+    ['token list -b ftp://bus.example.com -t x', /^--bus is a domain, or @NAME of .rtmrc, not ftp:/],
     [
       'token list -b http://127.0.0.1:1/console/topics -t x',
       /^--bus is the address of the bus alone: leave out \/console\/topics\n/,
