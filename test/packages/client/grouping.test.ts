@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { until } from '../../../harness/until.ts';
@@ -8,6 +9,7 @@ import {
   BadEventError,
   ClosedError,
   ProblemError,
+  PublishAllError,
 } from '../../../packages/client/src/index.ts';
 import { type Answer, problem, ScriptedWeb, say } from './scripted_web.ts';
 
@@ -251,6 +253,19 @@ test('publishAll reads no further than it can send', async () => {
   assert.ok(readAhead < 5000, `${readAhead} events`);
   release();
   assert.equal(await published, 20_000);
+});
+
+test('an error of publishAll that nobody catches is printed in a few lines, as its failures may be thousands', async () => {
+  const web = await ScriptedWeb.start();
+  web.answers(problem(403, 'topic_claimed'));
+  const events = urls(500).map((each) => ({ type: 'update', url: each }) as const);
+  const error = await web
+    .client()
+    .publishAll('orders', events)
+    .then(String, (error: unknown) => error);
+  assert.ok(error instanceof PublishAllError);
+  assert.equal(error.failures.length, 500);
+  assert.ok(inspect(error).split('\n').length < 40, inspect(error));
 });
 
 test('50,000 concurrent publishes take bounded memory', async () => {
