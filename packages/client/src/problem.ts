@@ -48,6 +48,11 @@ export class ProblemError extends RoutemasterError implements Problem {
   }
 }
 
+/** The base class of the errors whose code this release knows. */
+export class KnownProblem<Code extends string> extends ProblemError {
+  declare readonly code: Code;
+}
+
 interface ConnectionFailure {
   isTransient: boolean;
   mayBeDone: boolean;

@@ -2,21 +2,204 @@
 
 export type EventType = 'create' | 'update' | 'delete' | 'noop';
 
+export interface Client {
+  token: string;
+  name: string;
+  publish?: string[] | undefined;
+  subscribe?: string[] | undefined;
+}
+
+export interface AuditEntry {
+  id: string;
+  at: number;
+  action: string;
+  role: string;
+  client: string | null;
+  target: string | null;
+  address: string;
+  status: number;
+  code: string | null;
+}
+
+export interface DeadLetter {
+  id: string;
+  subscriber: string;
+  join?: string | undefined;
+  reason: string;
+  created_at: number;
+  died_at: number;
+  attempts: number;
+  event_count: number;
+}
+
+export interface Delivery {
+  id: string;
+  subscriber: string;
+  join?: string | undefined;
+  state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
+  opened_at: number;
+  closed_at: number | null;
+  first_attempt_at: number | null;
+  last_attempt_at: number | null;
+  ended_at: number | null;
+  event_count: number;
+  bytes: number | null;
+  topics: { [name: string]: number } | null;
+  attempt_count: number;
+  attempts: {
+    at: number;
+    status: number | null;
+    duration_ms: number;
+    reason: string | null;
+    answer: string | null;
+  }[];
+  reason: string | null;
+}
+
+export interface Job {
+  id: string;
+  queue: 'main' | 'aux';
+  partition?: number | undefined;
+  name: string | null;
+  arguments: unknown[];
+  state: 'pending' | 'instant' | 'waiting' | 'scheduled';
+  subscriber: string | null;
+  due: number | null;
+  worker: string | null;
+  since: number | null;
+  attempts: number | null;
+  paused: boolean | null;
+}
+
+export interface Join {
+  name: string;
+  client: string;
+  sources: { topic: string; count: number }[];
+  by: string;
+  then: { topic: string; type: EventType };
+  within: number;
+  on_expiry: { topic: string; type: EventType } | null;
+  created_at: number;
+  updated_at: number;
+  open: number;
+  oldest: number | null;
+  completed: number;
+  expired: number;
+  evicted: number;
+  unkeyed: number;
+  events: { queued: number; oldest: number | null };
+  dead_letters: { batches: number; events: number };
+  dropped: number;
+}
+
+export interface Subscriber {
+  subscriber: string;
+  uuid: string | null;
+  callback: string;
+  max_events: number;
+  max_bytes: number;
+  timeout: number;
+  ordered: boolean;
+  max_in_flight: number;
+  max_attempts: number;
+  max_age: number;
+  signing: 'v1' | 'v1a' | null;
+  topics: string[];
+  health_points: number;
+  last_attempted_at: number | null;
+  paused_at: number | null;
+  paused_by: 'callback_gone' | 'operator' | 'subscriber' | null;
+  events: { sent: number; queued: number; oldest: number | null };
+  dead_letters: { batches: number; events: number };
+  dropped: {
+    batches: number;
+    events: number;
+    from: number;
+    to: number;
+    topics: { [name: string]: number };
+    untold: number;
+  } | null;
+  lately?:
+    | {
+        rate: number;
+        success: number | null;
+        drained_at: number | null;
+        dropped_at: number | null;
+        as_of: number;
+      }
+    | null
+    | undefined;
+}
+
+export interface OtherSubscriber {
+  subscriber: string;
+  uuid: string | null;
+  callback: string;
+  max_events: number;
+  timeout: number;
+  topics: string[];
+  events: { sent: number; queued: number; oldest: number | null };
+}
+
+export interface TailEntry {
+  at: number;
+  topic: string;
+  client: string;
+  bytes: number;
+  skipped: number;
+  event: { [name: string]: unknown } | null;
+}
+
+export interface Topic {
+  name: string;
+  publisher: string | null;
+  events: number;
+  delayed: number;
+  dropped: { events: number; from: number; to: number } | null;
+}
+
+export interface DeliveredEvent {
+  id: string;
+  topic: string;
+  type: EventType;
+  url: string;
+  t: number;
+  data?: unknown | undefined;
+}
+
+export interface DelayedEvent {
+  at: number;
+  event: DeliveredEvent;
+}
+
+export interface Trigger {
+  name: string;
+  client?: string | undefined;
+  topic: string;
+  event: { type: string; url: string; data?: unknown | undefined };
+  schedule:
+    | { cron: string; timezone: string; every?: undefined; at?: undefined }
+    | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
+    | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
+  start: number;
+  end: number | null;
+  offset: number;
+  catch_up: 'none' | 'latest' | 'all';
+  paused: boolean;
+  next_at: number | null;
+  last_at: number | null;
+  fired: number;
+  missed: number;
+  last_error: { code: string; at: number } | null;
+}
+
 /** The calls of the HTTP API, with the types of their query, JSON body and answer; undefined where there is none. */
 export interface Calls {
   'GET /api_tokens': {
     query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
     answer:
-      | {
-          token: string;
-          name: string;
-          publish?: string[] | undefined;
-          subscribe?: string[] | undefined;
-          created_at: number | null;
-          secret_at: number | null;
-          last_seen_at: number | null;
-        }[]
+      | (Client & { created_at: number | null; secret_at: number | null; last_seen_at: number | null })[]
       | undefined;
   };
   'POST /api_tokens': {
@@ -28,23 +211,13 @@ export interface Calls {
       subscribe?: string[] | undefined;
       secret?: boolean | null | undefined;
     };
-    answer: {
-      token: string;
-      name: string;
-      publish?: string[] | undefined;
-      subscribe?: string[] | undefined;
-      secret?: string | undefined;
-    };
+    answer: Client & { secret?: string | undefined };
   };
-  'DELETE /api_tokens/:token': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'DELETE /api_tokens/:token': { query: undefined; body: undefined; answer: undefined };
   'PUT /api_tokens/:token': {
     query: undefined;
     body: { publish?: string[] | undefined; subscribe?: string[] | undefined };
-    answer: { token: string; name: string; publish?: string[] | undefined; subscribe?: string[] | undefined };
+    answer: Client;
   };
   'POST /api_tokens/:token/secret': {
     query: undefined;
@@ -89,17 +262,7 @@ export interface Calls {
       before?: string | undefined;
     };
     body: undefined;
-    answer: {
-      id: string;
-      at: number;
-      action: string;
-      role: string;
-      client: string | null;
-      target: string | null;
-      address: string;
-      status: number;
-      code: string | null;
-    }[];
+    answer: AuditEntry[];
   };
   'DELETE /dead_letters': {
     query: { subscriber?: string | undefined; join?: string | undefined };
@@ -117,34 +280,13 @@ export interface Calls {
       before?: string | undefined;
     };
     body: undefined;
-    answer: {
-      id: string;
-      subscriber: string;
-      join?: string | undefined;
-      reason: string;
-      created_at: number;
-      died_at: number;
-      attempts: number;
-      event_count: number;
-    }[];
+    answer: DeadLetter[];
   };
-  'DELETE /dead_letters/:id': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'DELETE /dead_letters/:id': { query: undefined; body: undefined; answer: undefined };
   'GET /dead_letters/:id': {
     query: undefined;
     body: undefined;
-    answer: {
-      id: string;
-      subscriber: string;
-      join?: string | undefined;
-      reason: string;
-      created_at: number;
-      died_at: number;
-      attempts: number;
-      event_count: number;
+    answer: DeadLetter & {
       history: {
         at: number;
         status: number | null;
@@ -155,11 +297,7 @@ export interface Calls {
       events: { [name: string]: unknown }[];
     };
   };
-  'POST /dead_letters/:id/retry': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'POST /dead_letters/:id/retry': { query: undefined; body: undefined; answer: undefined };
   'POST /dead_letters/retry': {
     query: { subscriber?: string | undefined; join?: string | undefined };
     body: undefined;
@@ -185,83 +323,18 @@ export interface Calls {
       before?: string | undefined;
     };
     body: undefined;
-    answer: {
-      id: string;
-      subscriber: string;
-      join?: string | undefined;
-      state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
-      opened_at: number;
-      closed_at: number | null;
-      first_attempt_at: number | null;
-      last_attempt_at: number | null;
-      ended_at: number | null;
-      event_count: number;
-      bytes: number | null;
-      topics: { [name: string]: number } | null;
-      attempt_count: number;
-      attempts: {
-        at: number;
-        status: number | null;
-        duration_ms: number;
-        reason: string | null;
-        answer: string | null;
-      }[];
-      reason: string | null;
-    }[];
+    answer: Delivery[];
   };
   'GET /deliveries/:id': {
     query: undefined;
     body: undefined;
-    answer: {
-      id: string;
-      subscriber: string;
-      join?: string | undefined;
-      state: 'open' | 'ready' | 'in_flight' | 'retrying' | 'paused' | 'taken' | 'dead' | 'dropped';
-      opened_at: number;
-      closed_at: number | null;
-      first_attempt_at: number | null;
-      last_attempt_at: number | null;
-      ended_at: number | null;
-      event_count: number;
-      bytes: number | null;
-      topics: { [name: string]: number } | null;
-      attempt_count: number;
-      attempts: {
-        at: number;
-        status: number | null;
-        duration_ms: number;
-        reason: string | null;
-        answer: string | null;
-      }[];
-      reason: string | null;
-      events?: { [name: string]: unknown }[] | undefined;
-    };
+    answer: Delivery & { events?: { [name: string]: unknown }[] | undefined };
   };
-  'POST /deliveries/:id/retry': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'GET /docs': {
-    query: undefined;
-    body: undefined;
-    answer: string;
-  };
-  'GET /health': {
-    query: undefined;
-    body: undefined;
-    answer: Record<string, unknown>;
-  };
-  'GET /health/ping': {
-    query: undefined;
-    body: undefined;
-    answer: { pong: string };
-  };
-  'GET /health/ping.json': {
-    query: undefined;
-    body: undefined;
-    answer: { pong: string };
-  };
+  'POST /deliveries/:id/retry': { query: undefined; body: undefined; answer: undefined };
+  'GET /docs': { query: undefined; body: undefined; answer: string };
+  'GET /health': { query: undefined; body: undefined; answer: Record<string, unknown> };
+  'GET /health/ping': { query: undefined; body: undefined; answer: { pong: string } };
+  'GET /health/ping.json': { query: undefined; body: undefined; answer: { pong: string } };
   'GET /history': {
     query: {
       metric?:
@@ -294,77 +367,19 @@ export interface Calls {
       cursor?: string | undefined;
     };
     body: undefined;
-    answer: {
-      id: string;
-      queue: 'main' | 'aux';
-      partition?: number | undefined;
-      name: string | null;
-      arguments: unknown[];
-      state: 'pending' | 'instant' | 'waiting' | 'scheduled';
-      subscriber: string | null;
-      due: number | null;
-      worker: string | null;
-      since: number | null;
-      attempts: number | null;
-      paused: boolean | null;
-    }[];
+    answer: Job[];
   };
-  'POST /jobs/:id/run': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'POST /jobs/:id/run': { query: undefined; body: undefined; answer: undefined };
   'GET /joins': {
     query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: {
-      name: string;
-      client: string;
-      sources: { topic: string; count: number }[];
-      by: string;
-      then: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' };
-      within: number;
-      on_expiry: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' } | null;
-      created_at: number;
-      updated_at: number;
-      open: number;
-      oldest: number | null;
-      completed: number;
-      expired: number;
-      evicted: number;
-      unkeyed: number;
-      events: { queued: number; oldest: number | null };
-      dead_letters: { batches: number; events: number };
-      dropped: number;
-    }[];
+    answer: Join[];
   };
-  'DELETE /joins/:name': {
-    query: { client?: string | undefined };
-    body: undefined;
-    answer: undefined;
-  };
+  'DELETE /joins/:name': { query: { client?: string | undefined }; body: undefined; answer: undefined };
   'GET /joins/:name': {
     query: { client?: string | undefined; limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: {
-      name: string;
-      client: string;
-      sources: { topic: string; count: number }[];
-      by: string;
-      then: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' };
-      within: number;
-      on_expiry: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' } | null;
-      created_at: number;
-      updated_at: number;
-      open: number;
-      oldest: number | null;
-      completed: number;
-      expired: number;
-      evicted: number;
-      unkeyed: number;
-      events: { queued: number; oldest: number | null };
-      dead_letters: { batches: number; events: number };
-      dropped: number;
+    answer: Join & {
       keys: {
         key: string;
         since: number;
@@ -379,59 +394,17 @@ export interface Calls {
     body: {
       sources: { topic: string; count?: number | undefined }[];
       by: string;
-      then: { topic: string; type?: 'create' | 'update' | 'delete' | 'noop' | undefined };
+      then: { topic: string; type?: EventType | undefined };
       within?: number | undefined;
-      on_expiry?:
-        | { topic: string; type?: 'create' | 'update' | 'delete' | 'noop' | undefined }
-        | null
-        | undefined;
+      on_expiry?: { topic: string; type?: EventType | undefined } | null | undefined;
     };
-    answer: {
-      name: string;
-      client: string;
-      sources: { topic: string; count: number }[];
-      by: string;
-      then: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' };
-      within: number;
-      on_expiry: { topic: string; type: 'create' | 'update' | 'delete' | 'noop' } | null;
-      created_at: number;
-      updated_at: number;
-      open: number;
-      oldest: number | null;
-      completed: number;
-      expired: number;
-      evicted: number;
-      unkeyed: number;
-      events: { queued: number; oldest: number | null };
-      dead_letters: { batches: number; events: number };
-      dropped: number;
-    };
+    answer: Join;
   };
-  'GET /metrics': {
-    query: undefined;
-    body: undefined;
-    answer: string;
-  };
-  'GET /openapi.json': {
-    query: undefined;
-    body: undefined;
-    answer: { [name: string]: unknown };
-  };
-  'GET /pulse': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'GET /pulse/scaling': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'DELETE /subscriber': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'GET /metrics': { query: undefined; body: undefined; answer: string };
+  'GET /openapi.json': { query: undefined; body: undefined; answer: { [name: string]: unknown } };
+  'GET /pulse': { query: undefined; body: undefined; answer: undefined };
+  'GET /pulse/scaling': { query: undefined; body: undefined; answer: undefined };
+  'DELETE /subscriber': { query: undefined; body: undefined; answer: undefined };
   'POST /subscriber': {
     query: undefined;
     body: {
@@ -452,26 +425,10 @@ export interface Calls {
       | { public_key: string; signing_secret?: undefined }
       | undefined;
   };
-  'POST /subscriber/pause': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'POST /subscriber/resume': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'POST /subscriber/test': {
-    query: undefined;
-    body: undefined;
-    answer: { delivery: string };
-  };
-  'DELETE /subscriber/topics/:name': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'POST /subscriber/pause': { query: undefined; body: undefined; answer: undefined };
+  'POST /subscriber/resume': { query: undefined; body: undefined; answer: undefined };
+  'POST /subscriber/test': { query: undefined; body: undefined; answer: { delivery: string } };
+  'DELETE /subscriber/topics/:name': { query: undefined; body: undefined; answer: undefined };
   'GET /subscribers': {
     query: {
       limit?: number | undefined;
@@ -492,52 +449,8 @@ export interface Calls {
     };
     body: undefined;
     answer: (
-      | {
-          subscriber: string;
-          uuid: string | null;
-          callback: string;
-          max_events: number;
-          max_bytes: number;
-          timeout: number;
-          ordered: boolean;
-          max_in_flight: number;
-          max_attempts: number;
-          max_age: number;
-          signing: 'v1' | 'v1a' | null;
-          topics: string[];
-          health_points: number;
-          last_attempted_at: number | null;
-          paused_at: number | null;
-          paused_by: 'callback_gone' | 'operator' | 'subscriber' | null;
-          events: { sent: number; queued: number; oldest: number | null };
-          dead_letters: { batches: number; events: number };
-          dropped: {
-            batches: number;
-            events: number;
-            from: number;
-            to: number;
-            topics: { [name: string]: number };
-            untold: number;
-          } | null;
-          lately?:
-            | {
-                rate: number;
-                success: number | null;
-                drained_at: number | null;
-                dropped_at: number | null;
-                as_of: number;
-              }
-            | null
-            | undefined;
-        }
-      | {
-          subscriber: string;
-          uuid: string | null;
-          callback: string;
-          max_events: number;
-          timeout: number;
-          topics: string[];
-          events: { sent: number; queued: number; oldest: number | null };
+      | Subscriber
+      | (OtherSubscriber & {
           max_bytes?: undefined;
           ordered?: undefined;
           max_in_flight?: undefined;
@@ -551,210 +464,53 @@ export interface Calls {
           dead_letters?: undefined;
           dropped?: undefined;
           lately?: undefined;
-        }
+        })
     )[];
   };
-  'DELETE /subscribers/:token': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'GET /subscribers/:token': {
-    query: undefined;
-    body: undefined;
-    answer: {
-      subscriber: string;
-      uuid: string | null;
-      callback: string;
-      max_events: number;
-      max_bytes: number;
-      timeout: number;
-      ordered: boolean;
-      max_in_flight: number;
-      max_attempts: number;
-      max_age: number;
-      signing: 'v1' | 'v1a' | null;
-      topics: string[];
-      health_points: number;
-      last_attempted_at: number | null;
-      paused_at: number | null;
-      paused_by: 'callback_gone' | 'operator' | 'subscriber' | null;
-      events: { sent: number; queued: number; oldest: number | null };
-      dead_letters: { batches: number; events: number };
-      dropped: {
-        batches: number;
-        events: number;
-        from: number;
-        to: number;
-        topics: { [name: string]: number };
-        untold: number;
-      } | null;
-      lately?:
-        | {
-            rate: number;
-            success: number | null;
-            drained_at: number | null;
-            dropped_at: number | null;
-            as_of: number;
-          }
-        | null
-        | undefined;
-    };
-  };
-  'POST /subscribers/:token/pause': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'POST /subscribers/:token/resume': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'POST /subscribers/:token/test': {
-    query: undefined;
-    body: undefined;
-    answer: { delivery: string };
-  };
+  'DELETE /subscribers/:token': { query: undefined; body: undefined; answer: undefined };
+  'GET /subscribers/:token': { query: undefined; body: undefined; answer: Subscriber };
+  'POST /subscribers/:token/pause': { query: undefined; body: undefined; answer: undefined };
+  'POST /subscribers/:token/resume': { query: undefined; body: undefined; answer: undefined };
+  'POST /subscribers/:token/test': { query: undefined; body: undefined; answer: { delivery: string } };
   'POST /subscription': Calls['POST /subscriber'];
   'GET /subscriptions': Calls['GET /subscribers'];
-  'GET /tail': {
-    query: { topic?: string | undefined };
-    body: undefined;
-    answer: {
-      at: number;
-      topic: string;
-      client: string;
-      bytes: number;
-      skipped: number;
-      event: { [name: string]: unknown } | null;
-    }[];
-  };
-  'DELETE /topic/:name': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'GET /tail': { query: { topic?: string | undefined }; body: undefined; answer: TailEntry[] };
+  'DELETE /topic/:name': { query: undefined; body: undefined; answer: undefined };
   'GET /topics': {
     query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: {
-      name: string;
-      publisher: string | null;
-      events: number;
-      delayed: number;
-      dropped: { events: number; from: number; to: number } | null;
-    }[];
+    answer: Topic[];
   };
-  'DELETE /topics/:name': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'DELETE /topics/:name': { query: undefined; body: undefined; answer: undefined };
   'GET /topics/:name': {
     query: undefined;
     body: undefined;
-    answer: {
-      name: string;
-      publisher: string | null;
-      events: number;
-      delayed: number;
-      dropped: { events: number; from: number; to: number } | null;
-      subscriber_count: number;
-      subscribers: string[];
-    };
+    answer: Topic & { subscriber_count: number; subscribers: string[] };
   };
-  'POST /topics/:name': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
+  'POST /topics/:name': { query: undefined; body: undefined; answer: undefined };
   'GET /topics/:name/delayed': {
     query: { limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: {
-      at: number;
-      event: {
-        id: string;
-        topic: string;
-        type: 'create' | 'update' | 'delete' | 'noop';
-        url: string;
-        t: number;
-        data?: unknown | undefined;
-      };
-    }[];
+    answer: DelayedEvent[];
   };
-  'DELETE /topics/:name/delayed/:id': {
-    query: undefined;
-    body: undefined;
-    answer: undefined;
-  };
-  'PUT /topics/:name/publisher': {
-    query: undefined;
-    body: { client: string };
-    answer: undefined;
-  };
+  'DELETE /topics/:name/delayed/:id': { query: undefined; body: undefined; answer: undefined };
+  'PUT /topics/:name/publisher': { query: undefined; body: { client: string }; answer: undefined };
   'GET /triggers': {
     query: { client?: string | undefined; limit?: number | undefined; after?: string | undefined };
     body: undefined;
-    answer: {
-      name: string;
-      client?: string | undefined;
-      topic: string;
-      event: { type: string; url: string; data?: unknown | undefined };
-      schedule:
-        | { cron: string; timezone: string; every?: undefined; at?: undefined }
-        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
-        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
-      start: number;
-      end: number | null;
-      offset: number;
-      catch_up: 'none' | 'latest' | 'all';
-      paused: boolean;
-      next_at: number | null;
-      last_at: number | null;
-      fired: number;
-      missed: number;
-      last_error: { code: string; at: number } | null;
-    }[];
+    answer: Trigger[];
   };
-  'DELETE /triggers/:name': {
-    query: { client?: string | undefined };
-    body: undefined;
-    answer: undefined;
-  };
+  'DELETE /triggers/:name': { query: { client?: string | undefined }; body: undefined; answer: undefined };
   'GET /triggers/:name': {
     query: { client?: string | undefined; preview?: number | undefined };
     body: undefined;
-    answer: {
-      name: string;
-      client?: string | undefined;
-      topic: string;
-      event: { type: string; url: string; data?: unknown | undefined };
-      schedule:
-        | { cron: string; timezone: string; every?: undefined; at?: undefined }
-        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
-        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
-      start: number;
-      end: number | null;
-      offset: number;
-      catch_up: 'none' | 'latest' | 'all';
-      paused: boolean;
-      next_at: number | null;
-      last_at: number | null;
-      fired: number;
-      missed: number;
-      last_error: { code: string; at: number } | null;
-      preview?: number[] | undefined;
-    };
+    answer: Trigger & { preview?: number[] | undefined };
   };
   'PUT /triggers/:name': {
     query: { client?: string | undefined };
     body: {
       topic: string;
-      event?:
-        | { type: 'create' | 'update' | 'delete' | 'noop'; url: string; data?: unknown | undefined }
-        | undefined;
+      event?: { type: EventType; url: string; data?: unknown | undefined } | undefined;
       schedule:
         | { cron: string; timezone?: string | undefined; every?: undefined; at?: undefined }
         | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
@@ -765,26 +521,7 @@ export interface Calls {
       catch_up?: 'none' | 'latest' | 'all' | null | undefined;
       paused?: boolean | null | undefined;
     };
-    answer: {
-      name: string;
-      client?: string | undefined;
-      topic: string;
-      event: { type: string; url: string; data?: unknown | undefined };
-      schedule:
-        | { cron: string; timezone: string; every?: undefined; at?: undefined }
-        | { every: number; cron?: undefined; timezone?: undefined; at?: undefined }
-        | { at: number; cron?: undefined; timezone?: undefined; every?: undefined };
-      start: number;
-      end: number | null;
-      offset: number;
-      catch_up: 'none' | 'latest' | 'all';
-      paused: boolean;
-      next_at: number | null;
-      last_at: number | null;
-      fired: number;
-      missed: number;
-      last_error: { code: string; at: number } | null;
-    };
+    answer: Trigger;
   };
   'POST /triggers/:name/fire': {
     query: { client?: string | undefined };

@@ -1,231 +1,97 @@
 // Written by `npm run client` from the API of the bus. test/documents.test.ts fails if this file is out of date.
 
-import { ProblemError } from '../problem.ts';
+import { KnownProblem } from '../problem.ts';
 
 /** 400: The body cannot be read. */
-export class BadBodyError extends ProblemError {
-  declare readonly code: 'bad_body';
-}
-
+export class BadBodyError extends KnownProblem<'bad_body'> {}
 /** 400: The callback is not acceptable. */
-export class BadCallbackError extends ProblemError {
-  declare readonly code: 'bad_callback';
-}
-
+export class BadCallbackError extends KnownProblem<'bad_callback'> {}
 /** 400: The client that the request is about is not acceptable. */
-export class BadClientError extends ProblemError {
-  declare readonly code: 'bad_client';
-}
-
+export class BadClientError extends KnownProblem<'bad_client'> {}
 /** 400: The event is not acceptable. */
-export class BadEventError extends ProblemError {
-  declare readonly code: 'bad_event';
-}
-
+export class BadEventError extends KnownProblem<'bad_event'> {}
 /** 400: A header is not acceptable. */
-export class BadHeaderError extends ProblemError {
-  declare readonly code: 'bad_header';
-}
-
+export class BadHeaderError extends KnownProblem<'bad_header'> {}
 /** 400: The join is not acceptable. */
-export class BadJoinError extends ProblemError {
-  declare readonly code: 'bad_join';
-}
-
+export class BadJoinError extends KnownProblem<'bad_join'> {}
 /** 400: The query is not acceptable. */
-export class BadQueryError extends ProblemError {
-  declare readonly code: 'bad_query';
-}
-
+export class BadQueryError extends KnownProblem<'bad_query'> {}
 /** 400: The subscription is not acceptable. */
-export class BadSubscriptionError extends ProblemError {
-  declare readonly code: 'bad_subscription';
-}
-
+export class BadSubscriptionError extends KnownProblem<'bad_subscription'> {}
 /** 400: The topic name is not acceptable. */
-export class BadTopicError extends ProblemError {
-  declare readonly code: 'bad_topic';
-}
-
+export class BadTopicError extends KnownProblem<'bad_topic'> {}
 /** 400: The trigger is not acceptable. */
-export class BadTriggerError extends ProblemError {
-  declare readonly code: 'bad_trigger';
-}
-
+export class BadTriggerError extends KnownProblem<'bad_trigger'> {}
 /** 401: Authentication is required. */
-export class UnauthenticatedError extends ProblemError {
-  declare readonly code: 'unauthenticated';
-}
-
+export class UnauthenticatedError extends KnownProblem<'unauthenticated'> {}
 /** 403: This is not allowed. */
-export class ForbiddenError extends ProblemError {
-  declare readonly code: 'forbidden';
-}
-
+export class ForbiddenError extends KnownProblem<'forbidden'> {}
 /** 403: Another client publishes to this topic. */
-export class TopicClaimedError extends ProblemError {
-  declare readonly code: 'topic_claimed';
-}
-
+export class TopicClaimedError extends KnownProblem<'topic_claimed'> {}
 /** 404: There is nothing here. */
-export class NotFoundError extends ProblemError {
-  declare readonly code: 'not_found';
-}
-
+export class NotFoundError extends KnownProblem<'not_found'> {}
 /** 404: There is no such subscriber. */
-export class SubscriberNotFoundError extends ProblemError {
-  declare readonly code: 'subscriber_not_found';
-}
-
+export class SubscriberNotFoundError extends KnownProblem<'subscriber_not_found'> {}
 /** 404: There is no such client. */
-export class ClientNotFoundError extends ProblemError {
-  declare readonly code: 'client_not_found';
-}
-
+export class ClientNotFoundError extends KnownProblem<'client_not_found'> {}
 /** 404: There is no such topic. */
-export class TopicNotFoundError extends ProblemError {
-  declare readonly code: 'topic_not_found';
-}
-
+export class TopicNotFoundError extends KnownProblem<'topic_not_found'> {}
 /** 404: There is no such delayed event. */
-export class DelayedEventNotFoundError extends ProblemError {
-  declare readonly code: 'delayed_event_not_found';
-}
-
+export class DelayedEventNotFoundError extends KnownProblem<'delayed_event_not_found'> {}
 /** 404: There is no such trigger. */
-export class TriggerNotFoundError extends ProblemError {
-  declare readonly code: 'trigger_not_found';
-}
-
+export class TriggerNotFoundError extends KnownProblem<'trigger_not_found'> {}
 /** 404: There is no such delivery. */
-export class DeliveryNotFoundError extends ProblemError {
-  declare readonly code: 'delivery_not_found';
-}
-
+export class DeliveryNotFoundError extends KnownProblem<'delivery_not_found'> {}
 /** 404: There is no such dead letter. */
-export class DeadLetterNotFoundError extends ProblemError {
-  declare readonly code: 'dead_letter_not_found';
-}
-
+export class DeadLetterNotFoundError extends KnownProblem<'dead_letter_not_found'> {}
 /** 404: There is no such job. */
-export class JobNotFoundError extends ProblemError {
-  declare readonly code: 'job_not_found';
-}
-
+export class JobNotFoundError extends KnownProblem<'job_not_found'> {}
 /** 404: There is no such join. */
-export class JoinNotFoundError extends ProblemError {
-  declare readonly code: 'join_not_found';
-}
-
+export class JoinNotFoundError extends KnownProblem<'join_not_found'> {}
 /** 404: The subscriber is not subscribed to this topic. */
-export class NotSubscribedError extends ProblemError {
-  declare readonly code: 'not_subscribed';
-}
-
+export class NotSubscribedError extends KnownProblem<'not_subscribed'> {}
 /** 405: The method is not allowed here. */
-export class MethodNotAllowedError extends ProblemError {
-  declare readonly code: 'method_not_allowed';
-}
-
+export class MethodNotAllowedError extends KnownProblem<'method_not_allowed'> {}
 /** 408: The request took too long to arrive. */
-export class RequestTimeoutError extends ProblemError {
-  declare readonly code: 'request_timeout';
-}
-
+export class RequestTimeoutError extends KnownProblem<'request_timeout'> {}
 /** 409: The batch is not waiting for its next delivery. */
-export class DeliveryNotWaitingError extends ProblemError {
-  declare readonly code: 'delivery_not_waiting';
-}
-
+export class DeliveryNotWaitingError extends KnownProblem<'delivery_not_waiting'> {}
 /** 409: The job is not scheduled. */
-export class JobNotScheduledError extends ProblemError {
-  declare readonly code: 'job_not_scheduled';
-}
-
+export class JobNotScheduledError extends KnownProblem<'job_not_scheduled'> {}
 /** 409: An operator paused this subscriber. */
-export class PausedByOperatorError extends ProblemError {
-  declare readonly code: 'paused_by_operator';
-}
-
+export class PausedByOperatorError extends KnownProblem<'paused_by_operator'> {}
 /** 409: An event with this id is already delayed. */
-export class AlreadyDelayedError extends ProblemError {
-  declare readonly code: 'already_delayed';
-}
-
+export class AlreadyDelayedError extends KnownProblem<'already_delayed'> {}
 /** 409: A client with a secret has this token. */
-export class ClientHasSecretError extends ProblemError {
-  declare readonly code: 'client_has_secret';
-}
-
+export class ClientHasSecretError extends KnownProblem<'client_has_secret'> {}
 /** 409: There is no room for another topic, subscriber, join, trigger or delayed event. */
-export class LimitReachedError extends ProblemError {
-  declare readonly code: 'limit_reached';
-}
-
+export class LimitReachedError extends KnownProblem<'limit_reached'> {}
 /** 413: The body is too large. */
-export class BodyTooLargeError extends ProblemError {
-  declare readonly code: 'body_too_large';
-}
-
+export class BodyTooLargeError extends KnownProblem<'body_too_large'> {}
 /** 415: The body is encoded in a way that is not supported. */
-export class UnsupportedEncodingError extends ProblemError {
-  declare readonly code: 'unsupported_encoding';
-}
-
+export class UnsupportedEncodingError extends KnownProblem<'unsupported_encoding'> {}
 /** 422: The idempotency key was used for another request. */
-export class IdempotencyKeyReusedError extends ProblemError {
-  declare readonly code: 'idempotency_key_reused';
-}
-
+export class IdempotencyKeyReusedError extends KnownProblem<'idempotency_key_reused'> {}
 /** 429: Too many requests had wrong credentials. */
-export class TooManyFailuresError extends ProblemError {
-  declare readonly code: 'too_many_failures';
-}
-
+export class TooManyFailuresError extends KnownProblem<'too_many_failures'> {}
 /** 429: This client uses too many idempotency keys. */
-export class TooManyKeysError extends ProblemError {
-  declare readonly code: 'too_many_keys';
-}
-
+export class TooManyKeysError extends KnownProblem<'too_many_keys'> {}
 /** 429: This client uses too many Digest nonces. */
-export class TooManyNoncesError extends ProblemError {
-  declare readonly code: 'too_many_nonces';
-}
-
+export class TooManyNoncesError extends KnownProblem<'too_many_nonces'> {}
 /** 429: There are too many requests. */
-export class RateLimitedError extends ProblemError {
-  declare readonly code: 'rate_limited';
-}
-
+export class RateLimitedError extends KnownProblem<'rate_limited'> {}
 /** 431: The headers are too large. */
-export class HeadersTooLargeError extends ProblemError {
-  declare readonly code: 'headers_too_large';
-}
-
+export class HeadersTooLargeError extends KnownProblem<'headers_too_large'> {}
 /** 500: The bus failed to do this. */
-export class InternalError extends ProblemError {
-  declare readonly code: 'internal';
-}
-
+export class InternalError extends KnownProblem<'internal'> {}
 /** 501: The transfer coding is not understood. */
-export class UnsupportedTransferCodingError extends ProblemError {
-  declare readonly code: 'unsupported_transfer_coding';
-}
-
+export class UnsupportedTransferCodingError extends KnownProblem<'unsupported_transfer_coding'> {}
 /** 503: The bus has too much to do. */
-export class OverloadedError extends ProblemError {
-  declare readonly code: 'overloaded';
-}
-
+export class OverloadedError extends KnownProblem<'overloaded'> {}
 /** 503: The storage is full. */
-export class StorageFullError extends ProblemError {
-  declare readonly code: 'storage_full';
-}
-
+export class StorageFullError extends KnownProblem<'storage_full'> {}
 /** 503: The storage cannot be reached. */
-export class StorageUnavailableError extends ProblemError {
-  declare readonly code: 'storage_unavailable';
-}
+export class StorageUnavailableError extends KnownProblem<'storage_unavailable'> {}
 
 /** The class of each error, by the code of its problem document. */
 export const PROBLEMS = {
