@@ -15,3 +15,10 @@ export const clock = {
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await timers.setTimeout(ms, undefined, { signal }).catch(() => {});
 }
+
+/** Settles as `work` does, or resolves with undefined if that takes longer than `ms`. */
+export function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+  const over = new AbortController();
+  const late = sleep(ms, over.signal).then(() => undefined);
+  return Promise.race([work, late]).finally(() => over.abort());
+}

@@ -3,6 +3,7 @@ import { isOfRuby, redisUrlByKey, rubyWarnings, variableInUse } from './config/r
 import { OF_BIN_START, SETTINGS, VARIABLES } from './config/settings.ts';
 import { editDistance } from './edit_distance.ts';
 import { BootError } from './errors.ts';
+import { escapeOf } from './json.ts';
 import type { Compatibility } from './routing/dialect.ts';
 
 /**
@@ -59,12 +60,8 @@ function quoted(value: string): string {
   const text = JSON.stringify(
     shown.length > MAX_SHOWN ? `${shown.slice(0, MAX_SHOWN).join('')}…` : shown.join(''),
   );
-  // A match above U+FFFF has two UTF-16 units, and JSON escapes each of them.
-  return text.replace(UNSEEN, (match) => match.replace(/./gs, escapedUnit));
-}
-
-function escapedUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  // A match above U+FFFF has two UTF-16 units. Each unit is escaped by itself, as JSON requires.
+  return text.replace(UNSEEN, (match) => match.replace(/./gs, escapeOf));
 }
 
 function complete({ redisCa, redisSslVerify, ...settings }: Settings, env: NodeJS.ProcessEnv) {

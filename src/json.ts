@@ -207,3 +207,8 @@ function isAcceptedLong(number: string): boolean {
     return isLong;
   throw new Unfaithful(`has the number ${number.slice(0, 40)}, too large to be kept: send it as a string`);
 }
+
+/** Returns the escape of a character in JSON, such as \u202e. */
+export function escapeOf(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

@@ -6,7 +6,7 @@ import { move } from './moving/move.ts';
 import { isWhole, progressOn, reportOf } from './moving/report.ts';
 import { openSide } from './moving/side.ts';
 import { start } from './processes/process.ts';
-import { endWithUsage } from './processes/usage.ts';
+import { endWithUsage, environmentFor } from './processes/usage.ts';
 
 const OPTIONS = {
   from: { type: 'string' },
@@ -28,19 +28,9 @@ function readOptions() {
   }
 }
 
-/**
- * Returns the environment from which the configuration is read. A placeholder stands for the root key, which a move
- * does not need. Production would refuse it, so NODE_ENV is left out.
- */
-function environment(url: string | undefined): NodeJS.ProcessEnv {
-  const { REDIS_ENV_KEY, ...env } = process.env;
-  const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };
-  return { ROUTEMASTER_ROOT_KEY: 'not-needed', ...env, NODE_ENV: undefined, RACK_ENV: undefined, ...redis };
-}
-
 await start(async () => {
   const { from, to, ...options } = readOptions();
-  const { redisPrefix, redisTls: tls, leaseMs, redisUrl } = readConfig(environment(from));
+  const { redisPrefix, redisTls: tls, leaseMs, redisUrl } = readConfig(environmentFor(from));
   const log = createLog('silent', {});
   const fromPrefix = options['from-prefix'] ?? redisPrefix;
   const source = await openSide({ url: redisUrl, prefix: fromPrefix, partitions: '1', tls, log });
@@ -49,7 +39,7 @@ await start(async () => {
     source.redis.disconnect();
     return;
   }
-  const { redisUrl: url } = readConfig(environment(to));
+  const { redisUrl: url } = readConfig(environmentFor(to));
   const toPrefix = options['to-prefix'] ?? redisPrefix;
   const target = await openSide({ url, prefix: toPrefix, partitions: options.partitions, tls, log });
   const ignoresCallers = options['ignore-connections'];

@@ -5,7 +5,7 @@ import { createLog } from './log.ts';
 import { type Rehearsal, rehearse } from './maintenance/rehearsal.ts';
 import { reportOf } from './maintenance/rehearsal_report.ts';
 import { start } from './processes/process.ts';
-import { endWithUsage } from './processes/usage.ts';
+import { endWithUsage, environmentFor } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
@@ -16,24 +16,13 @@ import { CallbackPolicy } from './subscribing/callback_policy.ts';
  */
 const MIN_TOKEN_LENGTH = 16;
 
-/**
- * Returns the environment from which the configuration is read. A placeholder stands for the root key, which this
- * command does not need. Production would refuse it, so NODE_ENV and RACK_ENV are left out.
- */
-function environment([url]: string[]): NodeJS.ProcessEnv {
-  const { REDIS_ENV_KEY, ...env } = process.env;
-  const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };
-  const production = { NODE_ENV: undefined, RACK_ENV: undefined };
-  return { ROUTEMASTER_ROOT_KEY: 'not-needed', ...env, ...production, ...redis };
-}
-
 await start(async () => {
   const [mode, ...rest] = process.argv.slice(2);
   if (process.argv.some((argument) => /^(-h|--help)$/.test(argument))) endWithUsage('takeover');
   if (mode === undefined) endWithUsage('takeover', 'what to do is missing');
   const unknown = mode === '--check' ? rest[1] : mode;
   if (unknown !== undefined) endWithUsage('takeover', `unknown argument ${unknown}`);
-  const config = readConfig(environment(rest));
+  const config = readConfig(environmentFor(rest[0]));
   if (config.partitions > 1)
     throw new BootError(
       'A Ruby Routemaster is taken over by a bus with one partition. Unset ROUTEMASTER_PARTITIONS; docs/scale.md says how ' +

@@ -1,4 +1,3 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { BasicStrategy } from 'passport-http';
 import type { ClientCaller } from '../routing/caller.ts';
@@ -6,6 +5,7 @@ import { credentialsOf, notByPassport } from './authorization.ts';
 import type { Client } from './client.ts';
 import type { ClientDirectory } from './client_directory.ts';
 import type { Credentials } from './credentials.ts';
+import { areEqual } from './credentials.ts';
 import { REALM } from './digests.ts';
 import type { Refusal, Verdict } from './verdict.ts';
 
@@ -69,9 +69,4 @@ function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);
   return copy;
-}
-
-/** Compares in a time that depends on the lengths alone, so that nobody can guess credentials byte by byte. */
-function areEqual(a: Buffer, b: Buffer): boolean {
-  return a.length === b.length && timingSafeEqual(a, b);
 }

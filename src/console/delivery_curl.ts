@@ -1,3 +1,4 @@
+import { escapeOf } from '../json.ts';
 import type { WholeDelivery } from '../records/deliveries_api.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
 
@@ -17,7 +18,7 @@ export function curlOf(
   { id, attempt_count, event_count, events = [] }: WholeDelivery,
   { callback, signing }: Pick<SubscriberReport, 'callback' | 'signing'>,
 ): { command: string; note: string } {
-  const body = JSON.stringify(events).replace(UNSEEN, escaped);
+  const body = JSON.stringify(events).replace(UNSEEN, escapeOf);
   const isWhole = events.length === event_count && body.length <= MAX_BODY;
   const data = isWhole ? quote(body) : '@-';
   const asking = `curl -sS -u "$CREDENTIALS" "$BUS/deliveries/${id}" | jq -c .events | `;
@@ -38,10 +39,6 @@ export function curlOf(
     signing !== null && 'The bus signs its deliveries; this one has no signature, which needs the key.',
   ];
   return { command: lines.join(' \\\n  '), note: notes.filter(Boolean).join(' ') };
-}
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 /** Quotes a text for a shell. */

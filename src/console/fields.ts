@@ -1,5 +1,5 @@
 import type { BusError } from '../errors.ts';
-import { isDeep, parseJson } from '../json.ts';
+import { escapeOf, isDeep, parseJson } from '../json.ts';
 
 /** The fields of a form. A field that occurs several times is a list. */
 export type AnyFields = Record<string, string | string[] | undefined>;
@@ -45,6 +45,5 @@ const INVISIBLE = /\p{Bidi_Control}|[\x7f-\x9f]/gu;
  * the form would send the replacements back.
  */
 export function editableJson(value: unknown): string {
-  const escapeOf = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   return readableJson(value).replace(INVISIBLE, escapeOf);
 }

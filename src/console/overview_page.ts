@@ -9,6 +9,7 @@ import { type Memory, type MemoryLimits, readFullestMemory } from '../store/memo
 import type { Partitions } from '../store/partitions.ts';
 import { countProcesses, type ProcessCounts } from '../store/presence.ts';
 import type { SubscriberReport } from '../subscribing/subscriber_report.ts';
+import { sumOf } from '../sum.ts';
 import type { ApiCalls, PageCall } from './api_calls.ts';
 import { type Complaint, complaintsOf, type State } from './complaints.ts';
 import { bytes, count, duration, number, past } from './format.ts';
@@ -98,7 +99,7 @@ async function readOwn(
       oldestSeconds: oldest === null ? 0 : Math.max(0, nowMs - oldest) / 1000,
       failing: Number(state === 'failing'),
       paused: Number(state === 'paused'),
-      deadLetters: letters.reduce((sum, each) => sum + each),
+      deadLetters: sumOf(letters),
     };
     return { client, figures };
   } catch (error) {

@@ -13,6 +13,7 @@ import { Batcher } from '../store/batcher.ts';
 import type { Arguments } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
 
 /** Maximum timed events (with `at` or `delay`) of one publication. 500 take Redis some 4 ms, in one script call. */
 const MAX_TIMED = 500;
@@ -72,7 +73,7 @@ export class Delaying {
 
   #weigh(publication: TimedPublication): number {
     const { events } = publication;
-    const bytes = events.reduce((sum, event) => sum + Buffer.byteLength(textOf(event)), 0);
+    const bytes = sumOf(events.map((event) => Buffer.byteLength(textOf(event))));
     const asEvents = events.length + (EVENTS_PER_TIMED - 1) * countTimed(publication);
     return Math.max(asEvents, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication));
   }
@@ -114,7 +115,7 @@ type Event = TimedPublication['events'][number];
 const textOf = (event: Event) => (typeof event === 'string' ? event : event.text);
 
 function countTimed({ events }: TimedPublication): number {
-  return events.reduce((sum, event) => sum + (typeof event === 'string' ? 0 : 1), 0);
+  return events.filter((event) => typeof event !== 'string').length;
 }
 
 function argumentsOf(publication: TimedPublication): Arguments<'delay'>['publications'][number] {

@@ -12,6 +12,7 @@ import type { StorageGuard } from '../publishing/storage_guard.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
 import { MissedLog } from './missed_log.ts';
 import { bringToTopic } from './moving_trigger.ts';
 import { plan } from './plan.ts';
@@ -179,7 +180,7 @@ export class DueTriggers {
     for (const { topic, events, bytes } of published) recorder.published(topic, events, bytes);
     for (const [subscriber, events] of added.flatMap(addedBySubscriber)) recorder.added(subscriber, events);
     const missed = outcomes.flatMap(({ outcome }, index) => missedIn(firings[index] as Firing, outcome));
-    recorder.triggersMissed(missed.reduce((sum, each) => sum + each, 0));
+    recorder.triggersMissed(sumOf(missed));
   }
 }
 

@@ -1,5 +1,5 @@
-import { timingSafeEqual } from 'node:crypto';
 import { parse } from 'node:querystring';
+import { areEqual } from '../authentication/credentials.ts';
 import type { Session } from '../authentication/sessions.ts';
 import { BusError } from '../errors.ts';
 import type { Caller } from '../routing/caller.ts';
@@ -34,15 +34,10 @@ export function readForm(route: Route, { text, headers, formToken }: Call): unkn
     throw new BusError('forbidden', 'this form did not come from a page of the console');
   const { [TOKEN_FIELD]: token, ...fields } = parse(text, '&', '=', { maxKeys: MAX_FIELDS });
   // The login form has no form token, because it has no session yet.
-  if (route.roles.length > 0 && !areEqual(String(token), formToken))
+  if (route.roles.length > 0 && !areEqual(Buffer.from(String(token)), Buffer.from(formToken)))
     throw new BusError(
       'forbidden',
       'this form is from before your last login; reload the page, and try again',
     );
   return checked(route.form, fields);
-}
-
-function areEqual(given: string, expected: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(expected)];
-  return one.length === other.length && timingSafeEqual(one, other);
 }

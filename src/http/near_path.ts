@@ -1,5 +1,6 @@
 import { mistakesIn } from '../edit_distance.ts';
 import type { Route } from '../routing/route.ts';
+import { sumOf } from '../sum.ts';
 
 /**
  * Returns the path with `method` that is most similar to `path`, or undefined if none is similar. Slashes at the end
@@ -23,7 +24,7 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
     return { mistakes: Number.POSITIVE_INFINITY, path: '' };
   const all = parts.map((part, index) => mistakesInPart(given[index] ?? '', part));
   return {
-    mistakes: all.reduce((sum, each) => sum + each, 0),
+    mistakes: sumOf(all),
     path: `/${parts.map((part, index) => (part.startsWith(':') ? given[index] : part)).join('/')}`,
   };
 }

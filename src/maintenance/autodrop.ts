@@ -3,8 +3,9 @@ import type { Config } from '../config.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import { expiringIn, type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { DropNotice } from '../subscribing/drop_notice.ts';
+import { sumOf } from '../sum.ts';
 import { delayedCuts, dropDelayed } from './delayed_drop.ts';
-import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut, sum } from './fair_share.ts';
+import { bytesOf, type Cut, fairCuts, firstCuts, oldestCut } from './fair_share.ts';
 import type { JobParts } from './job_parts.ts';
 import { dropRecords } from './record_dropping.ts';
 import { lastingShortage, measureShortage, type Shortage } from './shortage.ts';
@@ -174,7 +175,7 @@ export class Autodrop {
  * letters. The memory is measured after each call, and half may be enough.
  */
 function nextOf(plan: readonly Cut[]): Cut[] {
-  return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sum(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
+  return firstCuts(plan, Math.min(MAX_SLICE, Math.ceil(sumOf(plan.map(({ maxDeleted }) => maxDeleted)) / 2)));
 }
 
 /**

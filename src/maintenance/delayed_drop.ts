@@ -2,7 +2,8 @@ import type { Arguments, Reply } from '../store/contracts.ts';
 import { delayedCounts } from '../store/delayed_counts.ts';
 import { type MemoryLimits, staysAbove } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
-import { fairCuts, firstCuts } from './fair_share.ts';
+import { sumOf } from '../sum.ts';
+import { bytesOf, fairCuts, firstCuts } from './fair_share.ts';
 
 /** Maximum events that one script call drops; 500 take Redis some 2 ms. */
 const MAX_DROPPED = 500;
@@ -43,8 +44,8 @@ export function delayedCuts(holdings: readonly DelayedHolding[], freeBytes: numb
   const byClient = Map.groupBy(holdings, ({ client }) => client);
   const clients = [...byClient].map(([token, all]) => ({
     token,
-    batches: all.reduce((sum, { events }) => sum + events, 0),
-    bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
+    batches: sumOf(all.map(({ events }) => events)),
+    bytes: bytesOf(all),
   }));
   const eventsOf = new Map(clients.map(({ token, batches }) => [token, batches]));
   return fairCuts(clients, freeBytes).flatMap(({ token = '', maxDeleted }) => {

@@ -1,4 +1,5 @@
 import { ownerOf } from '../ids.ts';
+import { sumOf } from '../sum.ts';
 
 /** What one subscriber holds in Redis: its queue, its deliveries in flight, and its dead letters. */
 export interface Holding {
@@ -54,7 +55,7 @@ function fairShare(largestFirst: readonly number[], freeBytes: number): number {
 
 /** Returns one cut of the oldest dead letters and batches of all subscribers, which frees `freeBytes` by estimate. */
 export function oldestCut(holdings: readonly Holding[], freeBytes: number): Cut[] {
-  const batches = sum(holdings.map((each) => each.batches));
+  const batches = sumOf(holdings.map((each) => each.batches));
   const share = Math.min(1, freeBytes / Math.max(1, bytesOf(holdings)));
   return [{ maxDeleted: Math.ceil(batches * share) }];
 }
@@ -73,6 +74,4 @@ export function firstCuts<C extends { maxDeleted: number }>(plan: readonly C[], 
 }
 
 export const bytesOf = (holdings: readonly { bytes: number }[]): number =>
-  sum(holdings.map(({ bytes }) => bytes));
-
-export const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+  sumOf(holdings.map(({ bytes }) => bytes));

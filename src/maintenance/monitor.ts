@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { Datadog } from '../metrics/datadog.ts';
 import { collectFigures, type Figure } from '../metrics/figures.ts';
+import { sumOf } from '../sum.ts';
 import type { JobParts } from './job_parts.ts';
 
 type Send = (figures: readonly Figure[]) => Promise<void>;
@@ -35,9 +36,9 @@ function senderOf(config: Config, log: Log): Send | undefined {
 /** Logs one line per figure. The line of a counter has the total of the counter over all partitions. */
 function logFigures(figures: readonly Figure[], log: Log): void {
   const same = (figure: Figure) => (figure.kind === 'counter' ? figure.field.toString('latin1') : figure);
-  for (const [figure, ...more] of Map.groupBy(figures, same).values()) {
-    if (!figure) continue;
-    const value = more.reduce((sum, each) => sum + each.value, figure.value);
+  for (const all of Map.groupBy(figures, same).values()) {
+    const figure = all[0] as Figure;
+    const value = sumOf(all.map((each) => each.value));
     log.info({ [figure.kind]: figure.name, value, tags: figure.tags }, 'figure');
   }
 }

@@ -3,8 +3,9 @@ import { sleep } from '../clock.ts';
 import { type Memory, type MemoryLimits, readMemory, SETTLED_MS } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
 import { type DelayedHolding, delayedHoldings } from './delayed_drop.ts';
-import { bytesOf, type Holding, sum } from './fair_share.ts';
+import { bytesOf, type Holding } from './fair_share.ts';
 
 /** Estimates of what autodrop can drop: batches and dead letters by subscriber, and delayed events by topic. */
 interface Holdings {
@@ -62,9 +63,9 @@ export async function measureShortage(
   const holdings = [own, ...others].flatMap((each) => each.holdings);
   const delayed = [own, ...others].flatMap((each) => each.delayed);
   const droppableBytes = bytesOf([...holdings, ...delayed]);
-  const movingBytes = sum(await Promise.all(there.map((each) => bytesInOutboxes(each, there))));
+  const movingBytes = sumOf(await Promise.all(there.map((each) => bytesInOutboxes(each, there))));
   const targetBytes = targetOf(memory, droppableBytes, movingBytes);
-  const outboxBytes = sum(await Promise.all(there.map(bytesForOthers)));
+  const outboxBytes = sumOf(await Promise.all(there.map(bytesForOthers)));
   return { memory, own, holdings, delayed, droppableBytes, outboxBytes, targetBytes };
 }
 
@@ -72,7 +73,7 @@ async function bytesForOthers(partition: Partition): Promise<number> {
   const [bytes, aside] = await partition.command((redis, keys) =>
     Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hvals(keys.outboxes_bytes())]),
   );
-  return sum([bytes, ...aside].map(Number));
+  return sumOf([bytes, ...aside].map(Number));
 }
 
 /**
@@ -84,7 +85,7 @@ async function bytesInOutboxes(partition: Partition, others: readonly Partition[
   const [bytes, aside] = await partition.command((redis, keys) =>
     Promise.all([redis.hget(keys.outboxes_sent(), 'bytes'), redis.hmget(keys.outboxes_bytes(), ...places)]),
   );
-  return sum([bytes, ...aside].map(Number));
+  return sumOf([bytes, ...aside].map(Number));
 }
 
 async function holdingsOf(partition: Partition): Promise<Holdings> {

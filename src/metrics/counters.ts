@@ -1,5 +1,5 @@
 import { slicesOf } from '../chunks.ts';
-import { clock, sleep } from '../clock.ts';
+import { clock, sleep, within } from '../clock.ts';
 import { uid } from '../ids.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Arguments } from '../store/contracts.ts';
@@ -103,7 +103,11 @@ export class Counters {
     this.#timer = undefined;
     const endAtMs = clock.monotonicMs() + limitMs;
     for (let leftMs = limitMs; leftMs > 0; leftMs = endAtMs - clock.monotonicMs()) {
-      if (await succeedsWithin(this.flush(), leftMs)) return;
+      const flushed = this.flush().then(
+        () => true,
+        () => false,
+      );
+      if (await within(leftMs, flushed)) return;
       await sleep(Math.min(RETRY_MS, leftMs));
     }
     this.#logLost();
@@ -209,11 +213,4 @@ function childOf(node: Node, key: string): Node {
     node.children.set(key, child);
   }
   return child;
-}
-
-async function succeedsWithin(work: Promise<void>, limitMs: number): Promise<boolean> {
-  const over = new AbortController();
-  const done = work.then(() => true).catch(() => false);
-  const late = sleep(limitMs, over.signal).then(() => false);
-  return Promise.race([done, late]).finally(() => over.abort());
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Metric, Registry } from 'prom-client';
 import { chunksOf } from '../chunks.ts';
+import { sumOf } from '../sum.ts';
 import { FAMILIES, type Family } from './families.ts';
 import { collectFigures, type Figure, type FigureParts } from './figures.ts';
 import { cumulate, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
@@ -122,7 +123,7 @@ function showHistogram(
     const own = Object.fromEntries(labels.map((label) => [label, counted[0]?.tags[label] ?? '']));
     const buckets = cumulate(new Map(counted.map(({ tags, value }) => [tags.le ?? '', value])), bounds);
     const sums = figures.get(`${figure}.sum`)?.filter((each) => group(each, labels) === id) ?? [];
-    const sumMs = sums.reduce((sum, { value }) => sum + value, 0);
+    const sumMs = sumOf(sums.map(({ value }) => value));
     for (const [le, value] of buckets)
       values.push({ metricName: `${name}_bucket`, labels: { le, ...own }, value });
     values.push({ metricName: `${name}_sum`, labels: own, value: sumMs / 1000 });

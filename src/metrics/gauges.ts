@@ -8,6 +8,7 @@ import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { pauserOf } from '../store/pause.ts';
 import { msOf } from '../store/replies.ts';
+import { sumOf } from '../sum.ts';
 
 /** Number of subscribers whose gauges are read in one turn of the event loop. 100 take about 2 ms. */
 const SUBSCRIBERS_PER_TURN = 100;
@@ -25,14 +26,14 @@ export type GaugeReading = Awaited<ReturnType<typeof readGauges>>;
  */
 export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
   const { found: readings, missing } = await partitions.reach(readPartition);
-  const sum = (of: (reading: (typeof readings)[number]) => number) => total(readings.map(of));
+  const sum = (of: (reading: (typeof readings)[number]) => number) => sumOf(readings.map(of));
   const heads = partitions.byRedis().map(([one]) => one);
   const { found: servers, missing: away } = await partitions.reach((one) => readServer(one, limits), heads);
   return {
     missing,
     subscribers: readings.flatMap(({ subscribers }) => subscribers).sort(byToken),
     queues: QUEUES.map((queue, index) =>
-      sumOf(
+      queueSums(
         queue,
         readings.map(({ queues }) => queues[index]),
       ),
@@ -53,8 +54,8 @@ export async function readGauges(partitions: Partitions, limits: MemoryLimits) {
       away.length > 0
         ? undefined
         : {
-            system: total(servers.map(({ systemSeconds }) => systemSeconds)),
-            user: total(servers.map(({ userSeconds }) => userSeconds)),
+            system: sumOf(servers.map(({ systemSeconds }) => systemSeconds)),
+            user: sumOf(servers.map(({ userSeconds }) => userSeconds)),
           },
   };
 }
@@ -111,7 +112,7 @@ function outboxesOf(
   if (all.length === 1) return [];
   return ['any', ...all.map(({ index }) => String(index))].map((name) => [
     name,
-    total(readings.map(({ outboxes }) => Number(outboxes[name] ?? 0))),
+    sumOf(readings.map(({ outboxes }) => Number(outboxes[name] ?? 0))),
   ]);
 }
 
@@ -127,10 +128,6 @@ function readTriggers(partition: Partition): Promise<{ waiting: number; idle: nu
   });
 }
 
-function total(numbers: readonly number[]): number {
-  return numbers.reduce((sum, each) => sum + each, 0);
-}
-
 function byToken(one: { token: string }, other: { token: string }): number {
   return one.token < other.token ? -1 : 1;
 }
@@ -138,7 +135,7 @@ function byToken(one: { token: string }, other: { token: string }): number {
 type QueueGauges = Awaited<ReturnType<typeof readQueue>>;
 
 /** Adds up the gauges of one queue over all partitions. */
-function sumOf(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): QueueGauges {
+function queueSums(queue: QueueName, gauges: readonly (QueueGauges | undefined)[]): QueueGauges {
   const sum: QueueGauges = { queue, instant: 0, scheduled: 0, due: 0, pending: 0, waiting: 0 };
   const fields = ['instant', 'scheduled', 'due', 'pending', 'waiting'] as const;
   for (const each of gauges) for (const field of fields) sum[field] += each?.[field] ?? 0;

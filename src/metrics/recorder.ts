@@ -1,4 +1,5 @@
 import type { ProcessType } from '../store/keys.ts';
+import { sumOf } from '../sum.ts';
 import type { Counters } from './counters.ts';
 import { bucketOf, DELIVERY_SECONDS, LATENCY_SECONDS, LATENESS_SECONDS } from './histogram.ts';
 
@@ -63,8 +64,7 @@ export class Recorder {
   #late(histogram: 'delayed.lateness' | 'triggers.lateness', lateMs: readonly number[]): void {
     for (const [le, { length }] of Map.groupBy(lateMs, (ms) => bucketOf(LATENESS_SECONDS, ms)))
       this.#counters.increment(`${histogram}.bucket`, { le }, length);
-    const sumMs = lateMs.reduce((sum, ms) => sum + ms, 0);
-    this.#counters.increment(`${histogram}.sum`, {}, sumMs);
+    this.#counters.increment(`${histogram}.sum`, {}, sumOf(lateMs));
   }
 
   buried(queue: string, reason: string, events: number): void {

@@ -1,4 +1,5 @@
 import { BootError } from '../errors.ts';
+import { sumOf } from '../sum.ts';
 import { readMark } from './mark.ts';
 import { scanned } from './scanning.ts';
 import type { Side } from './side.ts';
@@ -16,7 +17,7 @@ export async function deleteMoved({ partitions }: Side): Promise<number> {
   for await (const { keys } of scanned(source, [source.prefix])) {
     const others = keys.filter(({ name }) => name !== 'move');
     const counts = await pipelined(source, others, (pipeline, { key }) => pipeline.unlink(key));
-    deleted += counts.reduce((sum: number, count) => sum + Number(count), 0);
+    deleted += sumOf(counts.map(Number));
   }
   return deleted;
 }

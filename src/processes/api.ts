@@ -66,6 +66,7 @@ import { subscriptionsApi } from '../subscribing/subscriptions_api.ts';
 import { Topics } from '../subscribing/topic.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { topicsApi } from '../subscribing/topics_api.ts';
+import { sumOf } from '../sum.ts';
 
 export interface ApiParts {
   config: Config;
@@ -240,6 +241,6 @@ function dueDeliveries(partitions: Partitions, config: Config): () => Promise<nu
     const { found } = await partitions.reach((partition) =>
       new Queue(partition, 'main', config).due(config.scalingDeadlineMs),
     );
-    return found.reduce((sum, each) => sum + each, 0);
+    return sumOf(found);
   };
 }

@@ -14,3 +14,14 @@ export function endWithUsage(command: 'move' | 'takeover', problem?: string): ne
   else process.stderr.write(`${command}: ${problem}\n\n${text}`);
   process.exit(problem === undefined ? 0 : WRONG_USAGE);
 }
+
+/**
+ * Returns the environment with which a command of bin/ reads the configuration, `url` being that of Redis. The
+ * configuration requires a root key, which the commands do not use, so a placeholder is given. NODE_ENV and RACK_ENV
+ * are left out, because production refuses the placeholder.
+ */
+export function environmentFor(url: string | undefined): NodeJS.ProcessEnv {
+  const { REDIS_ENV_KEY, ...env } = process.env;
+  const redis = url === undefined ? { REDIS_ENV_KEY } : { ROUTEMASTER_REDIS_URL: url };
+  return { ROUTEMASTER_ROOT_KEY: 'not-needed', ...env, NODE_ENV: undefined, RACK_ENV: undefined, ...redis };
+}

@@ -1,4 +1,4 @@
-import { sleep } from '../clock.ts';
+import { within } from '../clock.ts';
 import { StorageFull, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
 import type { Log } from '../log.ts';
@@ -96,9 +96,7 @@ export class Applying {
   }
 
   async #inTime(to: number, applying: Promise<Applied>): Promise<Applied> {
-    const answered = new AbortController();
-    const late = sleep(PATIENCE_MS, answered.signal);
-    const applied = await Promise.race([applying, late]).finally(() => answered.abort());
+    const applied = await within(PATIENCE_MS, applying);
     if (applied !== undefined) return applied;
     this.#hanging.add(to);
     const ended = () => this.#hanging.delete(to);

@@ -3,6 +3,7 @@ import { clock } from '../clock.ts';
 import { BusError } from '../errors.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { marksIn } from '../subscribing/topic_marks.ts';
+import { sumOf } from '../sum.ts';
 import type { Publication } from './publication.ts';
 
 type Counted = Pick<Publication, 'topic' | 'idempotency'> & { events: readonly unknown[] };
@@ -79,8 +80,7 @@ export class Copies {
       Promise.all([redis.scard(keys.topic_subscribers(topic)), redis.hget(keys.topic(topic), 'elsewhere')]),
     );
     const others = [...marksIn(elsewhere).values()].map(({ subscribers }) => subscribers);
-    const subscribers = others.reduce((sum, count) => sum + count, here);
-    this.note(topic, subscribers);
+    this.note(topic, here + sumOf(others));
   }
 
   /** Throws body_too_large, unless the idempotency key of the publication was used before. */

@@ -2,6 +2,7 @@ import { eventSlices } from '../delivering/event_slices.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
 import { type Delivery, deliveryOf } from './delivery.ts';
 
 /** Maximum batches that one script call returns. 100 take Redis about 2 ms. */
@@ -85,7 +86,7 @@ export class Deliveries {
     return {
       deliveries: shown.map(({ entry }) => deliveryOf(entry)),
       next: read.length > limit ? shown.at(-1)?.place : end,
-      looked: pages.reduce((sum, page) => sum + page.looked, 0),
+      looked: sumOf(pages.map((page) => page.looked)),
     };
   }
 

@@ -1,5 +1,6 @@
 import { sleep } from '../clock.ts';
 import type { Config } from '../config.ts';
+import { sumOf } from '../sum.ts';
 import type { Partition } from './partition.ts';
 import type { Partitions } from './partitions.ts';
 
@@ -115,7 +116,7 @@ export function infoNumber(info: string, name: string): number {
 
 /** Returns the number of keys that expire, from the text of `INFO keyspace`. */
 export function expiringIn(info: string): number {
-  return [...info.matchAll(/,expires=(\d+)/g)].reduce((total, [, keys]) => total + Number(keys), 0);
+  return sumOf(Array.from(info.matchAll(/,expires=(\d+)/g), ([, keys]) => Number(keys)));
 }
 
 export function infoField(info: string, name: string): string | undefined {

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { sleep } from '../clock.ts';
+import { within } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { parseUrl } from '../urls.ts';
 import { Addresses, isRefused } from './addresses.ts';
@@ -82,9 +82,7 @@ export class CallbackPolicy {
       return 'it must begin with https://; plain http is only for addresses in ROUTEMASTER_CALLBACK_ALLOW, which lists none';
     const refused = this.refusalUnresolved(url);
     if (refused !== undefined || this.#proxied || isIP(bare(url.hostname))) return refused;
-    const answered = new AbortController();
-    const late = sleep(RESOLVE_WAIT_MS, answered.signal).then(() => undefined);
-    return Promise.race([this.#refusalResolved(url), late]).finally(() => answered.abort());
+    return within(RESOLVE_WAIT_MS, this.#refusalResolved(url));
   }
 
   #portsWritten(): string {

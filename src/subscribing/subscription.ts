@@ -6,6 +6,7 @@ import { seriesOf } from '../metrics/series.ts';
 import type { Arguments, Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
 import { readReports, type SubscriberReport, type SubscriptionDefaults } from './subscriber_report.ts';
 import { type Flushing, TopicMarks } from './topic_marks.ts';
 
@@ -185,8 +186,7 @@ export class Subscriptions {
 
   /** Returns the number of subscribers, including joins. */
   async members(): Promise<number> {
-    const counts = await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers()));
-    return counts.reduce((sum, each) => sum + each, 0);
+    return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.subscribers())));
   }
 
   /** Returns the tokens of all clients that have a subscriber or a join. */

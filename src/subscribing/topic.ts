@@ -8,6 +8,7 @@ import { delayedCounts } from '../store/delayed_counts.ts';
 import type { Commands, Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { namedFields, replies } from '../store/replies.ts';
+import { sumOf } from '../sum.ts';
 import { type Flushing, marksIn } from './topic_marks.ts';
 
 /** Maximum topics that one pipeline reads; 500 take this process about 1 ms. */
@@ -89,8 +90,7 @@ export class Topics {
   }
 
   async #count(): Promise<number> {
-    const counts = await this.#partitions.ask((redis, keys) => redis.scard(keys.topics()));
-    return counts.reduce((sum, each) => sum + each, 0);
+    return sumOf(await this.#partitions.ask((redis, keys) => redis.scard(keys.topics())));
   }
 
   /** Returns the names of all topics, in any order. */
@@ -122,7 +122,7 @@ export class Topics {
       await this.#withSubscribers(name),
     );
     const tokens = parts.flatMap((part) => part.tokens).sort();
-    return { count: parts.reduce((sum, part) => sum + part.count, 0), tokens };
+    return { count: sumOf(parts.map((part) => part.count)), tokens };
   }
 
   /** Returns the home of a topic, and the other partitions that have subscribers of it. */

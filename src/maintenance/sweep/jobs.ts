@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { deliveredBy, packJob, type QueueName, SHARES } from '../../store/job.ts';
+import { sumOf } from '../../sum.ts';
 import { bytesOf, jobPlaces, type PackedJob, type Place, textOf, withoutBatch } from './job_places.ts';
 import { slices, type Walk } from './walk.ts';
 
@@ -128,8 +129,7 @@ export class JobSweep {
       const long = await this.#walk.ask(async (redis, keys) => {
         const shares = SHARES.map((share) => keys.share_jobs(share));
         const lists = [keys.jobs_instant(this.#q), ...shares, keys.jobs_suspect()];
-        const lengths = await Promise.all(lists.map((each) => redis.llen(each)));
-        return lengths.reduce((sum, length) => sum + length, 0);
+        return sumOf(await Promise.all(lists.map((each) => redis.llen(each))));
       });
       const count = Math.min(MAX_SUSPECTS, Math.ceil(MAX_COMPARISONS / (long + 1)));
       const slice = suspects.slice(at, at + count);
