@@ -8,6 +8,7 @@ the letters of one subscriber, or of all. The record has the time and the UID of
 that the next step continues there.
 ]]
 local jobs = include('delivering/jobs')
+local merging = include('records/merging')
 local bulks = {}
 
 -- Redis deletes the hash of a bulk this long after its last change.
@@ -22,16 +23,6 @@ function bulks.open(call, args, state)
   if record.id == args.id and record.state == state and tonumber(record.queue) == args.queue then return record end
 end
 
--- True if the UID `one` comes after the UID `other` in the order of Redis, which compares bytes. Lua's `<` is not used,
--- because its result depends on the locale of Redis.
-local function follows(one, other)
-  for i = 1, #one do
-    local a, b = one:byte(i), other:byte(i) or 0
-    if a ~= b then return a > b end
-  end
-  return false
-end
-
 -- Returns at most `args.max` dead letters that a bulk looks at next, each with its UID and the time of its death. Also
 -- returns whether the queue has more. `record` is the hash of the bulk.
 local function next_letters(call, args, record)
@@ -41,7 +32,7 @@ local function next_letters(call, args, record)
   -- The dead letters of the millisecond `at_ms` are few, so they are read without a limit. Redis runs only a few script
   -- calls in a millisecond. A call of the sweep can make some 300 dead letters, any other call only one.
   for _, bid in ipairs(record.at_ms and redis.call('ZRANGEBYSCORE', index, record.at_ms, record.at_ms) or {}) do
-    if follows(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
+    if merging.is_larger(bid, record.at_id) then found[#found + 1] = { bid, record.at_ms } end
   end
   local from = record.at_ms and '(' .. record.at_ms or record.from_ms or '-inf'
   local range = { index, from, record.until_ms, 'WITHSCORES', 'LIMIT', 0, args.max + 1 }

@@ -136,7 +136,6 @@ return function(call, args)
   local taken, outcomes = intake.begin(call, args), {}
   local waiting = { topics = {}, clients = {} }
   for i, publication in ipairs(args.publications) do outcomes[i] = take(call, args, taken, waiting, publication) end
-  intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   -- If storing failed, the publisher may send the publications again. The script would then refuse them if their
   -- delayed events or idempotency keys were stored. So these are stored only if storing the due events succeeded.

@@ -138,8 +138,7 @@ local function fire(call, progress, firing)
 end
 
 return function(call, args)
-  local taken, outcomes, published = intake.begin_unlimited(), {}, {}
-  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local taken, outcomes, published = intake.begin_unlimited(args), {}, {}
   local progress = {
     taken = taken, rates = rates.begin(call, args), waiting = {}, spent = {}, left = MAX_WORK, settlements = {},
   }
@@ -148,7 +147,6 @@ return function(call, args)
     local outcome, fired = fire(call, progress, firing)
     outcomes[i] = { outcome = outcome, fired = fired }
   end
-  intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   rates.store(call, progress.rates)
   -- The due times are marked as done after the events are stored. If a failover loses these later writes, the events

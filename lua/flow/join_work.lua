@@ -55,10 +55,8 @@ end
 -- Creates the working state of one script call for a join. `ready` is the topic for events about complete join keys,
 -- and `stuck` the topic for events about expired ones, or nil.
 function join_work.begin(call, args)
-  local counts, taken = {}, intake.begin_unlimited()
+  local counts, taken = {}, intake.begin_unlimited(args)
   for _, source in ipairs(args.sources) do counts[source.topic] = source.count end
-  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
-  taken.max_outbox_bytes = args.max_outbox_bytes
   local created_at, published, added_at =
     unpack(redis.call('HMGET', call.keys.subscriber(args.token), 'created_at', 'published', 'added_at'))
   return {
@@ -166,7 +164,6 @@ function join_work.store(call, work)
   if work.published > 0 then redis.call('HINCRBY', subscriber, 'published', work.published) end
   take(call, work, work.ready)
   take(call, work, work.stuck)
-  intake.end_run(work.taken)
   storing.store(call, work.args.uid_seed, work.taken)
   open_keys.store(work.open)
   for _, field in ipairs({ 'completed', 'expired', 'evicted' }) do

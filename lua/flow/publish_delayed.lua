@@ -142,11 +142,9 @@ local function take_all(call, progress, turn)
 end
 
 return function(call, args)
-  local taken = intake.begin_unlimited()
-  taken.max_outbox_bytes = args.max_outbox_bytes
+  local taken = intake.begin_unlimited(args)
   local progress = { taken = taken, topics = {}, clients = 0, work = 0, max_work = MAX_WORK, lost = {} }
   local is_left = take_all(call, progress, args.turn)
-  intake.end_run(progress.taken)
   storing.store(call, args.uid_seed, progress.taken)
   local published = {}
   for i, topic in ipairs(progress.topics) do

@@ -148,8 +148,7 @@ local function store(call, args, taken)
 end
 
 return function(call, args)
-  local taken = intake.begin_unlimited()
-  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local taken = intake.begin_unlimited(args)
   args.here = by_home(args)
   local reason, topic = judge(call, args, taken)
   if reason then return { outcome = reason, topic = topic } end

@@ -54,8 +54,7 @@ return function(call, args)
     store(call, args, before)
     return 'changed'
   end
-  local taken, publication = intake.begin_unlimited(), { topic = args.topic, client = args.client }
-  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
+  local taken, publication = intake.begin_unlimited(args), { topic = args.topic, client = args.client }
   local refusal = triggers.judge_client(call, args.client, args.is_fixed, args.topic)
     or judge_room(call, args, before) or intake.judge(call, taken, publication)
   if refusal then return refusal end

@@ -100,8 +100,7 @@ end
 
 return function(call, args)
   local key, applied, fields, values, last = call.keys.outboxes_applied(), {}, {}, {}, {}
-  local state = { taken = intake.begin_unlimited(), unused = {}, refused = {} }
-  state.taken.max_topics, state.taken.max_client_topics = args.max_topics, args.max_client_topics
+  local state = { taken = intake.begin_unlimited(args), unused = {}, refused = {} }
   for i, from in ipairs(args.sources) do fields[i] = from.source end
   local before = redis.call('HMGET', key, unpack(fields))
   for i, from in ipairs(args.sources) do
@@ -110,7 +109,6 @@ return function(call, args)
     last[from.source] = apply(call, state, from.entries, last[from.source] or tonumber(before[i]) or 0)
     applied[i], values[2 * i - 1], values[2 * i] = last[from.source], from.source, string.format('%d', last[from.source])
   end
-  intake.end_run(state.taken)
   storing.store(call, args.uid_seed, state.taken)
   redis.call('HSET', key, unpack(values))
   return {

@@ -10,7 +10,8 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call, without limits on topics and idempotency keys. Its fields:
+-- Creates the working state of a script call, with the limits on topics and outboxes in `args`; a missing limit is none.
+-- There is no limit on idempotency keys. Its fields:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
@@ -19,15 +20,16 @@ local intake = {}
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
-function intake.begin_unlimited()
-  return { topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin() }
+function intake.begin_unlimited(args)
+  return {
+    topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(),
+    max_topics = args.max_topics, max_client_topics = args.max_client_topics, max_outbox_bytes = args.max_outbox_bytes,
+  }
 end
 
--- Creates the working state of one script call, with the limits on topics and idempotency keys in `args`.
+-- Creates the same with a limit on idempotency keys.
 function intake.begin(call, args)
-  local taken, max_keys, window_ms = intake.begin_unlimited(), args.max_client_keys, args.idempotency_window_ms
-  taken.max_topics, taken.max_client_topics = args.max_topics, args.max_client_topics
-  taken.max_outbox_bytes = args.max_outbox_bytes
+  local taken, max_keys, window_ms = intake.begin_unlimited(args), args.max_client_keys, args.idempotency_window_ms
   taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
   return taken
 end

@@ -26,7 +26,6 @@ return function(call, args)
     local i = #outcomes + 1
     outcomes[i], subscribers[i] = intake.take(call, taken, publication)
   end
-  intake.end_run(taken)
   storing.store(call, args.uid_seed, taken)
   if not call.failure then intake.remember(call, taken, args.idempotency_window_ms) end
   return { outcomes = outcomes, subscribers = subscribers, added = storing.added(taken) }

@@ -4,6 +4,7 @@ Storing: appends the events that an intake has accepted to the batches of their 
 local batches = include('delivering/batches')
 local bulk = include('store/bulk')
 local calls = include('store/calls')
+local intake = include('publishing/intake')
 local join_tokens = include('flow/join_tokens')
 local open_batches = include('delivering/open_batches')
 local opening = include('publishing/opening')
@@ -83,6 +84,7 @@ end
 -- Stores the accepted events in batches and in the outbox, and counts them for the topics of this partition. An error
 -- at one subscriber, such as a key of the wrong type, is kept in `call.failure`; the others still get their events.
 function storing.store(call, uid_seed, taken)
+  intake.end_run(taken)
   for _, topic in ipairs(taken.accepted) do
     if not topic.is_foreign then redis.call('HINCRBY', call.keys.topic(topic.name), 'counter', topic.events) end
   end

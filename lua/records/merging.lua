@@ -11,7 +11,7 @@ local merging = {}
 
 -- True if `id` is larger than `other` byte by byte, as Redis sorts. Lua's own comparison depends on the locale of
 -- Redis.
-local function is_larger(id, other)
+function merging.is_larger(id, other)
   for i = 1, #id do
     local byte, its = id:byte(i), other:byte(i)
     if byte ~= its then return byte > (its or -1) end
@@ -22,7 +22,7 @@ end
 -- True if one entry comes before another one in a listing: the newer by its time `place` (ms), then the larger id.
 function merging.is_before(place, id, other_place, other_id)
   if place ~= other_place then return place > other_place end
-  return is_larger(id, other_id)
+  return merging.is_larger(id, other_id)
 end
 
 local function is_before(one, other)
