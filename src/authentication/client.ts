@@ -30,14 +30,8 @@ type TokenAndName = [token: string, name: string];
 /** Returns the text by which listings sort clients. */
 export const placeOf = ([token, name]: TokenAndName) => `${name}\0${token}`;
 
-/** A client as a listing shows it. Times are in ms, or null if they are not known. */
-type ListedClient = {
-  token: string;
-  name: string;
-  created_at: number | null;
-  secret_at: number | null;
-  last_seen_at: number | null;
-} & Scopes;
+/** A client as a listing shows it. Times are in ms; null if they are not known. */
+type ListedClient = ReturnType<typeof listedClient>;
 
 /** The fields of a client's Redis hash that a listing reads. */
 const LISTED_FIELDS = ['publish', 'subscribe', 'ha1_sha256', 'created_at', 'secret_at', 'seen_at'] as const;
@@ -221,8 +215,8 @@ export class Clients {
 
 type Field = string | null;
 
-/** Makes the entry of a client in a listing. `values` are those of LISTED_FIELDS. */
-function listedClient(token: string, name: string, values: readonly Field[]): ListedClient {
+/** Makes the entry of a client from the values of LISTED_FIELDS in its hash. */
+function listedClient(token: string, name: string, values: readonly Field[]) {
   const hash = namedFields(LISTED_FIELDS, values);
   const ms = (text: string | undefined) => (text ? Number(text) : null);
   return {

@@ -1,5 +1,5 @@
 import { html } from '../html.ts';
-import type { ShownTailEntry } from '../records/tail_api.ts';
+import type { TailEntry } from '../records/tail.ts';
 import { type Route, WATCHERS } from '../routing/route.ts';
 import type { ApiCalls } from './api_calls.ts';
 import { readableJson } from './fields.ts';
@@ -17,9 +17,9 @@ export function tailPage(api: ApiCalls): Route[] {
       query: ANY_QUERY,
       async show(call) {
         const { topic } = call.query;
-        const { body } = await api.call<ShownTailEntry[]>('GET /tail', call, { query: { topic } });
+        const { body } = await api.call<TailEntry[]>('GET /tail', call, { query: { topic } });
         const nowMs = await api.nowMs();
-        const rows = table<ShownTailEntry>(
+        const rows = table<TailEntry>(
           [
             { name: 'When', cell: ({ at }) => ago(at, nowMs) },
             { name: 'Topic', cell: ({ topic }) => html`<span class="mono">${topic}</span>` },
@@ -52,7 +52,7 @@ export function tailPage(api: ApiCalls): Route[] {
   ];
 }
 
-function shown({ event, bytes: length }: ShownTailEntry) {
+function shown({ event, bytes: length }: TailEntry) {
   if (event === null) return html`<span class="none">${bytes(length)}, too long to be shown</span>`;
   const data = event.data !== undefined && html`<span class="none">${JSON.stringify(event.data)}</span>`;
   return html`<details class="event"><summary class="mono">${`${event.type} ${event.url}`} ${data}</summary>${copyable(readableJson(event))}</details>`;

@@ -14,6 +14,7 @@ import {
   tokenAsked,
   withOwners,
 } from '../subscribing/asked_subscribers.ts';
+import { ATTEMPT } from './attempt.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
 import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';
@@ -26,17 +27,7 @@ type OfOne = { caller: Caller; params: { id: string } };
 type ChangeOfOne = OfOne & { caller: ChangingCaller };
 
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
-  history: z
-    .array(
-      z.object({
-        at: z.int().describe('When the attempt began.'),
-        status: z.int().nullable().describe('Null if no answer came, or if the batch is of a join.'),
-        duration_ms: z.int(),
-        reason: z.string(),
-        answer: z.string().nullable().describe('The beginning of the body of the answer.'),
-      }),
-    )
-    .describe('The first failed attempt and the last 19.'),
+  history: z.array(ATTEMPT).describe('The first failed attempt and the last 19.'),
   events: z.array(z.looseObject({})).describe('As they would have been delivered.'),
 });
 export type WholeDeadLetter = z.infer<typeof WHOLE_DEAD_LETTER>;

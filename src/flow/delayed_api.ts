@@ -8,8 +8,11 @@ import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { TOPIC_NAMED, TOPIC_PARAMS, type TopicParams } from '../subscribing/topics_api.ts';
-import type { DelayedEvents, DelayedPlace } from './delayed_events.ts';
+
+/** Maximum bytes of events on a page. The event that reaches this size is the last one on its page. */
+const MAX_PAGE_BYTES = 1_048_576;
 
 interface EventParams extends TopicParams {
   id: string;
@@ -49,7 +52,7 @@ interface ListCall {
 }
 
 /** `/topics/:name/delayed`: the publisher of the topic and root list and delete delayed events; viewers list them. */
-export function delayedApi(parts: { delayedEvents: DelayedEvents }): Route[] {
+export function delayedApi(parts: { partitions: Partitions }): Route[] {
   const { list, remove } = handlers(parts);
   return [
     route('GET /topics/:name/delayed', ALL, {
@@ -69,11 +72,17 @@ export function delayedApi(parts: { delayedEvents: DelayedEvents }): Route[] {
   ];
 }
 
-function handlers({ delayedEvents }: { delayedEvents: DelayedEvents }) {
+function handlers({ partitions }: { partitions: Partitions }) {
   return {
-    async list({ caller, path, params: { name }, query: { limit, after } }: ListCall) {
-      const found = await delayedEvents.list(name, limit ?? DEFAULT_LISTED, after, clientOf(caller));
-      refuse(found.outcome, name);
+    async list({ caller, path, params: { name: topic }, query: { limit, after } }: ListCall) {
+      const found = await partitions.ofTopic(topic).run('list_delayed', {
+        topic,
+        client: clientOf(caller),
+        limit: limit ?? DEFAULT_LISTED,
+        maxBytes: MAX_PAGE_BYTES,
+        ...after,
+      });
+      refuse(found.outcome, topic);
       const { events, hasMore } = found;
       const last = hasMore ? events.at(-1) : undefined;
       const link = last && nextLink(path, { limit, after: `${last.at}-${last.place}` });
@@ -81,10 +90,11 @@ function handlers({ delayedEvents }: { delayedEvents: DelayedEvents }) {
       return { ...ok(json(events)), headers, calls: 0 };
     },
 
-    async remove({ caller, params: { name, id } }: { caller: Caller; params: EventParams }) {
-      if (caller.role === 'client' && !allows(caller.scopes?.publish, name)) throw forbidden(name);
-      const outcome = await delayedEvents.delete(name, id, clientOf(caller));
-      refuse(outcome, name);
+    async remove({ caller, params: { name: topic, id } }: { caller: Caller; params: EventParams }) {
+      if (caller.role === 'client' && !allows(caller.scopes?.publish, topic)) throw forbidden(topic);
+      const client = clientOf(caller);
+      const outcome = await partitions.ofTopic(topic).run('delete_delayed', { topic, client, id });
+      refuse(outcome, topic);
       return NO_CONTENT;
     },
   };
@@ -112,7 +122,11 @@ async function* json(events: Reply<'list_delayed'>['events']): AsyncGenerator<st
   yield `[${events.map(({ at, text }) => `{"at":${at},"event":${text}}`).join(',')}]`;
 }
 
-function readPlace(text: string): DelayedPlace {
+/**
+ * Reads the position behind which a page begins. The delayed events of a topic are sorted by due time (`at`, in ms).
+ * Those with the same due time are sorted by the order of acceptance (`place`).
+ */
+function readPlace(text: string): { afterMs: number; afterPlace: number } {
   const [at, place] = text.split('-').map(Number);
-  return { at: at ?? 0, place: place ?? 0 };
+  return { afterMs: at ?? 0, afterPlace: place ?? 0 };
 }

@@ -18,7 +18,6 @@ import { DeadLetters } from '../delivering/dead_letters.ts';
 import { deadLettersApi } from '../delivering/dead_letters_api.ts';
 import { autodrops, Queue } from '../delivering/queue.ts';
 import { delayedApi } from '../flow/delayed_api.ts';
-import { DelayedEvents } from '../flow/delayed_events.ts';
 import { Delaying } from '../flow/delaying.ts';
 import { Joins } from '../flow/joins.ts';
 import { joinsApi } from '../flow/joins_api.ts';
@@ -192,7 +191,6 @@ function sharedParts({ config, partitions, accepting = partitions, recorder, log
     history: new History(partitions),
     tail,
     jobs: new Jobs(partitions),
-    delayedEvents: new DelayedEvents(partitions),
     triggers: new Triggers(partitions, limits),
     subscriptions,
     removed,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { AttemptReport } from '../delivering/attempt.ts';
+import { ATTEMPT, type AttemptReport } from '../delivering/attempt.ts';
 import { NAMED } from '../routing/schemas.ts';
 import type { Reply } from '../store/contracts.ts';
 
@@ -17,15 +17,12 @@ export const STATES = [
 
 const ms = z.int();
 
-/** An attempt at a batch, as the API shows it. */
-const ATTEMPT = z.object({
-  at: ms.describe('When the attempt began.'),
-  status: z.int().nullable().describe('Null if no answer came, or if the batch is of a join.'),
-  duration_ms: z.int(),
+/** An attempt at a batch, as the API shows it. `reason` and `answer` are null if the attempt succeeded. */
+const ENDED_ATTEMPT = ATTEMPT.extend({
   reason: z.string().nullable().describe('Why it failed.'),
   answer: z.string().nullable().describe('The beginning of the body of the answer, if it failed.'),
 });
-type Attempt = z.infer<typeof ATTEMPT>;
+type Attempt = z.infer<typeof ENDED_ATTEMPT>;
 
 const FIELDS = z.object({
   id: z.string().describe('The id of the batch, which is the `webhook-id` of its deliveries.'),
@@ -43,7 +40,7 @@ const FIELDS = z.object({
   bytes: z.int().nullable().describe('Of a delivery.'),
   topics: z.record(z.string(), z.int()).nullable().describe('How many events each topic has.'),
   attempt_count: z.int().describe('How many attempts have begun.'),
-  attempts: z.array(ATTEMPT).describe('The last ones that have ended.'),
+  attempts: z.array(ENDED_ATTEMPT).describe('The last ones that have ended.'),
   reason: z.string().nullable().describe('Why it is dead, or was dropped.'),
 });
 /** A batch with what became of it. Times are in ms, by Redis's clock. */

@@ -1,6 +1,8 @@
+import { z } from 'zod';
 import { clock } from '../clock.ts';
 import { parseOwnJson } from '../json.ts';
 import { type Log, reasonOf } from '../log.ts';
+import { NAMED } from '../routing/schemas.ts';
 import type { Partition } from '../store/partition.ts';
 import { msOf } from '../store/replies.ts';
 
@@ -18,18 +20,18 @@ const INTERVAL_MS = 1000;
 /** Maximum events of a watched topic that a process notes in one interval. Further ones are only counted. */
 const MAX_NOTED = 25;
 
-/** An accepted event. `event` is null if it is too long to be shown. */
-interface TailEntry {
-  /** When the event was accepted, in ms, by Redis's clock. */
-  at: number;
-  topic: string;
-  /** The client's token. */
-  client: string;
-  bytes: number;
-  /** Number of events before this one that the process has left out, because there were too many. */
-  skipped: number;
-  event: Record<string, unknown> | null;
-}
+/** An accepted event as `/tail` shows it. Until then, `client` is the token of its publisher. */
+export const TAIL_ENTRY = z
+  .object({
+    at: z.int().describe('When it was accepted (ms since 1970), by Redis’s clock.'),
+    topic: z.string(),
+    client: z.string().describe('The public name of its publisher.'),
+    bytes: z.int().describe('Its length.'),
+    skipped: z.int().describe('How many events before it were left out, because there were too many.'),
+    event: z.looseObject({}).nullable().describe('Null if it is longer than 2,000 bytes.'),
+  })
+  .register(NAMED, { name: 'TailEntry' });
+export type TailEntry = z.infer<typeof TAIL_ENTRY>;
 
 interface Publication {
   topic: string;

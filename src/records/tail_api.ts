@@ -3,9 +3,8 @@ import type { PublicNames } from '../authentication/public_names.ts';
 import type { Caller } from '../routing/caller.ts';
 import { ONCE, parameters } from '../routing/query.ts';
 import { ok, type Route, route, WATCHERS } from '../routing/route.ts';
-import { NAMED } from '../routing/schemas.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
-import type { Tail } from './tail.ts';
+import { TAIL_ENTRY, type Tail } from './tail.ts';
 
 const QUERY = parameters({
   topic: z
@@ -15,18 +14,6 @@ const QUERY = parameters({
     .describe('Only events of this topic.'),
 });
 type Query = z.infer<typeof QUERY.schema>;
-
-const TAIL_ENTRY = z
-  .object({
-    at: z.int().describe('When it was accepted (ms since 1970), by Redis’s clock.'),
-    topic: z.string(),
-    client: z.string().describe('The public name of its publisher.'),
-    bytes: z.int().describe('Its length.'),
-    skipped: z.int().describe('How many events before it were left out, because there were too many.'),
-    event: z.looseObject({}).nullable().describe('Null if it is longer than 2,000 bytes.'),
-  })
-  .register(NAMED, { name: 'TailEntry' });
-export type ShownTailEntry = z.infer<typeof TAIL_ENTRY>;
 
 interface TailParts {
   tail: Tail;

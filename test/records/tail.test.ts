@@ -3,7 +3,7 @@ import { beforeEach, describe, test } from 'node:test';
 import { Api, problemIn } from '../../harness/http/api.ts';
 import { until } from '../../harness/until.ts';
 import { clock } from '../../src/clock.ts';
-import type { ShownTailEntry } from '../../src/records/tail_api.ts';
+import type { TailEntry } from '../../src/records/tail.ts';
 
 const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 
@@ -11,11 +11,11 @@ describe('the live tail', () => {
   const api = new Api();
   beforeEach(() => api.reset());
 
-  const look = async (query = '', as = 'viewer'): Promise<ShownTailEntry[]> =>
+  const look = async (query = '', as = 'viewer'): Promise<TailEntry[]> =>
     JSON.parse((await api.call('GET', `/tail${query}`, { as })).text);
   const publish = (topic: string, body: string) => api.call('POST', `/topics/${topic}`, { as: 'pub', body });
   const when = async (query: string, count: number) => {
-    let found: ShownTailEntry[] = [];
+    let found: TailEntry[] = [];
     await until(async () => {
       found = await look(query);
       return found.length >= count;
