@@ -102,13 +102,21 @@ export class JoinCalls {
     };
   }
 
-  async expire(name: string, { maxClosed = 100, version }: { maxClosed?: number; version?: string } = {}) {
+  /** `movedUntilMs` is given if the bus has several partitions. */
+  async expire(
+    name: string,
+    {
+      maxClosed = 100,
+      version,
+      movedUntilMs,
+    }: { maxClosed?: number; version?: string; movedUntilMs?: number } = {},
+  ) {
     const join = await this.find(name);
     const known = version === undefined ? join : { ...join, version };
     return this.#bus.store.run('expire_keys', {
       ...this.#arguments(known),
       maxClosed,
-      movedUntilMs: undefined,
+      movedUntilMs,
     });
   }
 
