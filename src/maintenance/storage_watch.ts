@@ -1,11 +1,17 @@
+import { sleep } from '../clock.ts';
+import { StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
+import type { Partitions } from '../store/partitions.ts';
 import { policyProblem } from './schema.ts';
 
 const LOST =
   'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
   'Redis, or start any process of the bus again to go on without the data.';
+
+/** Maximum time for which requests wait to learn whether Redis has its data. One of several may hang. */
+const PATIENCE_MS = 100;
 
 /**
  * Watches whether the Redis of a partition is still what it was at the start. After a restart, a failover or a change
@@ -30,5 +36,53 @@ export class StorageWatch {
     const problem = schema === null ? LOST : policyProblem(infoField(info, 'maxmemory_policy'));
     if (problem !== undefined && problem !== this.#told) this.#log.error({ redis: master.name }, problem);
     this.#told = problem;
+  }
+}
+
+/**
+ * Refuses requests after a Redis has come back without the data of the bus, until a process that starts takes it for a
+ * new one. Otherwise events would be accepted for nobody, and clients would be told that they do not exist.
+ */
+export class LossGuard {
+  readonly #partitions: Partitions;
+  readonly #log: Log;
+  #connections = 0;
+  #isLost = false;
+  #looking: Promise<unknown> | undefined;
+
+  constructor(partitions: Partitions, log: Log) {
+    this.#partitions = partitions;
+    this.#log = log;
+  }
+
+  /**
+   * Returns a promise if this process has connected to Redis since the last call, or if the data is lost. The promise
+   * rejects with StorageUnavailable if it is.
+   */
+  check(): Promise<void> | undefined {
+    const { connections } = this.#partitions.control;
+    if (connections !== this.#connections || this.#isLost) {
+      this.#connections = connections;
+      this.#looking ??= Promise.race([this.#look(), sleep(PATIENCE_MS)]).finally(() => {
+        this.#looking = undefined;
+      });
+    }
+    return this.#looking?.then(() => {
+      if (this.#isLost) throw new StorageUnavailable(undefined, 'Redis has lost the data of the bus');
+    });
+  }
+
+  async #look(): Promise<void> {
+    const asked = this.#partitions.all.map((each) =>
+      each.command((redis, keys) => redis.exists(keys.schema())),
+    );
+    // A Redis that does not answer is looked at when the process has connected to it again.
+    const found = (await Promise.allSettled(asked)).flatMap((each) =>
+      each.status === 'fulfilled' ? [each.value] : [],
+    );
+    if (found.length === 0) return;
+    const isLost = found.includes(0);
+    if (isLost && !this.#isLost) this.#log.error(LOST);
+    this.#isLost = isLost;
   }
 }

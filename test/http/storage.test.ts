@@ -15,7 +15,8 @@ const EVENT = '{"type":"noop","url":"https://app.example.com/1"}';
 const publish = (api: Api, body = EVENT) => api.call('POST', '/topics/widgets', { as: 'pub', body });
 
 describe('while Redis is away', () => {
-  const api = new Api({ env: { ROUTEMASTER_CLIENTS: 'fixed--1' }, prepare: assertWorks });
+  const redisConfig = { appendonly: 'yes' };
+  const api = new Api({ env: { ROUTEMASTER_CLIENTS: 'fixed--1' }, redisConfig, prepare: assertWorks });
   const calls = [
     ['pub', 'POST', '/topics/widgets', EVENT],
     ['pub', 'GET', '/topics'],
@@ -51,7 +52,7 @@ describe('while Redis is away', () => {
       assert.equal((await api.call('GET', '/nope')).status, 404);
       await api.redis.restart();
       await until(async () => (await api.call('GET', '/pulse', { as: 'root' })).status === 204);
-      const again = await api.call('POST', '/topics/widgets', { as: 'fixed', body: EVENT });
+      const again = await api.call('POST', '/topics/again', { as: 'fixed', body: EVENT });
       assert.equal(again.status, 204, again.text);
     }
   });
@@ -93,6 +94,41 @@ test('a web process that starts while Redis is away answers 503, and works as so
   assert.equal((await send(port, 'GET', '/health')).status, 200);
   await redis.restart();
   await ready(web);
+});
+
+test('after a Redis has come back empty, nothing is accepted for nobody until a process starts', async (t) => {
+  const redis = await PrivateRedis.during(t, { config: { appendonly: 'no', save: '' } });
+  const env = { ROUTEMASTER_REDIS_URL: redis.url, ROUTEMASTER_CLIENTS: 'fixed--1' };
+  const web = WebProcess.during(t, env);
+  const { port } = await ready(web);
+  const root = { authorization: ROOT };
+  const made = await send(port, 'POST', '/api_tokens', root, '{"name":"shop"}');
+  const { token, secret } = JSON.parse(made.text);
+  const publish = (topic: string, user: string, password: string) =>
+    send(port, 'POST', `/topics/${topic}`, { authorization: basic(user, password) }, EVENT);
+  const publishes = () =>
+    Promise.all([publish('widgets', token, secret), publish('gadgets', 'fixed--1', 'x')]);
+  assert.deepEqual(
+    (await publishes()).map(({ status }) => status),
+    [204, 204],
+  );
+  await redis.restart();
+  const store = await openStore(redis.url);
+  t.after(() => store.redis.disconnect());
+  assert.equal(await store.redis.dbsize(), 0);
+  for (let tries = 0; tries < 20; tries++)
+    for (const answer of await publishes()) assert.equal(problemIn(answer).code, 'storage_unavailable');
+  assert.match(
+    problemIn(await publish('gadgets', 'fixed--1', 'x')).detail,
+    /^Redis has lost the data of the bus/,
+  );
+  await web.prints(/"level":50.*Redis has lost the data of the bus.*restore a backup/);
+  assert.equal((await send(port, 'GET', '/health')).status, 200);
+  await ready(WebProcess.during(t, env));
+  assert.deepEqual(
+    (await publishes()).map(({ status }) => status),
+    [401, 204],
+  );
 });
 
 describe('Redis is full', () => {

@@ -32,7 +32,8 @@ async function recorded(api: Api, count: number): Promise<Entry[]> {
 const brief = ({ action, role, client, target, status, code }: Entry) =>
   [action, role, client ?? '-', target ?? '-', status, code ?? ''].join(' ').trim();
 
-const api = new Api({ env: { ROUTEMASTER_TRUSTED_PROXIES: '1' } });
+const redisConfig = { appendonly: 'yes' };
+const api = new Api({ env: { ROUTEMASTER_TRUSTED_PROXIES: '1' }, redisConfig });
 beforeEach(() => api.reset());
 
 describe('the audit', () => {
