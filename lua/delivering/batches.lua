@@ -24,18 +24,20 @@ function batches.is_of(clients, token)
   return #clients == 0
 end
 
--- Returns the score in `batches:index` of a batch that is opened now: the time in ms, with three decimals.
+-- Returns the score in `batches:index` of a batch that this call opens: the time at which its events were accepted, in
+-- ms with three decimals.
 function batches.index_score(call)
-  return call.now_us / 1000
+  return call.accepted_us / 1000
 end
 
--- Returns the score of a batch that is opened now in its subscriber's index: the time in µs. If `ordered` is '1', the
--- score is above all others there, even if Redis's clock was set back. Scores are whole numbers: with fractions, adding
--- and removing a batch would take Redis 14 µs instead of 5.
+-- Returns the score that such a batch gets in its subscriber's index: the time in µs. If `ordered` is '1', the score is
+-- also above all others in the index, even if Redis's clock was set back. Scores are whole numbers, because a
+-- short sorted set stores fractions as text. Adding and removing a batch takes Redis 5 µs, and would take 14 µs with
+-- fractions.
 function batches.queue_score(call, token, ordered)
-  if ordered ~= '1' then return call.now_us end
+  if ordered ~= '1' then return call.accepted_us end
   local last = redis.call('ZRANGE', call.keys.batches_queued(token), 0, 0, 'REV', 'WITHSCORES')[2]
-  return math.max(call.now_us, (tonumber(last) or 0) + 1)
+  return math.max(call.accepted_us, (tonumber(last) or 0) + 1)
 end
 
 -- Subtracts batches and events from a subscriber's gauges. A subscriber without batches has no field in the gauges.

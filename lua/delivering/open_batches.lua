@@ -123,7 +123,7 @@ end
 
 -- Stores the present time as the time at which the batch was closed. The batch must have been open.
 function open_batches.note_closed(call, bid)
-  redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.clock_ms or call.now_ms))
+  redis.call('HSET', call.keys.batches_closed(), bid, string.format('%d', call.now_ms))
 end
 
 -- Adds a nameless field with a long value to the hash of closed batches, so that Redis stores the hash as a table.

@@ -67,14 +67,11 @@ local function published(taken)
   return found
 end
 
--- Sets the time of the script call back to that of an outbox entry, whose number is its time in µs, or later
--- (outboxes.lua). So deadlines and ages count from when its events were accepted. `clock_us` and `clock_ms` keep the
--- present time, at which the call numbers its own entries and closes batches.
+-- Sets the time at which the events of this script call were accepted to that of an outbox entry, if it is earlier. So
+-- deadlines and ages count from then. The number of an entry is its time in µs, or later (outboxes.lua).
 local function go_back_to(call, number)
-  call.clock_us, call.clock_ms = call.clock_us or call.now_us, call.clock_ms or call.now_ms
-  call.now_us = math.min(call.now_us, number)
-  call.now_ms = math.floor(call.now_us / 1000)
-  call.is_late = true
+  call.accepted_us = math.min(call.accepted_us, number)
+  call.accepted_ms = math.floor(call.accepted_us / 1000)
 end
 
 local function names_in(set)

@@ -27,8 +27,8 @@ end
 -- Begins to collect what is written to indexes and queues about new batches. Scores and times are formatted once,
 -- because Redis takes 0.5 µs to convert each Lua number.
 local function begin_collection(call, opened)
-  opened.now = string.format('%d', call.now_ms)
-  opened.queue_score = string.format('%d', call.now_us)
+  opened.created_ms = string.format('%d', call.accepted_ms)
+  opened.queue_score = string.format('%d', call.accepted_us)
   opened.index_score = string.format('%.3f', batches.index_score(call))
   opened.index, opened.jobs, opened.instant, opened.scheduled = {}, {}, {}, {}
   opened.tokens, opened.counts, opened.entries, opened.rooms, opened.due = {}, {}, {}, {}, {}
@@ -48,7 +48,7 @@ end
 -- Writes the list of a new batch: its header, and the events of `list` from position `first` to `last`.
 local function write_batch(call, opened, bid, token, list, first, last)
   local batch, to = call.keys.batch(bid), math.min(last, first + bulk.MAX_VALUES - 1)
-  redis.call('RPUSH', batch, token, opened.now, '0', unpack(list, first, to))
+  redis.call('RPUSH', batch, token, opened.created_ms, '0', unpack(list, first, to))
   while to < last do
     local from = to + 1
     to = math.min(last, from + bulk.MAX_VALUES - 1)
@@ -89,7 +89,7 @@ local function collect(call, opened, bid, is_full, timeout_ms)
   if not opened.shortest_ms or timeout_ms < opened.shortest_ms then
     opened.shortest_ms, opened.first_due = timeout_ms, job
   end
-  opened.due[timeout_ms] = opened.due[timeout_ms] or string.format('%d', call.now_ms + timeout_ms)
+  opened.due[timeout_ms] = opened.due[timeout_ms] or string.format('%d', call.accepted_ms + timeout_ms)
   scheduled[#scheduled + 1] = opened.due[timeout_ms]
   scheduled[#scheduled + 1] = job
 end
@@ -129,7 +129,7 @@ function opening.enter(call, opened)
   -- `make_scheduled` wakes the scheduler if necessary. One call is enough, for the job that is due first. ZADD then
   -- schedules all the jobs; the first one gets the same time again.
   if opened.shortest_ms then
-    jobs.make_scheduled(call, 'main', opened.first_due, call.now_ms + opened.shortest_ms)
+    jobs.make_scheduled(call, 'main', opened.first_due, call.accepted_ms + opened.shortest_ms)
   end
   bulk.command('ZADD', keys.jobs_scheduled('main'), opened.scheduled)
   bulk.set_fields(keys.batches_open(), opened.entries)

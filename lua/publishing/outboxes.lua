@@ -109,7 +109,7 @@ end
 
 -- Returns a number; new entries get the numbers after it. Stores how far it is ahead of the clock, if that changes.
 local function last_number(call, outgoing)
-  local time = (call.clock_us or call.now_us) - 1 + outgoing.ahead
+  local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
   local number = outgoing.last + AHEAD_US
   redis.call('HSET', call.keys.outboxes_sent(), 'ahead', string.format('%d', outgoing.ahead + number - time))

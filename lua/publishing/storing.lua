@@ -43,9 +43,9 @@ end
 -- True if a join must not get these events in its open batch: another partition accepted them before the batch was
 -- opened, and a join counts events by the time of their batch.
 local function is_too_young(call, token, entry)
-  if not call.is_late or not join_tokens.is_join(token) then return false end
+  if call.accepted_us == call.now_us or not join_tokens.is_join(token) then return false end
   local created_ms = redis.call('LINDEX', call.keys.batch((open_batches.read_entry(entry))), 1)
-  return (tonumber(created_ms) or 0) > call.now_ms
+  return (tonumber(created_ms) or 0) > call.accepted_ms
 end
 
 -- Appends a subscriber's events to its open batch. Events that do not fit go into new batches. `entry` is the open

@@ -2,8 +2,10 @@
 Calls: the state of one run of a script.
 
 A call is a table that is made when a script starts and is passed to every function that needs it. It holds the
-partition's `keys`, the time by Redis's clock, and in `wakes` the announcements to publish when the script ends, which
-wake other processes. No state outlives a call.
+partition's `keys`, the time by Redis's clock (`now_us`, `now_ms`), and in `wakes` the announcements to publish when the
+script ends, which wake other processes. `accepted_us` and `accepted_ms` are the time at which the events that the call
+stores were accepted, from which their batches count: now, or earlier if they come from another partition. No state
+outlives a call.
 ]]
 local calls = {}
 
@@ -23,6 +25,7 @@ function calls.run(script, keys, args)
   local time = redis.call('TIME')
   local call = { keys = keys, now_us = time[1] * 1000000 + time[2], wakes = {}, first_due_ms = {} }
   call.now_ms = math.floor(call.now_us / 1000)
+  call.accepted_us, call.accepted_ms = call.now_us, call.now_ms
   local result = script(call, args)
   for kind in pairs(call.wakes) do
     announce(keys.wake(kind))
