@@ -4,8 +4,8 @@ import type { Answer, Call, Route } from '../routing/route.ts';
 import { isRefresh } from './layout.ts';
 
 /**
- * Time for which browser tabs share the answer to a refresh. It is shorter than the time between two refreshes, so no
- * tab gets the same answer twice in a row.
+ * Time for which browser tabs share the answer to a refresh. It is a little less than the time between two refreshes of
+ * a tab, so a tab never gets the same answer twice in a row. Answers are deleted then, because 100 long ones take 50 MB.
  */
 const SHARED_MS = 1900;
 const MAX_SHARED = 100;
@@ -17,7 +17,7 @@ const MAX_SHARED = 100;
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
-    ...{ max: MAX_SHARED, ttl: SHARED_MS, ttlResolution: 0 },
+    ...{ max: MAX_SHARED, ttl: SHARED_MS, ttlResolution: 0, ttlAutopurge: true },
     perf: { now: () => clock.monotonicMs() },
   });
 
