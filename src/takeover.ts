@@ -8,6 +8,7 @@ import { start } from './processes/process.ts';
 import { endWithUsage, environmentFor } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
+import { refuseWrongTypes } from './store/wrong_types.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
@@ -42,7 +43,9 @@ await start(async () => {
     redis.once('ready', resolve);
     redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${messageOf(error)}`)));
   });
-  const found: Rehearsal = await rehearse(partition, parts);
+  const found: Rehearsal = await rehearse(partition, parts).catch((error: unknown) =>
+    refuseWrongTypes([partition], error),
+  );
   redis.disconnect();
   const report = reportOf(found, [...environmentWarnings(), ...otherMeanings(process.env)], config.leaseMs);
   process.stdout.write(`${report.text}\n`);

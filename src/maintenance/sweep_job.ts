@@ -1,8 +1,13 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
+import { isWrongType, wrongTypes } from '../store/wrong_types.ts';
 import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';
+
+const WRONG_TYPES =
+  'the sweep cannot go on: another program has written keys of the bus. Find them with redis-cli SCAN, MATCH and TYPE, ' +
+  'and rename them';
 
 /**
  * The `sweep` job: finds and repairs inconsistencies in Redis, and logs and counts them. Only RubyWatch gives
@@ -14,6 +19,9 @@ export function sweepJob(parts: RepairParts): (signal: AbortSignal, rubyWorkers?
     const findings: Finding[] = [];
     try {
       await sweep(partition, { signal, findings, ...(rubyWorkers && { rubyWorkers }) });
+    } catch (error) {
+      if (isWrongType(error)) log.error({ keys: await wrongTypes(partition) }, WRONG_TYPES);
+      throw error;
     } finally {
       // The findings of a failed sweep are reported too, because no later sweep will find what was repaired.
       for (const { kind } of findings) recorder.swept(kind);

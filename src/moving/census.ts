@@ -1,6 +1,6 @@
+import type { FoundKey } from '../store/found_key.ts';
 import { type KeyName, LAYOUT } from '../store/keys.ts';
 import type { Partition } from '../store/partition.ts';
-import type { FoundKey } from './found_key.ts';
 import { scanned } from './scanning.ts';
 import { pipelined } from './sums.ts';
 

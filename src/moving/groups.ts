@@ -1,5 +1,5 @@
+import type { FoundKey } from '../store/found_key.ts';
 import type { Partition } from '../store/partition.ts';
-import type { FoundKey } from './found_key.ts';
 import { Reading } from './reading.ts';
 import { pipelined } from './sums.ts';
 

@@ -1,6 +1,7 @@
 import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
+import { refuseWrongTypes } from '../store/wrong_types.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { type Census, countKeys, countsIn } from './census.ts';
 import { checkSource, checkTarget, fillingText, runOf, scriptCallers, storeCount } from './checks.ts';
@@ -38,7 +39,11 @@ export type Comparison = { what: string; source: number; target: number }[];
  * no process starts on it. A move that was cut off goes on where it stopped. Throws BootError if a person must act, and
  * StorageUnavailable or StorageFull if Redis fails.
  */
-export async function move(parts: Move): Promise<Comparison> {
+export function move(parts: Move): Promise<Comparison> {
+  return moveAll(parts).catch((error: unknown) => refuseWrongTypes(parts.source.partitions.all, error));
+}
+
+async function moveAll(parts: Move): Promise<Comparison> {
   const { source, target, leaseMs, ignoresCallers, progress, log } = parts;
   if (target.partitions.all.length === 1) throw new BootError('--partitions must be 2 or more.');
   await checkSource(source, leaseMs);

@@ -1,7 +1,7 @@
+import type { FoundKey } from '../store/found_key.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { replies } from '../store/replies.ts';
-import type { FoundKey } from './found_key.ts';
 import { type Copied, groupsOf } from './groups.ts';
 import { type Element, type Reading, writing } from './reading.ts';
 import { type Owner, ROWS } from './rows.ts';

@@ -1,6 +1,6 @@
 import { slicesOf } from '../chunks.ts';
+import type { FoundKey } from '../store/found_key.ts';
 import { LAYOUT } from '../store/keys.ts';
-import type { FoundKey } from './found_key.ts';
 
 /**
  * An element of a key: `[value]` of a string, `[item]` of a list or set, `[field, value]` of a hash, `[member, score]`

@@ -1,5 +1,5 @@
+import { type FoundKey, foundKey } from '../store/found_key.ts';
 import type { Partition } from '../store/partition.ts';
-import { type FoundKey, foundKey } from './found_key.ts';
 
 const COUNT = 1000;
 

@@ -8,6 +8,7 @@ import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
 import { settlePartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
+import { refuseWrongTypes } from '../store/wrong_types.ts';
 
 /** Maximum time for stopping. After it, the process ends. */
 const STOP_LIMIT_MS = 24_000;
@@ -45,7 +46,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       if (config.compatibility) return config.compatibility;
       return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
     } catch (error) {
-      if (!(error instanceof StorageUnavailable || error instanceof StorageFull)) throw error;
+      if (!(error instanceof StorageUnavailable || error instanceof StorageFull))
+        return await refuseWrongTypes(partitions.all, error);
       const cause = error.cause as Error | undefined;
       if (error instanceof StorageForbidden)
         throw new BootError(

@@ -209,6 +209,16 @@ describe('a web process refuses to start, and says what to change,', () => {
     }
   });
 
+  test('on keys that another program has written', async (t) => {
+    const redis = await PrivateRedis.during(t);
+    const store = await openStore(redis.url);
+    t.after(() => store.redis.disconnect());
+    await store.redis.set(store.keys.move(), 'to the left');
+    const web = WebProcess.during(t, { ROUTEMASTER_REDIS_URL: redis.url });
+    assert.equal(await web.exitCode, 78, web.output);
+    assert.match(web.output, /Another program .*: move is a string instead of a hash \(1 key\)\. Find/);
+  });
+
   test('on data of a newer release', async (t) => {
     const redis = await PrivateRedis.during(t);
     const store = await openStore(redis.url);

@@ -78,6 +78,17 @@ describe('the job sweep', () => {
     });
   });
 
+  test('names the keys that another program has written, without showing a token', async () => {
+    const { redis: commands, keys } = redis.store;
+    for (const token of [TOKEN_ONLY, 'other']) await commands.set(keys.batches_retrying(token), 'x');
+    const { error, lines } = await run();
+    assert.match(String(error), /WRONGTYPE/);
+    const [line] = lines;
+    assert.equal(line?.level, ERROR);
+    assert.deepEqual(line?.keys, ['batches:retrying:{token} is a string instead of a zset (2 keys)']);
+    assert.match(String(line?.msg), /another program has written keys of the bus/);
+  });
+
   test('reports what it mended even if Redis cuts it off', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.zrem(keys.batches_index(), longName('a1'));

@@ -1,5 +1,5 @@
-import { type FoundKey, foundKey } from '../../src/moving/found_key.ts';
 import { ROWS } from '../../src/moving/rows.ts';
+import { type FoundKey, foundKey } from '../../src/store/found_key.ts';
 import { type KeyName, LAYOUT } from '../../src/store/keys.ts';
 import type { Commands, Partition } from '../../src/store/partition.ts';
 

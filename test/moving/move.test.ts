@@ -10,11 +10,11 @@ import { assertNothingToSweep } from '../../harness/scripts/sweep.ts';
 import { until } from '../../harness/until.ts';
 import { BootError } from '../../src/errors.ts';
 import { deleteMoved } from '../../src/moving/deleting.ts';
-import { foundKey } from '../../src/moving/found_key.ts';
 import { refuseMoved } from '../../src/moving/mark.ts';
 import { move } from '../../src/moving/move.ts';
 import { ROWS } from '../../src/moving/rows.ts';
 import { openSide, type Side } from '../../src/moving/side.ts';
+import { foundKey } from '../../src/store/found_key.ts';
 import { fixedText, LAYOUT } from '../../src/store/keys.ts';
 import { settlePartitionCount } from '../../src/store/partition_count.ts';
 import { contentOf, differences } from './content.ts';
@@ -175,6 +175,14 @@ describe('a move is refused', () => {
     await refused(
       open(FOUR, '', 'redis://nobody:secret@127.0.0.1:1'),
       /^Redis cannot be reached at redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED/,
+    );
+  });
+
+  test('if another program has written keys of the bus', async () => {
+    for (const digest of ['one', 'two']) await store().redis.hset(store().keys.session(digest), 'user', 'x');
+    await refused(
+      move(parts()),
+      /Another program .*session:\{digest\} is a hash instead of a string \(2 keys\)\. Find/,
     );
   });
 

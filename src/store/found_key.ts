@@ -1,4 +1,4 @@
-import { fixedText, type KeyName, LAYOUT } from '../store/keys.ts';
+import { fixedText, type KeyName, LAYOUT } from './keys.ts';
 
 /** A key that was found in Redis: its name in the layout, and the variable parts of the key. */
 export interface FoundKey {

@@ -1,0 +1,48 @@
+import { BootError } from '../errors.ts';
+import { foundKey } from './found_key.ts';
+import { LAYOUT } from './keys.ts';
+import type { Partition } from './partition.ts';
+
+const TYPES = new Set(Object.values(LAYOUT).map(({ type }) => type));
+const KEYS_PER_SCAN = 1000;
+
+/** True if Redis refused a command because a key has another type. Another program must have written that key. */
+export function isWrongType(error: unknown): boolean {
+  return error instanceof Error && /\bWRONGTYPE\b/.test(error.message);
+}
+
+/**
+ * Describes the keys whose type differs from LAYOUT, such as `batches:index:{token} is a string instead of a zset
+ * (2 keys)`. The text has the patterns of the keys, because a token in a key can be a credential. Scans all keys once
+ * for each type, so call it only after an error.
+ */
+export async function wrongTypes(partition: Partition): Promise<string[]> {
+  const { prefix } = partition;
+  const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
+  const counts = new Map<string, number>();
+  for (const type of TYPES) {
+    const scan = partition.scan((redis, _, cursor) =>
+      redis.scan(cursor, 'MATCH', match, 'COUNT', KEYS_PER_SCAN, 'TYPE', type),
+    );
+    for await (const keys of scan)
+      for (const key of keys) {
+        const found = foundKey(key, prefix);
+        if (!found || LAYOUT[found.name].type === type) continue;
+        const expected = LAYOUT[found.name];
+        const text = `${prefix}${expected.pattern} is a ${type} instead of a ${expected.type}`;
+        counts.set(text, (counts.get(text) ?? 0) + 1);
+      }
+  }
+  return [...counts].map(([text, count]) => `${text} (${count} ${count === 1 ? 'key' : 'keys'})`);
+}
+
+/** Throws a BootError that names the keys of wrong types if `error` is about such a key. Otherwise throws `error`. */
+export async function refuseWrongTypes(partitions: readonly Partition[], error: unknown): Promise<never> {
+  const wrong = isWrongType(error) ? (await Promise.all(partitions.map(wrongTypes))).flat() : [];
+  if (wrong.length === 0) throw error;
+  throw new BootError(
+    `Another program has written keys of the bus: ${wrong.join('; ')}. Find them with redis-cli SCAN, MATCH and TYPE, ` +
+      'and rename them. Give the bus a Redis or a ROUTEMASTER_REDIS_PREFIX of its own.',
+    { cause: error },
+  );
+}
