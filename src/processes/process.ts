@@ -2,7 +2,7 @@ import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
 import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
-import { prepareStorage, wasTakenOver } from '../maintenance/schema.ts';
+import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { refuseMoved } from '../moving/mark.ts';
 import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
@@ -28,11 +28,15 @@ export async function start(entry: () => Promise<void>): Promise<void> {
   }
 }
 
-/**
- * Prepares Redis for the bus, and tries again while Redis is unavailable or full. Resolves with the compatibility mode:
- * the configured one or, after a takeover from a Ruby Routemaster, `routemaster`.
- */
-export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Compatibility> {
+interface Booted {
+  /** The configured compatibility mode or, after a takeover from a Ruby Routemaster, `routemaster`. */
+  compatibility: Compatibility;
+  /** When the bus took over from a Ruby Routemaster (ms). Undefined if it did not. */
+  takenOver: number | undefined;
+}
+
+/** Prepares Redis for the bus, and tries again while Redis is unavailable or full. */
+export async function boot(partitions: Partitions, config: Config, log: Log): Promise<Booted> {
   const backoff = new Backoff();
   let toldReason: string | undefined;
   for (;;) {
@@ -43,8 +47,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       // Publishes will depend on WAIT, so its permission in the ACL of Redis is checked now. For 0 replicas WAIT
       // returns at once.
       if (config.minReplicas > 0) await partitions.control.command((redis) => redis.wait(0, 1));
-      if (config.compatibility) return config.compatibility;
-      return (await wasTakenOver(partitions.control)) ? 'routemaster' : 'none';
+      const takenOver = await takenOverAtMs(partitions.control);
+      const assumed = takenOver === undefined ? 'none' : 'routemaster';
+      return { compatibility: config.compatibility ?? assumed, takenOver };
     } catch (error) {
       if (!(error instanceof StorageUnavailable || error instanceof StorageFull))
         return await refuseWrongTypes(partitions.all, error);

@@ -70,7 +70,7 @@ async function serve(config: Config, log: Log): Promise<void> {
     redis.disconnect();
     accepting?.redis.disconnect();
   });
-  const booting = boot(partitions, config, log).then((compatibility) => {
+  const booting = boot(partitions, config, log).then(({ compatibility }) => {
     if (compatibility === 'none') refuseShortTokens(config);
     // The app is built again if the assumed mode was wrong. Nobody was answered in it, because all calls except health
     // checks were refused so far.

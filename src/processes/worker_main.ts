@@ -7,7 +7,6 @@ import { Quarantine } from '../delivering/quarantine.ts';
 import { Supervisor } from '../delivering/supervisor.ts';
 import { createLog } from '../log.ts';
 import { Maintenance } from '../maintenance/maintenance.ts';
-import { takenOverAtMs } from '../maintenance/schema.ts';
 import { Counters } from '../metrics/counters.ts';
 import { Recorder } from '../metrics/recorder.ts';
 import { Outbox } from '../publishing/outbox.ts';
@@ -79,8 +78,7 @@ await start(async () => {
     redis.disconnect();
     applying?.redis.disconnect();
   });
-  const compatibility = await boot(partitions, config, log);
-  const takenOver = await takenOverAtMs(control);
+  const { compatibility, takenOver } = await boot(partitions, config, log);
   if (stopping.aborted) return;
   const inMode = configIn(compatibility, config);
   supervisor = new Supervisor(THREAD, inMode, log);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RunningBus } from '../../harness/processes/running_bus.ts';
+import { CuttingProxy } from '../../harness/redis/cutting_proxy.ts';
 import { until } from '../../harness/until.ts';
 import { SteadyPublisher } from './steady_publisher.ts';
 
@@ -88,4 +89,14 @@ test('a worker that waits for Redis stops at SIGTERM', async () => {
   assert.deepEqual(await worker.stop(), { code: 0, signal: null });
   assert.equal(await started, 'ended');
   await bus.redis.restart();
+});
+
+test('a worker that starts while the connection is cut delivers nevertheless', async (t) => {
+  const proxy = await CuttingProxy.start(bus.redis.socketPath ?? assert.fail());
+  t.after(() => proxy.stop());
+  proxy.cutNext('request', 'taken_over\r\n');
+  const env = { ROUTEMASTER_REDIS_URL: proxy.url, ROUTEMASTER_COMPATIBILITY: 'none' };
+  const worker = await bus.start('worker', env);
+  assert.equal(proxy.cuts, 1);
+  await worker.stop();
 });
