@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { addAbortSignal } from 'node:stream';
 import { ProblemError, RoutemasterError, TimeLimitError } from '@routemaster/client';
 import type { Bus } from './bus.ts';
 import { type Call, Failure } from './command.ts';
@@ -83,7 +84,9 @@ export async function publishLines(call: Call, file: string): Promise<void> {
   const publisher = new LinePublisher(call.connect({ timeoutMs: PUBLISH_TIMEOUT_MS }));
   const isStdin = file === '-';
   const progress = new Progress(call, isStdin ? undefined : (await stat(file)).size);
-  const input = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
+  const lines = isStdin ? call.streams.stdin : createReadStream(file, { highWaterMark: 1024 * 1024 });
+  // Ctrl-C ends the reading, and a second one the process. The request under way ends first, as its events count too.
+  const input = addAbortSignal(call.interruption(), lines);
   let underWay: Promise<void> = Promise.resolve();
   try {
     for await (const chunk of chunksOf(input)) {
@@ -116,6 +119,8 @@ function failureOf(error: unknown, stored: number): unknown {
   const before = `${number(stored)} events before are stored`;
   if (error instanceof Refused)
     return new Failure(error.problem.code, `${placeOf(error)}${error.problem.detail} (${before})`);
+  if (error instanceof Error && error.name === 'AbortError')
+    return new Failure('interrupted', `not all lines were sent (${before})`);
   if (error instanceof Unreadable) return new Failure(error.code, `${error.message} (${before})`);
   if (!(error instanceof RoutemasterError)) return error;
   const more = error instanceof TimeLimitError && error.mayBeDone ? ', and perhaps the next ones' : '';

@@ -165,6 +165,22 @@ test('pub says how many events of a file are stored, also if the connection fail
   assert.equal(status, 2);
 });
 
+test('pub says how many events of a file are stored if Ctrl-C ends it', async (t) => {
+  const shop = await client('shop');
+  const publishing = terminal.start(`pub interrupted --ndjson - ${shop.options}`.split(' '));
+  t.after(() => publishing.kill('SIGKILL'));
+  let stderr = '';
+  publishing.stderr.on('data', (text) => (stderr += text));
+  const event = (n: number) => `{"type":"noop","url":"https://shop.example.com/${n}"}\n`;
+  publishing.stdin.write(Array.from({ length: 10_500 }, (_, n) => event(n)).join(''));
+  const stored = /"name":"interrupted",[^}]*"events":10000,/;
+  await until(async () => stored.test((await terminal.rtm(`topic list --json ${asRoot()}`)).stdout));
+  publishing.kill('SIGINT');
+  const [status] = await once(publishing, 'close');
+  assert.equal(stderr, 'interrupted: not all lines were sent (10,000 events before are stored)\n');
+  assert.equal(status, 2);
+});
+
 test('pub says after a second that the bus to which it sends a file cannot be reached', async (t) => {
   const line = `pub orders --ndjson - -b 127.0.0.1:${await freePort()} -t shop`;
   const publishing = terminal.start(line.split(' '));
