@@ -87,6 +87,7 @@ export class RedisNewestStore implements NewestStore {
   }
 
   async read(urls: string[]): Promise<(number | undefined)[]> {
+    if (urls.length === 0) return [];
     const texts = (await this.#send('MGET', ...this.#keys(urls))) as (string | Buffer | null)[];
     return texts.map((text) => (text === null ? undefined : Number(String(text))));
   }
