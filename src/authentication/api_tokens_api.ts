@@ -3,7 +3,7 @@ import { BusError } from '../errors.ts';
 import type { Scopes } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
+import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
 import { type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route, WATCHERS } from '../routing/route.ts';
 import { NAMED } from '../routing/schemas.ts';
 import { type Clients, placeOf } from './client.ts';
@@ -12,7 +12,6 @@ import {
   type ClientLimits,
   LIMITS_INPUT,
   NAME_RULE,
-  type NewClient,
   newClientInput,
 } from './client_input.ts';
 import { CLIENT_TOKEN, credentialToken } from './client_token.ts';
@@ -50,8 +49,7 @@ const TOKEN_PARAMS: Input<{ token: string }> = {
   schema: z.object(token),
   wording: { code: 'bad_client', whole: `no client has this token; one ${NAME_RULE}` },
 };
-type Rotation = { grace: number; secret_at?: number | undefined };
-const ROTATION: Input<Rotation> = { schema: rotation, wording: CLIENT_WORDING };
+const ROTATION: Input<z.infer<typeof rotation>> = { schema: rotation, wording: CLIENT_WORDING };
 const CLIENT = z.object({ ...token, name: z.string(), ...scopes }).register(NAMED, { name: 'Client' });
 const ms = z.int().nullable();
 const LISTED_CLIENT = CLIENT.extend({
@@ -65,7 +63,7 @@ const MADE_CLIENT = CLIENT.extend({
 });
 const ROTATED = z.object({ ...token, secret: z.string(), grace: z.int().describe('In ms.') });
 
-interface HandlerParts {
+interface ApiTokensParts {
   clients: Clients;
   pages: Pages;
   publicNames: PublicNames;
@@ -75,9 +73,6 @@ interface HandlerParts {
   removeSubscriber: (token: string) => Promise<unknown>;
   /** Resolves with the tokens of a client's joins. Each join is a subscriber with its own token. */
   joinsOf: (client: string) => Promise<string[]>;
-}
-
-interface ApiTokensParts extends HandlerParts {
   isReserved: (text: string) => boolean;
   dialect: Pick<Dialect, 'makesSecrets'>;
 }
@@ -87,47 +82,6 @@ const SECRET = { 'Cache-Control': 'no-store' };
 
 /** The calls under `/api_tokens`: root manages clients, their scopes and their secrets, and viewers list clients. */
 export function apiTokensApi({ isReserved, dialect, ...parts }: ApiTokensParts): Route[] {
-  const { list, create, limit, remove, rotate } = handlers(parts);
-  return [
-    route('GET /api_tokens', WATCHERS, {
-      query: PAGE_QUERY,
-      answers: { 200: z.array(LISTED_CLIENT), 204: null },
-      handle: list,
-    }),
-    route('POST /api_tokens', ROOT, {
-      action: 'client.create',
-      body: newClientInput(isReserved, dialect),
-      answers: { 201: MADE_CLIENT },
-      errors: ['bad_client', 'client_has_secret', 'storage_full'],
-      handle: create,
-    }),
-    route('PUT /api_tokens/:token', ROOT, {
-      action: 'client.limit',
-      params: TOKEN_PARAMS,
-      body: LIMITS_INPUT,
-      answers: { 200: CLIENT },
-      errors: ['bad_client', 'client_not_found', 'storage_full'],
-      handle: limit,
-    }),
-    route('DELETE /api_tokens/:token', ROOT, {
-      action: 'client.delete',
-      params: TOKEN_PARAMS,
-      answers: NOTHING,
-      errors: ['bad_client'],
-      handle: remove,
-    }),
-    route('POST /api_tokens/:token/secret', ROOT, {
-      action: 'client.rotate_secret',
-      params: TOKEN_PARAMS,
-      body: ROTATION,
-      answers: { 200: ROTATED },
-      errors: ['bad_client', 'client_not_found', 'storage_full'],
-      handle: rotate,
-    }),
-  ];
-}
-
-function handlers(parts: HandlerParts) {
   const { clients, pages, publicNames, minTokenLength, removeSubscriber, joinsOf } = parts;
 
   const register = async (name: string, token: string, scopes: Scopes) => {
@@ -140,66 +94,92 @@ function handlers(parts: HandlerParts) {
     );
   };
 
-  return {
-    async list(call: PagedCall) {
-      const names = await clients.sorted();
-      if (names.length === 0) return NO_CONTENT;
-      const page = await pages.cutSorted(call, async () => names, placeOf);
-      const list = await clients.read((page?.entries ?? names).map(([token]) => token));
-      return listed(list, (slice) => publicNames.shownTo(call.caller, slice, 'token'), page);
-    },
-
-    async create({ body: { name, token, secret, publish, subscribe } }: { body: NewClient }) {
-      // A client that exists keeps its token, however short: it may be from a Ruby Routemaster.
-      if (token && token.length < minTokenLength && !(await clients.find(token))) {
-        const rule = `token must have at least ${minTokenLength} characters in production`;
-        throw new BusError('bad_client', rule, { members: { field: 'token' } });
-      }
-      const scopes = definedScopes({ publish, subscribe });
-      // Scopes are stored in Redis. Clients of ROUTEMASTER_CLIENTS are not, so they cannot have scopes.
-      if (token && (publish || subscribe) && clients.isFixed(token)) {
-        const rule = 'ROUTEMASTER_CLIENTS sets this token, so its client cannot be limited; choose another';
-        throw new BusError('bad_client', rule, { members: { field: 'token' } });
-      }
-      const made = secret
-        ? await clients.create(name, scopes)
-        : await register(name, token ?? credentialToken(name), scopes);
-      return { status: 201, headers: SECRET, body: { ...made, ...scopes } } as const;
-    },
-
-    async limit({ params: { token }, body }: { params: { token: string }; body: ClientLimits }) {
-      checkChangeable(token, clients);
-      const scopes = definedScopes(body);
-      const limited = await clients.limit(token, scopes);
-      if (!limited) throw new BusError('client_not_found', 'no client has this token');
-      for (const join of limited.ended) await removeSubscriber(join);
-      return ok({ token, name: limited.name, ...scopes });
-    },
-
-    async rotate({ params: { token }, body }: { params: { token: string }; body: Rotation }) {
-      checkChangeable(token, clients);
-      const { grace, secret_at } = body;
-      const rotated = await clients.rotate(token, grace, secret_at);
-      if (rotated === 'client_not_found') throw new BusError(rotated, 'no client has this token');
-      if (rotated === 'no_secret')
-        throw new BusError('bad_client', 'this client has no secret; make another, which has one');
-      if (rotated === 'replaced_meanwhile')
-        throw new BusError('bad_client', 'the secret was replaced after that time; nothing was changed', {
-          members: { field: 'secret_at' },
-        });
-      return { ...ok({ token, ...rotated, grace }), headers: SECRET };
-    },
-
-    async remove({ params: { token } }: { params: { token: string } }) {
-      checkChangeable(token, clients);
-      // The client may be gone while its subscriber or its joins are still there, because an earlier call failed
-      // half-way.
-      await clients.remove(token);
-      await removeSubscriber(token);
-      for (const join of await joinsOf(token)) await removeSubscriber(join);
-      return NO_CONTENT;
-    },
-  };
+  return [
+    route('GET /api_tokens', WATCHERS, {
+      query: PAGE_QUERY,
+      answers: { 200: z.array(LISTED_CLIENT), 204: null },
+      async handle(call) {
+        const names = await clients.sorted();
+        if (names.length === 0) return NO_CONTENT;
+        const page = await pages.cutSorted(call, async () => names, placeOf);
+        const list = await clients.read((page?.entries ?? names).map(([token]) => token));
+        return listed(list, (slice) => publicNames.shownTo(call.caller, slice, 'token'), page);
+      },
+    }),
+    route('POST /api_tokens', ROOT, {
+      action: 'client.create',
+      body: newClientInput(isReserved, dialect),
+      answers: { 201: MADE_CLIENT },
+      errors: ['bad_client', 'client_has_secret', 'storage_full'],
+      async handle({ body: { name, token, secret, publish, subscribe } }) {
+        // A client that exists keeps its token, however short: it may be from a Ruby Routemaster.
+        if (token && token.length < minTokenLength && !(await clients.find(token))) {
+          const rule = `token must have at least ${minTokenLength} characters in production`;
+          throw new BusError('bad_client', rule, { members: { field: 'token' } });
+        }
+        const scopes = definedScopes({ publish, subscribe });
+        // Scopes are stored in Redis. Clients of ROUTEMASTER_CLIENTS are not, so they cannot have scopes.
+        if (token && (publish || subscribe) && clients.isFixed(token)) {
+          const rule = 'ROUTEMASTER_CLIENTS sets this token, so its client cannot be limited; choose another';
+          throw new BusError('bad_client', rule, { members: { field: 'token' } });
+        }
+        const made = secret
+          ? await clients.create(name, scopes)
+          : await register(name, token ?? credentialToken(name), scopes);
+        return { status: 201, headers: SECRET, body: { ...made, ...scopes } } as const;
+      },
+    }),
+    route('PUT /api_tokens/:token', ROOT, {
+      action: 'client.limit',
+      params: TOKEN_PARAMS,
+      body: LIMITS_INPUT,
+      answers: { 200: CLIENT },
+      errors: ['bad_client', 'client_not_found', 'storage_full'],
+      async handle({ params: { token }, body }) {
+        checkChangeable(token, clients);
+        const scopes = definedScopes(body);
+        const limited = await clients.limit(token, scopes);
+        if (!limited) throw new BusError('client_not_found', 'no client has this token');
+        for (const join of limited.ended) await removeSubscriber(join);
+        return ok({ token, name: limited.name, ...scopes });
+      },
+    }),
+    route('DELETE /api_tokens/:token', ROOT, {
+      action: 'client.delete',
+      params: TOKEN_PARAMS,
+      answers: NOTHING,
+      errors: ['bad_client'],
+      async handle({ params: { token } }) {
+        checkChangeable(token, clients);
+        // The client may be gone while its subscriber or its joins are still there, because an earlier call failed
+        // half-way.
+        await clients.remove(token);
+        await removeSubscriber(token);
+        for (const join of await joinsOf(token)) await removeSubscriber(join);
+        return NO_CONTENT;
+      },
+    }),
+    route('POST /api_tokens/:token/secret', ROOT, {
+      action: 'client.rotate_secret',
+      params: TOKEN_PARAMS,
+      body: ROTATION,
+      answers: { 200: ROTATED },
+      errors: ['bad_client', 'client_not_found', 'storage_full'],
+      async handle({ params: { token }, body }) {
+        checkChangeable(token, clients);
+        const { grace, secret_at } = body;
+        const rotated = await clients.rotate(token, grace, secret_at);
+        if (rotated === 'client_not_found') throw new BusError(rotated, 'no client has this token');
+        if (rotated === 'no_secret')
+          throw new BusError('bad_client', 'this client has no secret; make another, which has one');
+        if (rotated === 'replaced_meanwhile')
+          throw new BusError('bad_client', 'the secret was replaced after that time; nothing was changed', {
+            members: { field: 'secret_at' },
+          });
+        return { ...ok({ token, ...rotated, grace }), headers: SECRET };
+      },
+    }),
+  ];
 }
 
 function definedScopes({ publish, subscribe }: ClientLimits): Scopes {

@@ -66,7 +66,7 @@ const newClient = (isReserved: (text: string) => boolean, makesSecrets: boolean)
         refuse('name', `must have at most ${max} characters, as the token begins with it`);
     });
 
-export type NewClient = z.infer<ReturnType<typeof newClient>>;
+type NewClient = z.infer<ReturnType<typeof newClient>>;
 
 export const newClientInput = (
   isReserved: (text: string) => boolean,

@@ -29,9 +29,6 @@ export const PAGE = parameters({
     .describe(PLACE_MEANING),
 });
 
-export type Whose = z.infer<typeof WHOSE.schema>;
-export type Page = z.infer<typeof PAGE.schema>;
-
 export const DEAD_LETTER_PARAMS: Input<{ id: string }> = {
   schema: z.object({
     id: z

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BusError } from '../errors.ts';
 import type { StorageGuard } from '../publishing/storage_guard.ts';
-import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
+import { type ChangingCaller, clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, nextLink } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { badParameter } from '../routing/query.ts';
@@ -16,15 +16,12 @@ import {
 } from '../subscribing/asked_subscribers.ts';
 import { ATTEMPT } from './attempt.ts';
 import { DEAD_LETTER } from './dead_letter.ts';
-import { DEAD_LETTER_PARAMS, PAGE, type Page, WHAT, WHOSE, type Whose } from './dead_letter_queries.ts';
+import { DEAD_LETTER_PARAMS, PAGE, WHAT, WHOSE } from './dead_letter_queries.ts';
 import { eventsOfLetter, findDeadLetter, listDeadLetters, wholeLetterJson } from './dead_letter_reading.ts';
 import type { DeadLetters } from './dead_letters.ts';
 
 /** Number of queues, a client's own and those of its joins, that may be read for the price of one call. */
 const QUEUES_PER_CALL = 20;
-
-type OfOne = { caller: Caller; params: { id: string } };
-type ChangeOfOne = OfOne & { caller: ChangingCaller };
 
 const WHOLE_DEAD_LETTER = DEAD_LETTER.extend({
   history: z.array(ATTEMPT).describe('The first failed attempt and the last 19.'),
@@ -44,51 +41,6 @@ interface DeadLettersParts extends AskedSubscribersParts {
 
 /** `/dead_letters`. A client may see and change its own dead letters, root all of them; viewers see all. */
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
-  const { list, purgeAll, retryAll, read, purge, retry } = handlers(parts);
-  return [
-    route('GET /dead_letters', ALL, {
-      query: PAGE,
-      answers: { 200: z.array(DEAD_LETTER) },
-      handle: list,
-    }),
-    route('DELETE /dead_letters', BOTH, {
-      action: 'dead_letters.purge',
-      query: WHOSE,
-      answers: { 200: PURGED },
-      errors: ['subscriber_not_found'],
-      handle: purgeAll,
-    }),
-    route('POST /dead_letters/retry', BOTH, {
-      action: 'dead_letters.retry',
-      query: WHOSE,
-      answers: { 200: RETRIED },
-      errors: ['subscriber_not_found', 'storage_full'],
-      handle: retryAll,
-    }),
-    route('GET /dead_letters/:id', ALL, {
-      params: DEAD_LETTER_PARAMS,
-      answers: { 200: WHOLE_DEAD_LETTER },
-      errors: ['dead_letter_not_found'],
-      handle: read,
-    }),
-    route('DELETE /dead_letters/:id', BOTH, {
-      action: 'dead_letter.purge',
-      params: DEAD_LETTER_PARAMS,
-      answers: NOTHING,
-      errors: ['dead_letter_not_found'],
-      handle: purge,
-    }),
-    route('POST /dead_letters/:id/retry', BOTH, {
-      action: 'dead_letter.retry',
-      params: DEAD_LETTER_PARAMS,
-      answers: NOTHING,
-      errors: ['dead_letter_not_found', 'subscriber_not_found', 'storage_full'],
-      handle: retry,
-    }),
-  ];
-}
-
-function handlers(parts: DeadLettersParts) {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
    * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
@@ -99,66 +51,94 @@ function handlers(parts: DeadLettersParts) {
     if (!(await isSubscriber(tokens[0] ?? '')))
       throw new BusError('subscriber_not_found', 'there is no such subscriber');
   };
-  return {
-    async list({ caller, path, query }: { caller: Caller; path: string; query: Page }) {
-      const { limit, before, ...asked } = query;
-      const { reason, since: sinceMs, until } = asked;
-      const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
-      const count = limit ?? DEFAULT_LISTED;
-      const { tokens, calls } = await subscribersAsked(parts, caller, query, WHAT);
-      const { letters, next, looked } = await listDeadLetters(partitions, tokens, count, before, filter);
-      const place = next && `${next.diedAtMs}-${next.id}`;
-      const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
-      return {
-        ...ok(await withOwners(parts, caller, letters)),
-        headers,
-        calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL + looked / ENTRIES_PER_CALL,
-      };
-    },
-
-    async retryAll({ caller, query }: { caller: ChangingCaller; query: Whose }) {
-      const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
-      await check(caller, tokens);
-      // One check covers all these subscribers, because a client and its joins are in the same partition.
-      await guard.checkSubscriber(tokens[0] ?? '');
-      let retried = 0;
-      for (const token of tokens) retried += await deadLetters.retryAll(token);
-      return ok({ retried });
-    },
-
-    async purgeAll({ caller, query }: { caller: ChangingCaller; query: Whose }) {
-      const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
-      let purged = 0;
-      for (const token of tokens) purged += await deadLetters.purgeAll(token);
-      // An unknown subscriber is an error only if nothing was deleted: a removal that ended half-way may have left dead
-      // letters of a subscriber that no longer exists.
-      if (purged === 0) await check(caller, tokens);
-      return ok({ purged });
-    },
-
-    async read({ caller, params: { id } }: OfOne) {
-      const letter = await findDeadLetter(partitions, id, clientOf(caller));
-      if (!letter) throw notFound();
-      const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      const [shown = letter] = await withOwners(parts, caller, [letter]);
-      return { ...ok(wholeLetterJson(shown, eventsOfLetter(partitions, letter))), headers };
-    },
-
-    async retry({ caller, params: { id } }: ChangeOfOne) {
-      const letter = await findDeadLetter(partitions, id, clientOf(caller));
-      if (!letter) throw notFound();
-      await guard.checkSubscriber(letter.subscriber);
-      const outcome = await deadLetters.retry(id, clientOf(caller));
-      if (outcome === 'dead_letter_not_found') throw notFound();
-      if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'its subscriber has left');
-      return NO_CONTENT;
-    },
-
-    async purge({ caller, params: { id } }: ChangeOfOne) {
-      if (!(await deadLetters.purge(id, clientOf(caller)))) throw notFound();
-      return NO_CONTENT;
-    },
-  };
+  return [
+    route('GET /dead_letters', ALL, {
+      query: PAGE,
+      answers: { 200: z.array(DEAD_LETTER) },
+      async handle({ caller, path, query }) {
+        const { limit, before, ...asked } = query;
+        const { reason, since: sinceMs, until } = asked;
+        const filter = { reason, sinceMs, untilMs: until === undefined ? undefined : until - 1 };
+        const count = limit ?? DEFAULT_LISTED;
+        const { tokens, calls } = await subscribersAsked(parts, caller, query, WHAT);
+        const { letters, next, looked } = await listDeadLetters(partitions, tokens, count, before, filter);
+        const place = next && `${next.diedAtMs}-${next.id}`;
+        const headers = place === undefined ? place : nextLink(path, { limit, ...asked, before: place });
+        return {
+          ...ok(await withOwners(parts, caller, letters)),
+          headers,
+          calls: calls + (tokens?.length ?? 1) / QUEUES_PER_CALL + looked / ENTRIES_PER_CALL,
+        };
+      },
+    }),
+    route('DELETE /dead_letters', BOTH, {
+      action: 'dead_letters.purge',
+      query: WHOSE,
+      answers: { 200: PURGED },
+      errors: ['subscriber_not_found'],
+      async handle({ caller, query }) {
+        const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
+        let purged = 0;
+        for (const token of tokens) purged += await deadLetters.purgeAll(token);
+        // An unknown subscriber is an error only if nothing was deleted: a removal that ended half-way may have left
+        // dead letters of a subscriber that no longer exists.
+        if (purged === 0) await check(caller, tokens);
+        return ok({ purged });
+      },
+    }),
+    route('POST /dead_letters/retry', BOTH, {
+      action: 'dead_letters.retry',
+      query: WHOSE,
+      answers: { 200: RETRIED },
+      errors: ['subscriber_not_found', 'storage_full'],
+      async handle({ caller, query }) {
+        const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
+        await check(caller, tokens);
+        // One check covers all these subscribers, because a client and its joins are in the same partition.
+        await guard.checkSubscriber(tokens[0] ?? '');
+        let retried = 0;
+        for (const token of tokens) retried += await deadLetters.retryAll(token);
+        return ok({ retried });
+      },
+    }),
+    route('GET /dead_letters/:id', ALL, {
+      params: DEAD_LETTER_PARAMS,
+      answers: { 200: WHOLE_DEAD_LETTER },
+      errors: ['dead_letter_not_found'],
+      async handle({ caller, params: { id } }) {
+        const letter = await findDeadLetter(partitions, id, clientOf(caller));
+        if (!letter) throw notFound();
+        const headers = { 'Content-Type': 'application/json; charset=utf-8' };
+        const [shown = letter] = await withOwners(parts, caller, [letter]);
+        return { ...ok(wholeLetterJson(shown, eventsOfLetter(partitions, letter))), headers };
+      },
+    }),
+    route('DELETE /dead_letters/:id', BOTH, {
+      action: 'dead_letter.purge',
+      params: DEAD_LETTER_PARAMS,
+      answers: NOTHING,
+      errors: ['dead_letter_not_found'],
+      async handle({ caller, params: { id } }) {
+        if (!(await deadLetters.purge(id, clientOf(caller)))) throw notFound();
+        return NO_CONTENT;
+      },
+    }),
+    route('POST /dead_letters/:id/retry', BOTH, {
+      action: 'dead_letter.retry',
+      params: DEAD_LETTER_PARAMS,
+      answers: NOTHING,
+      errors: ['dead_letter_not_found', 'subscriber_not_found', 'storage_full'],
+      async handle({ caller, params: { id } }) {
+        const letter = await findDeadLetter(partitions, id, clientOf(caller));
+        if (!letter) throw notFound();
+        await guard.checkSubscriber(letter.subscriber);
+        const outcome = await deadLetters.retry(id, clientOf(caller));
+        if (outcome === 'dead_letter_not_found') throw notFound();
+        if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'its subscriber has left');
+        return NO_CONTENT;
+      },
+    }),
+  ];
 }
 
 function oneTokenOf(caller: ChangingCaller, subscriber: string | undefined): string {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { allows } from '../authentication/scope.ts';
 import { BusError } from '../errors.ts';
 import { DELIVERED_EVENT } from '../publishing/event_schema.ts';
-import { type Caller, clientOf } from '../routing/caller.ts';
+import { clientOf } from '../routing/caller.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, PLACE_MEANING, PLACE_RULE } from '../routing/paging.ts';
 import { parameters } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
@@ -44,60 +44,47 @@ const DELAYED = z.array(
 );
 export type DelayedReport = z.infer<typeof DELAYED>[number];
 
-interface ListCall {
-  caller: Caller;
-  path: string;
-  params: TopicParams;
-  query: z.infer<typeof PAGE.schema>;
-}
-
-/** `/topics/:name/delayed`: the publisher of the topic and root list and delete delayed events; viewers list them. */
-export function delayedApi(parts: { partitions: Partitions }): Route[] {
-  const { list, remove } = handlers(parts);
+/**
+ * `/topics/:name/delayed`: lists and deletes delayed events. Allowed for the publisher of the topic and for root;
+ * viewers may list them.
+ */
+export function delayedApi({ partitions }: { partitions: Partitions }): Route[] {
   return [
     route('GET /topics/:name/delayed', ALL, {
       params: TOPIC_PARAMS,
       query: PAGE,
       answers: { 200: DELAYED },
       errors: ['bad_topic', 'topic_not_found'],
-      handle: list,
+      async handle({ caller, path, params: { name: topic }, query: { limit, after } }) {
+        const found = await partitions.ofTopic(topic).run('list_delayed', {
+          topic,
+          client: clientOf(caller),
+          limit: limit ?? DEFAULT_LISTED,
+          maxBytes: MAX_PAGE_BYTES,
+          ...after,
+        });
+        refuse(found.outcome, topic);
+        const { events, hasMore } = found;
+        const last = hasMore ? events.at(-1) : undefined;
+        const link = last && nextLink(path, { limit, after: `${last.at}-${last.place}` });
+        const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
+        return { ...ok(json(events)), headers, calls: 0 };
+      },
     }),
     route('DELETE /topics/:name/delayed/:id', BOTH, {
       action: 'delayed_event.delete',
       params: EVENT_PARAMS,
       answers: NOTHING,
       errors: ['bad_topic', 'topic_not_found', 'delayed_event_not_found'],
-      handle: remove,
+      async handle({ caller, params: { name: topic, id } }) {
+        if (caller.role === 'client' && !allows(caller.scopes?.publish, topic)) throw forbidden(topic);
+        const client = clientOf(caller);
+        const outcome = await partitions.ofTopic(topic).run('delete_delayed', { topic, client, id });
+        refuse(outcome, topic);
+        return NO_CONTENT;
+      },
     }),
   ];
-}
-
-function handlers({ partitions }: { partitions: Partitions }) {
-  return {
-    async list({ caller, path, params: { name: topic }, query: { limit, after } }: ListCall) {
-      const found = await partitions.ofTopic(topic).run('list_delayed', {
-        topic,
-        client: clientOf(caller),
-        limit: limit ?? DEFAULT_LISTED,
-        maxBytes: MAX_PAGE_BYTES,
-        ...after,
-      });
-      refuse(found.outcome, topic);
-      const { events, hasMore } = found;
-      const last = hasMore ? events.at(-1) : undefined;
-      const link = last && nextLink(path, { limit, after: `${last.at}-${last.place}` });
-      const headers = { 'Content-Type': 'application/json; charset=utf-8', ...link };
-      return { ...ok(json(events)), headers, calls: 0 };
-    },
-
-    async remove({ caller, params: { name: topic, id } }: { caller: Caller; params: EventParams }) {
-      if (caller.role === 'client' && !allows(caller.scopes?.publish, topic)) throw forbidden(topic);
-      const client = clientOf(caller);
-      const outcome = await partitions.ofTopic(topic).run('delete_delayed', { topic, client, id });
-      refuse(outcome, topic);
-      return NO_CONTENT;
-    },
-  };
 }
 
 function refuse(outcome: Reply<'delete_delayed'>, topic: string): void {

@@ -4,16 +4,9 @@ import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import { joinToken, ownerOf } from '../ids.ts';
-import { type Caller, type ChangingCaller, clientOf } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
-import {
-  DEFAULT_LISTED,
-  nextLink,
-  PAGE_FIELDS,
-  PAGE_QUERY,
-  type PagedCall,
-  type Pages,
-} from '../routing/paging.ts';
+import { DEFAULT_LISTED, nextLink, PAGE_FIELDS, PAGE_QUERY, type Pages } from '../routing/paging.ts';
 import { badParameter, parameters, whose } from '../routing/query.ts';
 import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -22,12 +15,7 @@ import { JOIN_REPORT, type KeyPlace, OPEN_KEY } from './join_report.ts';
 import { type JoinRules, RULES_INPUT } from './join_rules.ts';
 import { type Joins, placeOf } from './joins.ts';
 
-type Params = { name: string };
-type Whose = z.infer<typeof WHOSE.schema>;
-type KeysQuery = z.infer<typeof KEYS.schema>;
-type Change = { caller: ChangingCaller; params: Params; query: Whose };
-
-const PARAMS: Input<Params> = {
+const PARAMS: Input<{ name: string }> = {
   schema: z.object({ name: z.string().regex(TOPIC_NAME).describe('The name of the join.') }),
   wording: { code: 'bad_join', whole: `the name of a join has ${TOPIC_NAME_RULE}` },
 };
@@ -46,38 +34,7 @@ interface JoinsParts {
 }
 
 /** The routes of `/joins`. A client makes, sees and removes its own joins, and root those of all. Viewers see them. */
-export function joinsApi(parts: JoinsParts): Route[] {
-  const { list, put, read, remove } = handlers(parts);
-  return [
-    route('GET /joins', ALL, { query: PAGE_QUERY, answers: { 200: z.array(JOIN_REPORT) }, handle: list }),
-    route('PUT /joins/:name', BOTH, {
-      action: 'join.put',
-      params: PARAMS,
-      query: WHOSE,
-      body: RULES_INPUT,
-      answers: { 200: JOIN_REPORT, 201: JOIN_REPORT },
-      errors: ['bad_join', 'client_not_found', 'topic_claimed', 'limit_reached', 'storage_full'],
-      handle: put,
-    }),
-    route('GET /joins/:name', ALL, {
-      params: PARAMS,
-      query: KEYS,
-      answers: { 200: JOIN },
-      errors: ['bad_join', 'join_not_found'],
-      handle: read,
-    }),
-    route('DELETE /joins/:name', BOTH, {
-      action: 'join.delete',
-      params: PARAMS,
-      query: WHOSE,
-      answers: NOTHING,
-      errors: ['bad_join', 'join_not_found'],
-      handle: remove,
-    }),
-  ];
-}
-
-function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts) {
+export function joinsApi({ joins, clients, pages, publicNames, removeJoin }: JoinsParts): Route[] {
   /** Resolves with the token of the join that the request names. */
   const meant = async (caller: Caller, name: string, client: string | undefined): Promise<string> => {
     if (caller.role === 'client') {
@@ -102,49 +59,71 @@ function handlers({ joins, clients, pages, publicNames, removeJoin }: JoinsParts
     throw refusal;
   };
 
-  return {
-    async list(call: PagedCall) {
-      const own = clientOf(call.caller);
-      const tokens = () => joins.tokens(own);
-      const page = await pages.cut(call, tokens, placeOf);
-      const reports = await joins.read(page?.entries ?? (await tokens()));
-      return listed(reports, (slice) => publicNames.shownTo(call.caller, slice, 'client'), page);
-    },
-
-    async put({ caller, params: { name }, query, body }: Change & { body: JoinRules }) {
-      const client = await actingClient(clients, caller, ownerOf(await meant(caller, name, query.client)));
-      const token = joinToken(name, client.token);
-      const beyond = beyondScope(client.scopes, body);
-      if (beyond) throw beyond;
-      const { outcome, topic = '' } = await joins.put(client.token, name, body);
-      if (outcome !== 'created' && outcome !== 'changed') throw refused(outcome, topic, body);
-      await undoUnlessPermitted(token, body);
-      const report = await joins.find(token);
-      if (!report) throw notFound(name);
-      return outcome === 'created' ? ({ status: 201, body: report } as const) : ok(report);
-    },
-
-    async read(call: { caller: Caller; path: string; params: Params; query: KeysQuery }) {
-      const { caller, path, params, query } = call;
-      const { client, limit = DEFAULT_LISTED } = query;
-      const token = await meant(caller, params.name, client);
-      const place = query.after && readPlace(await pages.open(path, 'after', query.after));
-      const report = await joins.find(token);
-      if (!report) throw notFound(params.name);
-      const found = await joins.openKeys(token, report, limit + 1, place || undefined);
-      const keys = found.slice(0, limit);
-      const last = found.length > limit ? keys.at(-1) : undefined;
-      const after = last && (await pages.seal(path, `${last.since} ${last.key}`));
-      const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
-      const [shown = report] = await publicNames.shownTo(caller, [report], 'client');
-      return { ...ok({ ...shown, keys }), headers };
-    },
-
-    async remove({ caller, params: { name }, query }: Change) {
-      if (!(await removeJoin(await meant(caller, name, query.client)))) throw notFound(name);
-      return NO_CONTENT;
-    },
-  };
+  return [
+    route('GET /joins', ALL, {
+      query: PAGE_QUERY,
+      answers: { 200: z.array(JOIN_REPORT) },
+      async handle(call) {
+        const own = clientOf(call.caller);
+        const tokens = () => joins.tokens(own);
+        const page = await pages.cut(call, tokens, placeOf);
+        const reports = await joins.read(page?.entries ?? (await tokens()));
+        return listed(reports, (slice) => publicNames.shownTo(call.caller, slice, 'client'), page);
+      },
+    }),
+    route('PUT /joins/:name', BOTH, {
+      action: 'join.put',
+      params: PARAMS,
+      query: WHOSE,
+      body: RULES_INPUT,
+      answers: { 200: JOIN_REPORT, 201: JOIN_REPORT },
+      errors: ['bad_join', 'client_not_found', 'topic_claimed', 'limit_reached', 'storage_full'],
+      async handle({ caller, params: { name }, query, body }) {
+        const client = await actingClient(clients, caller, ownerOf(await meant(caller, name, query.client)));
+        const token = joinToken(name, client.token);
+        const beyond = beyondScope(client.scopes, body);
+        if (beyond) throw beyond;
+        const { outcome, topic = '' } = await joins.put(client.token, name, body);
+        if (outcome !== 'created' && outcome !== 'changed') throw refused(outcome, topic, body);
+        await undoUnlessPermitted(token, body);
+        const report = await joins.find(token);
+        if (!report) throw notFound(name);
+        return outcome === 'created' ? ({ status: 201, body: report } as const) : ok(report);
+      },
+    }),
+    route('GET /joins/:name', ALL, {
+      params: PARAMS,
+      query: KEYS,
+      answers: { 200: JOIN },
+      errors: ['bad_join', 'join_not_found'],
+      async handle(call) {
+        const { caller, path, params, query } = call;
+        const { client, limit = DEFAULT_LISTED } = query;
+        const token = await meant(caller, params.name, client);
+        const place = query.after && readPlace(await pages.open(path, 'after', query.after));
+        const report = await joins.find(token);
+        if (!report) throw notFound(params.name);
+        const found = await joins.openKeys(token, report, limit + 1, place || undefined);
+        const keys = found.slice(0, limit);
+        const last = found.length > limit ? keys.at(-1) : undefined;
+        const after = last && (await pages.seal(path, `${last.since} ${last.key}`));
+        const headers = after === undefined ? after : nextLink(path, { client, limit: query.limit, after });
+        const [shown = report] = await publicNames.shownTo(caller, [report], 'client');
+        return { ...ok({ ...shown, keys }), headers };
+      },
+    }),
+    route('DELETE /joins/:name', BOTH, {
+      action: 'join.delete',
+      params: PARAMS,
+      query: WHOSE,
+      answers: NOTHING,
+      errors: ['bad_join', 'join_not_found'],
+      async handle({ caller, params: { name }, query }) {
+        if (!(await removeJoin(await meant(caller, name, query.client)))) throw notFound(name);
+        return NO_CONTENT;
+      },
+    }),
+  ];
 }
 
 function notFound(name: string): BusError {

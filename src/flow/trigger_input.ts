@@ -113,11 +113,7 @@ export const TRIGGER_BODY: Input<TriggerBody> = {
   },
 };
 
-export interface TriggerParams {
-  name: string;
-}
-
-export const TRIGGER_PARAMS: Input<TriggerParams> = {
+export const TRIGGER_PARAMS: Input<{ name: string }> = {
   schema: z.object({ name: z.string().regex(TRIGGER_NAME).describe('The name of the trigger.') }),
   wording: { code: 'bad_trigger', whole: `the name of a trigger has ${NAME_RULE}` },
 };

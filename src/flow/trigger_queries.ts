@@ -25,8 +25,6 @@ export const ONE = parameters({
 export const PAGE = parameters({ ...CLIENT, ...PAGE_FIELDS });
 
 export type Whose = z.infer<typeof WHOSE.schema>;
-export type One = z.infer<typeof ONE.schema>;
-export type Page = z.infer<typeof PAGE.schema>;
 
 /**
  * Finds the client whose triggers a call is about. A client's call is about its own. Root names a client by its token,

@@ -1,20 +1,99 @@
 import { z } from 'zod';
+import { actingClient } from '../authentication/acting_client.ts';
+import type { Clients } from '../authentication/client.ts';
+import type { PublicNames } from '../authentication/public_names.ts';
+import { allows, mayNotPublish } from '../authentication/scope.ts';
+import { BusError } from '../errors.ts';
+import { eventId } from '../ids.ts';
 import { MAX_CHARACTERS_PER_BYTE } from '../json.ts';
-import { ALL, BOTH, MAX_BODY_BYTES, NOTHING, type Route, route } from '../routing/route.ts';
-import { TriggerCalls, type TriggersParts } from './trigger_calls.ts';
-import { TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
-import { ONE, PAGE, WHOSE } from './trigger_queries.ts';
-import { TRIGGER_REPORT } from './trigger_report.ts';
+import type { EventLimits } from '../publishing/event_fields.ts';
+import type { Publisher } from '../publishing/publisher.ts';
+import type { RateLimit } from '../publishing/rate_limit.ts';
+import type { StorageGuard } from '../publishing/storage_guard.ts';
+import { topicRefusal } from '../publishing/topic_refusal.ts';
+import type { Caller, ChangingCaller, ClientCaller } from '../routing/caller.ts';
+import type { Dialect } from '../routing/dialect.ts';
+import { listed } from '../routing/listing.ts';
+import { DEFAULT_LISTED, type Pages } from '../routing/paging.ts';
+import { ALL, BOTH, MAX_BODY_BYTES, NO_CONTENT, NOTHING, ok, type Route, route } from '../routing/route.ts';
+import { Computing } from './computing.ts';
+import { eventNow, readDefinition } from './definition.ts';
+import { nextTimes } from './preview.ts';
+import { placeOf, type StoredTrigger, type TriggerName } from './stored_trigger.ts';
+import { readTriggerEvent, TRIGGER_BODY, TRIGGER_PARAMS } from './trigger_input.ts';
+import { ONE, PAGE, TriggerOwners, WHOSE, type Whose } from './trigger_queries.ts';
+import { putRefusal } from './trigger_refusals.ts';
+import { reportOf, TRIGGER_REPORT } from './trigger_report.ts';
+import type { Triggers } from './triggers.ts';
+import { wanted } from './wanted.ts';
+
+/** Maximum triggers that a listing reads at a time, since the parsed data of each may take a megabyte. */
+const TRIGGERS_PER_TURN = 4;
+
+interface TriggersParts {
+  triggers: Triggers;
+  pages: Pages;
+  publicNames: PublicNames;
+  clients: Pick<Clients, 'find' | 'isFixed'>;
+  publisher: Pick<Publisher, 'publish'>;
+  guard: Pick<StorageGuard, 'checkTopic'>;
+  rateLimit?: RateLimit | undefined;
+  limits: Pick<EventLimits, 'maxEventDataBytes'>;
+  dialect: Pick<Dialect, 'events'>;
+  /** Spreads long work over time. Await `turn` before work that may take some ms, so that other requests are served. */
+  budget: { turn(owner: string): Promise<void> | undefined };
+}
 
 /** The routes of `/triggers`. A client sees and changes its own triggers, and root those of all. Viewers see them. */
 export function triggersApi(parts: TriggersParts): Route[] {
-  const calls = new TriggerCalls(parts);
-  const { maxEventDataBytes } = parts.limits;
+  const { triggers, pages, publicNames, clients, publisher, guard, rateLimit, budget } = parts;
+  const rules = { maxEventDataBytes: parts.limits.maxEventDataBytes, ...parts.dialect.events };
+  const owners = new TriggerOwners(triggers, publicNames);
+
+  const find = async (trigger: TriggerName) => {
+    const { nowMs, stored } = await triggers.find(trigger);
+    if (!stored) throw notFound(trigger.name);
+    return { nowMs, stored };
+  };
+
+  /** Resolves with the client in whose name a trigger is changed. */
+  const actor = async (caller: ChangingCaller, query: Whose) => {
+    const { token } = await owners.one(caller, query);
+    return actingClient(clients, caller, token ?? '');
+  };
+
+  /**
+   * Resolves with a function that makes the reports of these triggers for the caller. A client sees no field `client`,
+   * as all that it sees are its own.
+   */
+  const reporter = async (caller: Caller, list: readonly StoredTrigger[]) => {
+    const tokens = list.map(({ client }) => client);
+    const nameOf = await publicNames.seenBy(caller, tokens);
+    return (each: StoredTrigger) =>
+      reportOf(each, caller.role === 'client' ? undefined : nameOf(each.client));
+  };
+
   return [
     route('GET /triggers', ALL, {
       query: PAGE,
       answers: { 200: z.array(TRIGGER_REPORT) },
-      handle: (request) => calls.list(request),
+      async handle({ caller, path, query }) {
+        const { token, calls } = await owners.asked(caller, query);
+        const asked = { path, query: { ...query, limit: query.limit ?? DEFAULT_LISTED } };
+        const names = async () => (token === null ? [] : triggers.names(token));
+        const cut = await pages.cut(asked, names, placeOf);
+        const show = async (slice: readonly TriggerName[]) => {
+          const stored = await triggers.read(slice);
+          await budget.turn(caller.role === 'client' ? caller.token : caller.role);
+          return stored.map(await reporter(caller, stored));
+        };
+        return listed(
+          cut?.entries ?? [],
+          show,
+          cut && { ...cut, calls: cut.calls + calls },
+          TRIGGERS_PER_TURN,
+        );
+      },
     }),
     route('GET /triggers/:name', ALL, {
       params: TRIGGER_PARAMS,
@@ -23,14 +102,22 @@ export function triggersApi(parts: TriggersParts): Route[] {
         200: TRIGGER_REPORT.extend({ preview: z.array(z.int()).optional().describe('The next times.') }),
       },
       errors: ['bad_trigger', 'trigger_not_found'],
-      handle: (request) => calls.read(request),
+      async handle({ caller, params: { name }, query }) {
+        const { token, calls } = await owners.one(caller, query);
+        if (token === null) throw notFound(name);
+        const { nowMs, stored } = await find({ client: token, name });
+        const report = (await reporter(caller, [stored]))(stored);
+        if (query.preview === undefined) return { ...ok(report), calls };
+        const preview = await nextTimes(stored, nowMs, query.preview, () => budget.turn(token));
+        return { ...ok({ ...report, preview: preview.times }), calls: calls + preview.calls };
+      },
     }),
     route('PUT /triggers/:name', BOTH, {
       action: 'trigger.put',
       params: TRIGGER_PARAMS,
       query: WHOSE,
       body: TRIGGER_BODY,
-      maxBodyBytes: MAX_CHARACTERS_PER_BYTE * maxEventDataBytes + MAX_BODY_BYTES,
+      maxBodyBytes: MAX_CHARACTERS_PER_BYTE * rules.maxEventDataBytes + MAX_BODY_BYTES,
       answers: { 200: TRIGGER_REPORT, 201: TRIGGER_REPORT },
       errors: [
         'client_not_found',
@@ -40,7 +127,25 @@ export function triggersApi(parts: TriggersParts): Route[] {
         'trigger_not_found',
         'storage_full',
       ],
-      handle: (request) => calls.put(request),
+      async handle({ caller, params: { name }, query, body }) {
+        const client = await actor(caller, query);
+        refuseBeyondScope(client, body.topic);
+        await guard.checkTopic(body.topic);
+        const event = readTriggerEvent(body.event, rules);
+        await budget.turn(client.token);
+        const trigger = { client: client.token, name };
+        const computing = new Computing();
+        const isFixed = clients.isFixed(client.token);
+        const outcome = await triggers.put(trigger, { isFixed, topic: body.topic }, (stored, nowMs) =>
+          wanted(body, event, stored, nowMs, computing),
+        );
+        const refusal = putRefusal(outcome, body.topic);
+        if (refusal) throw refusal;
+        const { stored } = await find(trigger);
+        const status = outcome === 'created' ? 201 : 200;
+        const report = (await reporter(caller, [stored]))(stored);
+        return { status, body: report, calls: computing.calls } as const;
+      },
     }),
     route('DELETE /triggers/:name', BOTH, {
       action: 'trigger.delete',
@@ -48,7 +153,11 @@ export function triggersApi(parts: TriggersParts): Route[] {
       query: WHOSE,
       answers: NOTHING,
       errors: ['bad_trigger', 'trigger_not_found'],
-      handle: (request) => calls.remove(request),
+      async handle({ caller, params: { name }, query }) {
+        const { token } = await owners.one(caller, query);
+        if (token === null || !(await triggers.remove({ client: token, name }))) throw notFound(name);
+        return NO_CONTENT;
+      },
     }),
     route('POST /triggers/:name/fire', BOTH, {
       action: 'trigger.fire',
@@ -64,7 +173,28 @@ export function triggersApi(parts: TriggersParts): Route[] {
         'rate_limited',
         'storage_full',
       ],
-      handle: (request) => calls.fire(request),
+      async handle({ caller, params: { name }, query }) {
+        const acting = await actor(caller, query);
+        const client = acting.token;
+        const { nowMs, stored } = await find({ client, name });
+        const { topic } = readDefinition(stored.text);
+        refuseBeyondScope(acting, topic);
+        await guard.checkTopic(topic);
+        const id = eventId();
+        const text = eventNow(stored.text, id, nowMs);
+        const rates = await rateLimit?.admit(client, Buffer.byteLength(text));
+        const refusal = topicRefusal(await publisher.publish({ topic, client, events: [text] }), topic);
+        if (refusal) throw refusal;
+        return rates ? { ...ok({ id }), headers: { ...rates } } : ok({ id });
+      },
     }),
   ];
+}
+
+function refuseBeyondScope({ scopes }: ClientCaller, topic: string): void {
+  if (!allows(scopes?.publish, topic)) throw mayNotPublish(topic, 'topic');
+}
+
+function notFound(name: string): BusError {
+  return new BusError('trigger_not_found', `there is no trigger ${name}`);
 }

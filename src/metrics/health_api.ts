@@ -18,37 +18,39 @@ interface HealthParts {
 }
 
 /** `/health` and `/pulse`: the routes with which hosting platforms and autoscalers check the bus. */
-export function healthApi(parts: HealthParts): Route[] {
-  const { health, ping, pulse, scaling } = handlers(parts);
-  const pinging = { isHealthCheck: true, answers: { 200: PONG }, handle: ping } as const;
+export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: HealthParts): Route[] {
+  const pinging = {
+    isHealthCheck: true,
+    answers: { 200: PONG },
+    handle: async () => ok({ pong: new Date().toISOString() }),
+  } as const;
   return [
-    route('GET /health', ANYONE, { isHealthCheck: true, answers: { 200: HEALTH }, handle: health }),
-    route('GET /health/ping', ANYONE, pinging),
-    route('GET /health/ping.json', ANYONE, pinging),
-    route('GET /pulse', ALL, { answers: NOTHING, handle: pulse }),
-    route('GET /pulse/scaling', ALL, { answers: NOTHING, handle: scaling }),
-  ];
-}
-
-function handlers({ pingStore, dueDeliveries, scalingThreshold }: HealthParts) {
-  return {
     /**
      * `/health`: succeeds while this process runs, even without Redis. Otherwise the platform would kill processes when
      * Redis is away.
      */
-    health: async () => ok({}),
-    ping: async () => ok({ pong: new Date().toISOString() }),
-
-    /** `/pulse`: succeeds only if Redis answers. */
-    async pulse() {
-      await pingStore();
-      return NO_CONTENT;
-    },
-
-    /** `/pulse/scaling`: answers a second late while many deliveries are due. */
-    async scaling() {
-      if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
-      return NO_CONTENT;
-    },
-  };
+    route('GET /health', ANYONE, {
+      isHealthCheck: true,
+      answers: { 200: HEALTH },
+      handle: async () => ok({}),
+    }),
+    route('GET /health/ping', ANYONE, pinging),
+    route('GET /health/ping.json', ANYONE, pinging),
+    route('GET /pulse', ALL, {
+      answers: NOTHING,
+      /** `/pulse`: succeeds only if Redis answers. */
+      async handle() {
+        await pingStore();
+        return NO_CONTENT;
+      },
+    }),
+    route('GET /pulse/scaling', ALL, {
+      answers: NOTHING,
+      /** `/pulse/scaling`: answers a second late while many deliveries are due. */
+      async handle() {
+        if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
+        return NO_CONTENT;
+      },
+    }),
+  ];
 }

@@ -34,8 +34,6 @@ const QUERY = parameters({
   ),
 });
 
-type Query = z.infer<typeof QUERY.schema>;
-
 const HISTORY = z.object({
   subject: z.string(),
   range: RANGE,
@@ -90,24 +88,22 @@ export function historyApi(parts: HistoryParts): Route[] {
     return { name, calls: 0 };
   };
 
-  const show = async ({ caller, query: { subject, range, metric } }: { caller: Caller; query: Query }) => {
-    const [kind, given] = parted(subject);
-    if (metric !== undefined && !metricsOf(kind).includes(metric))
-      throw badParameter('metric', `must be one of ${metricsOf(kind).join(', ')} for this subject`);
-    const found =
-      kind === 'bus'
-        ? { name: '', calls: 0 }
-        : await (kind === 'topic' ? topicOf(given) : subscriberOf(caller, given));
-    const shown = await history.read(kind, found.name, range, metric);
-    return { ...ok({ subject, range, ...shown }), calls: found.calls + CALLS - 1 };
-  };
-
   return [
     route('GET /history', ALL, {
       query: QUERY,
       answers: { 200: HISTORY },
       errors: ['subscriber_not_found', 'topic_not_found'],
-      handle: show,
+      async handle({ caller, query: { subject, range, metric } }) {
+        const [kind, given] = parted(subject);
+        if (metric !== undefined && !metricsOf(kind).includes(metric))
+          throw badParameter('metric', `must be one of ${metricsOf(kind).join(', ')} for this subject`);
+        const found =
+          kind === 'bus'
+            ? { name: '', calls: 0 }
+            : await (kind === 'topic' ? topicOf(given) : subscriberOf(caller, given));
+        const shown = await history.read(kind, found.name, range, metric);
+        return { ...ok({ subject, range, ...shown }), calls: found.calls + CALLS - 1 };
+      },
     }),
   ];
 }

@@ -59,16 +59,20 @@ interface PublishCall {
 
 /** `POST /topics/:name`: publishes events to a topic. */
 export function publishApi(parts: PublishParts): Route[] {
-  const { refuseEarly, publish } = handlers(parts);
+  const { publisher, delaying, limits, guard, authentication, rateLimit, budget, dialect } = parts;
+  const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
+  const stored = { status: dialect.published };
+  const longPublishes = new OwnerLimit(MAX_LONG_PUBLISHES);
+  const shortPublishes = new OwnerLimit(MAX_SHORT_PUBLISHES);
   return [
     route('POST /topics/:name', CLIENTS, {
       params: TOPIC_PARAMS,
       takesText: true,
-      textSchema: publishBody(parts.dialect.events),
+      textSchema: publishBody(dialect.events),
       maxBodyBytes: MAX_PUBLISH_BYTES,
       isFrequent: true,
       // The status is 204, or 200 in compatibility mode.
-      answers: { [parts.dialect.published]: null } as { 200: null; 204: null },
+      answers: { [dialect.published]: null } as { 200: null; 204: null },
       errors: [
         'bad_topic',
         'bad_event',
@@ -80,36 +84,23 @@ export function publishApi(parts: PublishParts): Route[] {
         'rate_limited',
         'storage_full',
       ],
-      refuseEarly,
-      handle: publish,
+      /** Throws forbidden, rate_limited, bad_header or storage_full before the body is read. */
+      refuseEarly({ caller, params, headers }) {
+        refuseUnlessAllowed(caller, params.name);
+        rateLimit?.check(caller.token);
+        keyIn(headers);
+        return guard.checkTopic(params.name);
+      },
+      /**
+       * Publishes the events of a body. Resolves when Redis has stored them: for all subscribers of the topic or, with
+       * `at` or `delay`, until they are due.
+       */
+      async handle(call) {
+        const limit = isLong(call) ? longPublishes : shortPublishes;
+        return limit.run(call.caller.token, () => store(call));
+      },
     }),
   ];
-}
-
-function handlers(parts: PublishParts) {
-  const { publisher, delaying, limits, guard, authentication, rateLimit, budget, dialect } = parts;
-  const rules = { maxEventDataBytes: limits.maxEventDataBytes, ...dialect.events };
-  const stored = { status: dialect.published };
-  const longPublishes = new OwnerLimit(MAX_LONG_PUBLISHES);
-  const shortPublishes = new OwnerLimit(MAX_SHORT_PUBLISHES);
-  return {
-    /** Throws forbidden, rate_limited, bad_header or storage_full before the body is read. */
-    refuseEarly({ caller, params, headers }: Omit<PublishCall, 'text' | 'request'>) {
-      refuseUnlessAllowed(caller, params.name);
-      rateLimit?.check(caller.token);
-      keyIn(headers);
-      return guard.checkTopic(params.name);
-    },
-
-    /**
-     * Publishes the events of a body. Resolves when Redis has stored them: for all subscribers of the topic or, with
-     * `at` or `delay`, until they are due.
-     */
-    async publish(call: PublishCall) {
-      const limit = isLong(call) ? longPublishes : shortPublishes;
-      return limit.run(call.caller.token, () => store(call));
-    },
-  };
 
   async function store({ caller, params: { name: topic }, headers, request, text }: PublishCall) {
     const client = caller.token;

@@ -19,8 +19,6 @@ const QUERY = parameters({
     .describe(PLACE_MEANING),
 });
 
-type Query = z.infer<typeof QUERY.schema>;
-
 /** An entry of the audit: a call that changed something, or tried to. */
 const ENTRY = z
   .object({
@@ -39,17 +37,16 @@ export type AuditEntry = z.infer<typeof ENTRY>;
 
 /** `/audit`: lists who has changed what. */
 export function auditApi({ audit }: { audit: Audit }): Route[] {
-  const list = async ({ path, query }: { path: string; query: Query }) => {
-    const { limit, before, ...filter } = query;
-    const { entries, looked, next } = await audit.list(filter, limit ?? DEFAULT_LISTED, before);
-    const headers = next === undefined ? undefined : nextLink(path, { ...filter, limit, before: next });
-    return { ...ok(entries.map(shown)), headers, calls: looked / ENTRIES_PER_CALL };
-  };
   return [
     route('GET /audit', WATCHERS, {
       query: QUERY,
       answers: { 200: z.array(ENTRY) },
-      handle: list,
+      async handle({ path, query }) {
+        const { limit, before, ...filter } = query;
+        const { entries, looked, next } = await audit.list(filter, limit ?? DEFAULT_LISTED, before);
+        const headers = next === undefined ? undefined : nextLink(path, { ...filter, limit, before: next });
+        return { ...ok(entries.map(shown)), headers, calls: looked / ENTRIES_PER_CALL };
+      },
     }),
   ];
 }

@@ -41,7 +41,6 @@ const PAGE = parameters({
     .optional()
     .describe(PLACE_MEANING),
 });
-type Query = z.infer<typeof PAGE.schema>;
 
 const PARAMS: Input<{ id: string }> = {
   schema: z.object({
@@ -76,68 +75,57 @@ interface DeliveriesParts extends AskedSubscribersParts {
  * own batches, and root all. Viewers only see them.
  */
 export function deliveriesApi(parts: DeliveriesParts): Route[] {
-  const { list, read, retry } = handlers(parts);
+  const { deliveries } = parts;
+  const tokensOfCaller = async (caller: Caller) =>
+    caller.role === 'client' ? subscribersOf(parts, caller.token) : undefined;
   return [
     route('GET /deliveries', ALL, {
       query: PAGE,
       answers: { 200: z.array(DELIVERY) },
-      handle: list,
+      async handle({ caller, path, query }) {
+        const { limit, before, ...asked } = query;
+        const { tokens, calls } = await subscribersAsked(parts, caller, asked, WHAT);
+        const { state, since, until } = asked;
+        const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
+        const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
+        const place = page.next && `${page.next.placeMs.toFixed(3)}-${page.next.id}`;
+        return {
+          ...ok(await withOwners(parts, caller, page.deliveries)),
+          headers: place === undefined ? place : nextLink(path, { ...asked, limit, before: place }),
+          calls: calls + page.looked / LOOKED_PER_CALL,
+        };
+      },
     }),
     route('GET /deliveries/:id', ALL, {
       params: PARAMS,
       answers: { 200: WHOLE_DELIVERY },
       errors: ['delivery_not_found'],
-      handle: read,
+      async handle({ caller, params: { id } }) {
+        const own = await tokensOfCaller(caller);
+        const { delivery, looked } = await deliveries.find(id, own);
+        const calls = looked / SEARCHED_PER_CALL;
+        if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
+        const [shown = delivery] = await withOwners(parts, caller, [delivery]);
+        if (delivery.state === 'taken' || delivery.state === 'dropped')
+          return { ...ok(shown), headers: undefined, calls };
+        const headers = { 'Content-Type': 'application/json; charset=utf-8' };
+        return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, calls };
+      },
     }),
     route('POST /deliveries/:id/retry', BOTH, {
       action: 'delivery.retry',
       params: PARAMS,
       answers: NOTHING,
       errors: ['delivery_not_found', 'delivery_not_waiting'],
-      handle: retry,
+      async handle({ caller, params: { id } }) {
+        const outcome = await deliveries.retry(id, await tokensOfCaller(caller));
+        if (outcome === 'delivery_not_found')
+          throw new BusError(outcome, 'there is no such batch of yours that is queued');
+        if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);
+        return NO_CONTENT;
+      },
     }),
   ];
-}
-
-function handlers(parts: DeliveriesParts) {
-  const { deliveries } = parts;
-  const tokensOfCaller = async (caller: Caller) =>
-    caller.role === 'client' ? subscribersOf(parts, caller.token) : undefined;
-  return {
-    async list({ caller, path, query }: { caller: Caller; path: string; query: Query }) {
-      const { limit, before, ...asked } = query;
-      const { tokens, calls } = await subscribersAsked(parts, caller, asked, WHAT);
-      const { state, since, until } = asked;
-      const wanted = { clients: tokens, state, sinceMs: since, untilMs: until, after: before };
-      const page = await deliveries.list(wanted, limit ?? DEFAULT_LISTED);
-      const place = page.next && `${page.next.placeMs.toFixed(3)}-${page.next.id}`;
-      return {
-        ...ok(await withOwners(parts, caller, page.deliveries)),
-        headers: place === undefined ? place : nextLink(path, { ...asked, limit, before: place }),
-        calls: calls + page.looked / LOOKED_PER_CALL,
-      };
-    },
-
-    async read({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
-      const own = await tokensOfCaller(caller);
-      const { delivery, looked } = await deliveries.find(id, own);
-      const calls = looked / SEARCHED_PER_CALL;
-      if (!delivery) throw new BusError('delivery_not_found', PARAMS.wording.whole, { calls });
-      const [shown = delivery] = await withOwners(parts, caller, [delivery]);
-      if (delivery.state === 'taken' || delivery.state === 'dropped')
-        return { ...ok(shown), headers: undefined, calls };
-      const headers = { 'Content-Type': 'application/json; charset=utf-8' };
-      return { ...ok(wholeJson(shown, deliveries.events(delivery))), headers, calls };
-    },
-
-    async retry({ caller, params: { id } }: { caller: Caller; params: { id: string } }) {
-      const outcome = await deliveries.retry(id, await tokensOfCaller(caller));
-      if (outcome === 'delivery_not_found')
-        throw new BusError(outcome, 'there is no such batch of yours that is queued');
-      if (outcome !== 'ok') throw new BusError('delivery_not_waiting', NOT_WAITING[outcome]);
-      return NO_CONTENT;
-    },
-  };
 }
 
 function readPlace(text: string): DeliveryPlace {

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
-import type { Caller } from '../routing/caller.ts';
 import { DEFAULT_LISTED, LIMIT, nextLink, type Pages, PLACE } from '../routing/paging.ts';
 import { ENTRIES_PER_CALL } from '../routing/picking.ts';
 import { parameters } from '../routing/query.ts';
@@ -18,9 +17,6 @@ const QUERY = parameters({
   cursor: PLACE.optional(),
 });
 
-type Query = z.infer<typeof QUERY.schema>;
-type List = { caller: Caller; path: string; query: Query };
-
 const JOB_PARAMS: Input<{ id: string }> = {
   schema: z.object({ id: z.string().describe('The id of the job.') }),
   wording: { code: 'job_not_found', whole: 'there is no such job' },
@@ -33,50 +29,42 @@ interface JobsParts {
 }
 
 /** `/jobs`: lists the jobs of the queues, and runs a scheduled job at once. */
-export function jobsApi(parts: JobsParts): Route[] {
-  const { list, run } = handlers(parts);
+export function jobsApi({ jobs, pages, publicNames }: JobsParts): Route[] {
   return [
     route('GET /jobs', WATCHERS, {
       query: QUERY,
       answers: { 200: z.array(JOB) },
-      handle: list,
+      async handle({ caller, path, query: { limit, cursor, ...filter } }) {
+        // The cursor is encrypted for its path and filter, so it cannot be used in another listing.
+        const listing = `${path} ${filter.queue} ${filter.state}`;
+        const place = cursor && (await pages.open(listing, 'cursor', cursor));
+        const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);
+        const link = async (next: string) =>
+          nextLink(path, { ...filter, limit, cursor: await pages.seal(listing, next) });
+        const headers = next === undefined ? undefined : await link(next);
+        return {
+          ...ok(await publicNames.shownTo(caller, found, 'subscriber')),
+          headers,
+          calls: looked / ENTRIES_PER_CALL,
+        };
+      },
     }),
     route('POST /jobs/:id/run', ROOT, {
       action: 'job.run',
       params: JOB_PARAMS,
       answers: NOTHING,
       errors: ['job_not_found', 'job_not_scheduled'],
-      handle: run,
+      async handle({ params: { id } }) {
+        const outcome = await jobs.run(id);
+        if (outcome === 'job_not_found')
+          throw new BusError(outcome, 'there is no such job; it may have ended');
+        if (outcome === 'job_not_scheduled')
+          throw new BusError(
+            outcome,
+            'only a scheduled job can be run now; this one is instant, pending or waiting',
+          );
+        return NO_CONTENT;
+      },
     }),
   ];
-}
-
-function handlers({ jobs, pages, publicNames }: JobsParts) {
-  return {
-    async list({ caller, path, query: { limit, cursor, ...filter } }: List) {
-      // The cursor is encrypted for its path and filter, so it cannot be used in another listing.
-      const listing = `${path} ${filter.queue} ${filter.state}`;
-      const place = cursor && (await pages.open(listing, 'cursor', cursor));
-      const { jobs: found, looked, next } = await jobs.page(filter, limit ?? DEFAULT_LISTED, place);
-      const link = async (next: string) =>
-        nextLink(path, { ...filter, limit, cursor: await pages.seal(listing, next) });
-      const headers = next === undefined ? undefined : await link(next);
-      return {
-        ...ok(await publicNames.shownTo(caller, found, 'subscriber')),
-        headers,
-        calls: looked / ENTRIES_PER_CALL,
-      };
-    },
-
-    async run({ params: { id } }: { params: { id: string } }) {
-      const outcome = await jobs.run(id);
-      if (outcome === 'job_not_found') throw new BusError(outcome, 'there is no such job; it may have ended');
-      if (outcome === 'job_not_scheduled')
-        throw new BusError(
-          outcome,
-          'only a scheduled job can be run now; this one is instant, pending or waiting',
-        );
-      return NO_CONTENT;
-    },
-  };
 }

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { PublicNames } from '../authentication/public_names.ts';
-import type { Caller } from '../routing/caller.ts';
 import { ONCE, parameters } from '../routing/query.ts';
 import { ok, type Route, route, WATCHERS } from '../routing/route.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
@@ -13,7 +12,6 @@ const QUERY = parameters({
     .optional()
     .describe('Only events of this topic.'),
 });
-type Query = z.infer<typeof QUERY.schema>;
 
 interface TailParts {
   tail: Tail;
@@ -22,15 +20,14 @@ interface TailParts {
 
 /** `/tail`: shows events as they are accepted. */
 export function tailApi({ tail, publicNames }: TailParts): Route[] {
-  const watch = async ({ caller, query }: { caller: Caller; query: Query }) => {
-    const entries = await tail.watch(query.topic);
-    return { ...ok(await publicNames.shownTo(caller, entries, 'client')), calls: 0 };
-  };
   return [
     route('GET /tail', WATCHERS, {
       query: QUERY,
       answers: { 200: z.array(TAIL_ENTRY) },
-      handle: watch,
+      async handle({ caller, query }) {
+        const entries = await tail.watch(query.topic);
+        return { ...ok(await publicNames.shownTo(caller, entries, 'client')), calls: 0 };
+      },
     }),
   ];
 }

@@ -12,7 +12,18 @@ type OwnCall = { caller: ClientCaller };
  * paths, so those under `/subscriber/` have no token, for clients whose token is a credential.
  */
 export function pauseApi({ subscriptions }: { subscriptions: Subscriptions }): Route[] {
-  const { pause, resume } = handlers(subscriptions);
+  const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
+  const pause = async ({ token, by }: Subject) => {
+    if ((await subscriptions.pause(token, by)) === 'subscriber_not_found') throw notFound();
+    return NO_CONTENT;
+  };
+  const resume = async ({ token, by }: Subject) => {
+    const outcome = await subscriptions.resume(token, by);
+    if (outcome === 'subscriber_not_found') throw notFound();
+    if (outcome === 'paused_by_operator')
+      throw new BusError(outcome, 'an operator paused this subscriber, and only root can resume it');
+    return NO_CONTENT;
+  };
   const pausing = { action: 'subscriber.pause', answers: NOTHING, errors: ['subscriber_not_found'] } as const;
   const resuming = {
     action: 'subscriber.resume',
@@ -51,22 +62,4 @@ function ofOne({ caller, params: { token } }: CallOfOne): Subject {
   if (caller.token !== token)
     throw new BusError('forbidden', 'only root pauses and resumes other subscribers than yourself');
   return own({ caller });
-}
-
-function handlers(subscriptions: Subscriptions) {
-  const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
-  return {
-    async pause({ token, by }: Subject) {
-      if ((await subscriptions.pause(token, by)) === 'subscriber_not_found') throw notFound();
-      return NO_CONTENT;
-    },
-
-    async resume({ token, by }: Subject) {
-      const outcome = await subscriptions.resume(token, by);
-      if (outcome === 'subscriber_not_found') throw notFound();
-      if (outcome === 'paused_by_operator')
-        throw new BusError(outcome, 'an operator paused this subscriber, and only root can resume it');
-      return NO_CONTENT;
-    },
-  };
 }

@@ -3,7 +3,7 @@ import type { Clients } from '../authentication/client.ts';
 import type { PublicNames } from '../authentication/public_names.ts';
 import { BusError } from '../errors.ts';
 import type { LatestStandings } from '../metrics/standings.ts';
-import { type Caller, type ClientCaller, clientOf } from '../routing/caller.ts';
+import { type Caller, clientOf } from '../routing/caller.ts';
 import type { Dialect } from '../routing/dialect.ts';
 import { listed } from '../routing/listing.ts';
 import { PAGE_FIELDS, type PagedCall, type Pages } from '../routing/paging.ts';
@@ -80,36 +80,6 @@ interface SubscribersParts {
 
 /** `/subscribers`: lists subscribers, shows one, and removes one with all its subscriptions. */
 export function subscribersApi(parts: SubscribersParts): Route[] {
-  const { list, show, leave, remove } = handlers(parts);
-  const listing = { query: QUERY, answers: { 200: SUBSCRIBERS }, handle: list } as const;
-  return [
-    route('GET /subscriptions', ALL, listing),
-    route('GET /subscribers', ALL, listing),
-    route('GET /subscribers/:token', ALL, {
-      params: SUBSCRIBER_PARAMS,
-      answers: { 200: SUBSCRIBER_REPORT },
-      errors: ['subscriber_not_found'],
-      handle: show,
-    }),
-    route('DELETE /subscriber', CLIENTS, {
-      action: 'subscriber.delete',
-      answers: NOTHING,
-      errors: ['subscriber_not_found'],
-      handle: leave,
-    }),
-    route('DELETE /subscribers/:token', ROOT, {
-      action: 'subscriber.delete',
-      params: SUBSCRIBER_PARAMS,
-      answers: NOTHING,
-      errors: ['subscriber_not_found'],
-      handle: remove,
-    }),
-  ];
-}
-
-const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
-
-function handlers(parts: SubscribersParts) {
   const { subscriptions, pages, publicNames, dialect, removed } = parts;
   const removeAll = async (token: string) => {
     const events = await subscriptions.remove(token);
@@ -139,8 +109,10 @@ function handlers(parts: SubscribersParts) {
 
   const sorted = sortedListing(parts, () => tokens.get());
 
-  return {
-    async list(call: ListCall) {
+  const listing = {
+    query: QUERY,
+    answers: { 200: SUBSCRIBERS },
+    async handle(call: ListCall) {
       const { sort, state, name } = call.query;
       if (sort !== undefined || state !== undefined || name !== undefined) {
         const { reports, page } = await sorted(call);
@@ -157,21 +129,41 @@ function handlers(parts: SubscribersParts) {
       const list = await (page ? subscriptions.read(page.entries) : all());
       return listed(list, (slice) => subscribersFor(call.caller, slice), page);
     },
-
-    async show({ caller, params }: { caller: Caller; params: { token: string } }) {
-      if (caller.role === 'client' && caller.token !== params.token)
-        throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
-      const { token = '', looked } = await publicNames.tokenGiven(caller, params.token, () => tokens.get());
-      const [report] = await subscriptions.read([token]);
-      if (!report) throw notFound();
-      const [shown] = await subscribersFor(caller, [report]);
-      return { ...ok(shown as SubscriberReport), calls: looked / ENTRIES_PER_CALL };
-    },
-
-    leave: ({ caller }: { caller: ClientCaller }) => removeAll(caller.token),
-    remove: ({ params }: { params: { token: string } }) => removeAll(params.token),
-  };
+  } as const;
+  return [
+    route('GET /subscriptions', ALL, listing),
+    route('GET /subscribers', ALL, listing),
+    route('GET /subscribers/:token', ALL, {
+      params: SUBSCRIBER_PARAMS,
+      answers: { 200: SUBSCRIBER_REPORT },
+      errors: ['subscriber_not_found'],
+      async handle({ caller, params }) {
+        if (caller.role === 'client' && caller.token !== params.token)
+          throw new BusError('forbidden', 'only root and viewers see other subscribers than yourself');
+        const { token = '', looked } = await publicNames.tokenGiven(caller, params.token, () => tokens.get());
+        const [report] = await subscriptions.read([token]);
+        if (!report) throw notFound();
+        const [shown] = await subscribersFor(caller, [report]);
+        return { ...ok(shown as SubscriberReport), calls: looked / ENTRIES_PER_CALL };
+      },
+    }),
+    route('DELETE /subscriber', CLIENTS, {
+      action: 'subscriber.delete',
+      answers: NOTHING,
+      errors: ['subscriber_not_found'],
+      handle: ({ caller }) => removeAll(caller.token),
+    }),
+    route('DELETE /subscribers/:token', ROOT, {
+      action: 'subscriber.delete',
+      params: SUBSCRIBER_PARAMS,
+      answers: NOTHING,
+      errors: ['subscriber_not_found'],
+      handle: ({ params }) => removeAll(params.token),
+    }),
+  ];
 }
+
+const notFound = () => new BusError('subscriber_not_found', 'there is no such subscriber');
 
 /**
  * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. A public name replaces the

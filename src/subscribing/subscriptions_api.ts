@@ -17,7 +17,7 @@ import {
   UUID,
   wantedBy,
 } from './subscription_input.ts';
-import { TOPIC_PARAMS, type TopicParams } from './topics_api.ts';
+import { TOPIC_PARAMS } from './topics_api.ts';
 
 /**
  * Bytes of a topic in the body of a request to subscribe: a name of up to 64 characters, quotes, comma and white space.
@@ -30,44 +30,22 @@ const TOPICS_PER_CALL = 100;
 /** The schema of the answer with a signing key that the bus has made. */
 const SIGNING_KEY = z.union([z.object({ signing_secret: z.string() }), z.object({ public_key: z.string() })]);
 
-interface HandlerParts {
+interface SubscriptionsParts {
   clients: Pick<Clients, 'find'>;
   subscriptions: Subscriptions;
   policy: CallbackPolicy;
-}
-
-interface SubscriptionsParts extends HandlerParts {
   limits: SubscriptionLimits;
   dialect: Pick<Dialect, 'cutsMax'>;
 }
 
 /** The routes by which a client subscribes (`/subscription`, or its other name `/subscriber`) and leaves one topic. */
-export function subscriptionsApi({ limits, dialect, ...parts }: SubscriptionsParts): Route[] {
-  const { refuseEarly, refuseLate, subscribe, unsubscribe } = handlers(parts);
-  const subscribing = {
-    action: 'subscription.put',
-    body: subscriptionInput(limits, dialect),
-    maxBodyBytes: Math.max(MAX_BODY_BYTES, limits.maxSubscriptionTopics * BYTES_PER_TOPIC),
-    refuseEarly,
-    refuseLate,
-    answers: { 200: SIGNING_KEY, 204: null },
-    errors: ['bad_subscription', 'bad_topic', 'bad_callback', 'limit_reached', 'storage_full'],
-    handle: subscribe,
-  } as const;
-  return [
-    route('POST /subscription', CLIENTS, subscribing),
-    route('POST /subscriber', CLIENTS, subscribing),
-    route('DELETE /subscriber/topics/:name', CLIENTS, {
-      action: 'subscription.delete',
-      params: TOPIC_PARAMS,
-      answers: NOTHING,
-      errors: ['bad_topic', 'subscriber_not_found', 'topic_not_found', 'not_subscribed'],
-      handle: unsubscribe,
-    }),
-  ];
-}
-
-function handlers({ clients, subscriptions, policy }: HandlerParts) {
+export function subscriptionsApi({
+  limits,
+  dialect,
+  clients,
+  subscriptions,
+  policy,
+}: SubscriptionsParts): Route[] {
   /**
    * Undoes a request to subscribe if its client was removed meanwhile, or got scopes that do not permit these topics.
    * So a removed client leaves no subscriber behind: a later removal deletes the new subscriber itself, because it
@@ -84,11 +62,13 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
     refuseBeyondScope(client, topics);
   };
 
-  return {
+  const subscribing = {
+    action: 'subscription.put',
+    body: subscriptionInput(limits, dialect),
+    maxBodyBytes: Math.max(MAX_BODY_BYTES, limits.maxSubscriptionTopics * BYTES_PER_TOPIC),
     refuseEarly({ caller }: { caller: ClientCaller }) {
       refuseBeyondScope(caller, []);
     },
-
     /**
      * Checks the callback. The look-up of its host name can take two seconds, if an attacker runs the DNS server. The
      * client may be removed meanwhile, so its credentials are checked again afterwards.
@@ -99,8 +79,9 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
       const refusal = await policy.refusal(callback);
       if (refusal !== undefined) throw badCallback(refusal);
     },
-
-    async subscribe({ caller, body }: { caller: ClientCaller; body: SubscriptionRequest }) {
+    answers: { 200: SIGNING_KEY, 204: null },
+    errors: ['bad_subscription', 'bad_topic', 'bad_callback', 'limit_reached', 'storage_full'],
+    async handle({ caller, body }: { caller: ClientCaller; body: SubscriptionRequest }) {
       const { user, callback } = splitCallback(body.callback);
       refuseBeyondScope(caller, body.topics);
       const { signingKey, answer } = signing(body.signing_secret ?? undefined);
@@ -117,15 +98,24 @@ function handlers({ clients, subscriptions, policy }: HandlerParts) {
         ? { ...ok(answer), headers: { 'Cache-Control': 'no-store' }, calls }
         : { ...NO_CONTENT, calls };
     },
-
-    async unsubscribe({ caller, params: { name } }: { caller: ClientCaller; params: TopicParams }) {
-      const outcome = await subscriptions.unsubscribe(caller.token, name);
-      if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'you are not a subscriber');
-      if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
-      if (outcome === 'not_subscribed') throw new BusError(outcome, `you are not subscribed to ${name}`);
-      return NO_CONTENT;
-    },
-  };
+  } as const;
+  return [
+    route('POST /subscription', CLIENTS, subscribing),
+    route('POST /subscriber', CLIENTS, subscribing),
+    route('DELETE /subscriber/topics/:name', CLIENTS, {
+      action: 'subscription.delete',
+      params: TOPIC_PARAMS,
+      answers: NOTHING,
+      errors: ['bad_topic', 'subscriber_not_found', 'topic_not_found', 'not_subscribed'],
+      async handle({ caller, params: { name } }) {
+        const outcome = await subscriptions.unsubscribe(caller.token, name);
+        if (outcome === 'subscriber_not_found') throw new BusError(outcome, 'you are not a subscriber');
+        if (outcome === 'topic_not_found') throw new BusError(outcome, `there is no topic ${name}`);
+        if (outcome === 'not_subscribed') throw new BusError(outcome, `you are not subscribed to ${name}`);
+        return NO_CONTENT;
+      },
+    }),
+  ];
 }
 
 function badCallback(rule: string): BusError {

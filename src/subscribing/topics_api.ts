@@ -9,31 +9,14 @@ import { delayedRefusal } from '../publishing/refusals.ts';
 import { topicRefusal } from '../publishing/topic_refusal.ts';
 import { type Caller, clientOf } from '../routing/caller.ts';
 import { listed } from '../routing/listing.ts';
-import { PAGE_QUERY, type PagedCall, type Pages } from '../routing/paging.ts';
-import {
-  ALL,
-  BOTH,
-  type Call,
-  type Input,
-  NO_CONTENT,
-  NOTHING,
-  ok,
-  ROOT,
-  type Route,
-  route,
-} from '../routing/route.ts';
+import { PAGE_QUERY, type Pages } from '../routing/paging.ts';
+import { ALL, BOTH, type Input, NO_CONTENT, NOTHING, ok, ROOT, type Route, route } from '../routing/route.ts';
 import { SharedReading } from '../routing/shared_reading.ts';
 import { TOPIC_NAME, TOPIC_NAME_RULE } from '../routing/topic_name.ts';
 import { type GiveLimits, TOPIC, type Topic, type Topics } from './topic.ts';
 
 export interface TopicParams {
   name: string;
-}
-
-interface GiveCall extends Pick<Call, 'about'> {
-  caller: { role: 'root' };
-  params: TopicParams;
-  body: { client: string };
 }
 
 /** Schema of the name of a topic in a path. */
@@ -75,37 +58,15 @@ interface TopicsParts {
 }
 
 /** `/topics`: lists topics, deletes one, and gives one to another client. Publishing is in publish_api.ts. */
-export function topicsApi(parts: TopicsParts): Route[] {
-  const { list, show, give, remove } = handlers(parts);
-  const removing = {
-    action: 'topic.delete',
-    params: TOPIC_PARAMS,
-    answers: NOTHING,
-    errors: ['bad_topic', 'topic_not_found'],
-    handle: remove,
-  } as const;
-  return [
-    route('GET /topics', ALL, { query: PAGE_QUERY, answers: { 200: z.array(TOPIC) }, handle: list }),
-    route('GET /topics/:name', ALL, {
-      params: TOPIC_PARAMS,
-      answers: { 200: WHOLE_TOPIC },
-      errors: ['bad_topic', 'topic_not_found'],
-      handle: show,
-    }),
-    route('PUT /topics/:name/publisher', ROOT, {
-      action: 'topic.give',
-      params: TOPIC_PARAMS,
-      body: PUBLISHER,
-      answers: NOTHING,
-      errors: ['bad_topic', 'bad_client', 'topic_not_found', 'client_not_found', 'limit_reached'],
-      handle: give,
-    }),
-    route('DELETE /topics/:name', BOTH, removing),
-    route('DELETE /topic/:name', BOTH, removing),
-  ];
-}
-
-function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }: TopicsParts) {
+export function topicsApi({
+  topics,
+  limits,
+  joinsOf,
+  pages,
+  publicNames,
+  clients,
+  log,
+}: TopicsParts): Route[] {
   const notFound = (name: string) => new BusError('topic_not_found', `there is no topic ${name}`);
 
   /**
@@ -128,43 +89,12 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
   const topicsFor = (caller: Caller, list: readonly Topic[]) =>
     publicNames.shownTo(caller, list, 'publisher');
 
-  return {
-    async list(call: PagedCall) {
-      const page = await pages.cutSorted(
-        call,
-        () => topics.names(),
-        (name) => name,
-      );
-      const list = await (page ? topics.read(page.entries) : listing.get());
-      return listed(list, (slice) => topicsFor(call.caller, slice), page);
-    },
-
-    async show({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
-      const own = caller.role === 'client' ? [caller.token, ...(await joinsOf(caller.token))] : undefined;
-      const [known, [topic], { count, tokens }] = await Promise.all([
-        topics.has(name),
-        topics.read([name]),
-        topics.subscribers(name, own),
-      ]);
-      if (!known || !topic) throw notFound(name);
-      const [[shown = topic], nameOf] = await Promise.all([
-        topicsFor(caller, [topic]),
-        publicNames.seenBy(caller, tokens),
-      ]);
-      return ok({ ...shown, subscriber_count: count, subscribers: tokens.map(nameOf) });
-    },
-
-    async give({ caller, params: { name }, body, about }: GiveCall) {
-      about?.(name, body.client);
-      const { token, scopes } = await actingClient(clients, caller, body.client);
-      if (!allows(scopes?.publish, name)) throw mayNotPublish(name, 'client');
-      const outcome = await topics.give(name, token, limits);
-      if (outcome === 'ok') return NO_CONTENT;
-      if (outcome === 'topic_not_found') throw notFound(name);
-      throw topicRefusal(outcome, name) ?? delayedRefusal(outcome, limits);
-    },
-
-    async remove({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
+  const removing = {
+    action: 'topic.delete',
+    params: TOPIC_PARAMS,
+    answers: NOTHING,
+    errors: ['bad_topic', 'topic_not_found'],
+    async handle({ caller, params: { name } }: { caller: Caller; params: TopicParams }) {
       if (caller.role === 'client') await refuseUnlessMayPublish(caller.token, name);
       const { outcome, delayed } = await topics.remove(name, clientOf(caller));
       if (outcome === 'topic_not_found') throw notFound(name);
@@ -173,5 +103,57 @@ function handlers({ topics, limits, joinsOf, pages, publicNames, clients, log }:
       if (delayed > 0) log.info({ topic: name, delayed }, 'deleted a topic with its delayed events');
       return NO_CONTENT;
     },
-  };
+  } as const;
+  return [
+    route('GET /topics', ALL, {
+      query: PAGE_QUERY,
+      answers: { 200: z.array(TOPIC) },
+      async handle(call) {
+        const page = await pages.cutSorted(
+          call,
+          () => topics.names(),
+          (name) => name,
+        );
+        const list = await (page ? topics.read(page.entries) : listing.get());
+        return listed(list, (slice) => topicsFor(call.caller, slice), page);
+      },
+    }),
+    route('GET /topics/:name', ALL, {
+      params: TOPIC_PARAMS,
+      answers: { 200: WHOLE_TOPIC },
+      errors: ['bad_topic', 'topic_not_found'],
+      async handle({ caller, params: { name } }) {
+        const own = caller.role === 'client' ? [caller.token, ...(await joinsOf(caller.token))] : undefined;
+        const [known, [topic], { count, tokens }] = await Promise.all([
+          topics.has(name),
+          topics.read([name]),
+          topics.subscribers(name, own),
+        ]);
+        if (!known || !topic) throw notFound(name);
+        const [[shown = topic], nameOf] = await Promise.all([
+          topicsFor(caller, [topic]),
+          publicNames.seenBy(caller, tokens),
+        ]);
+        return ok({ ...shown, subscriber_count: count, subscribers: tokens.map(nameOf) });
+      },
+    }),
+    route('PUT /topics/:name/publisher', ROOT, {
+      action: 'topic.give',
+      params: TOPIC_PARAMS,
+      body: PUBLISHER,
+      answers: NOTHING,
+      errors: ['bad_topic', 'bad_client', 'topic_not_found', 'client_not_found', 'limit_reached'],
+      async handle({ caller, params: { name }, body, about }) {
+        about?.(name, body.client);
+        const { token, scopes } = await actingClient(clients, caller, body.client);
+        if (!allows(scopes?.publish, name)) throw mayNotPublish(name, 'client');
+        const outcome = await topics.give(name, token, limits);
+        if (outcome === 'ok') return NO_CONTENT;
+        if (outcome === 'topic_not_found') throw notFound(name);
+        throw topicRefusal(outcome, name) ?? delayedRefusal(outcome, limits);
+      },
+    }),
+    route('DELETE /topics/:name', BOTH, removing),
+    route('DELETE /topic/:name', BOTH, removing),
+  ];
 }
