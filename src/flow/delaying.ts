@@ -79,16 +79,9 @@ export class Delaying {
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {
-    const limits = this.#limits;
     const calling = partition.run('delay', {
       uidSeed: uidSeed(),
-      idempotencyWindowMs: limits.idempotencyWindowMs,
-      maxTopics: limits.maxTopics,
-      maxClientTopics: limits.maxClientTopics,
-      maxClientKeys: limits.maxClientKeys,
-      maxOutboxBytes: limits.maxOutboxBytes,
-      maxClientDelayed: limits.maxClientDelayed,
-      maxClientBytes: limits.maxClientBytes,
+      ...this.#limits,
       maxDelayMs: MAX_DELAY_MS,
       publications: group.map(argumentsOf),
     });
