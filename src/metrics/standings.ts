@@ -138,21 +138,9 @@ export function unpackStandings(packed: string | undefined): Standings | undefin
  * The figures of a subscriber as Redis stores them, without names: 10,000 subscribers take about 1 MB. `rowOf` and
  * `standingOf` have the same order.
  */
-type Row = [
-  token: string,
-  queued: number,
-  oldestAtMs: number | null,
-  deadLetters: number,
-  healthPoints: number,
-  isPaused: 0 | 1,
-  delivered: number,
-  failed: number,
-  growth: number,
-  totalDelivered: number,
-  totalFailed: number,
-];
+type Row = ReturnType<typeof rowOf>;
 
-function rowOf({ totals, ...each }: Standing): Row {
+function rowOf({ totals, ...each }: Standing) {
   return [
     each.token,
     each.queued,
@@ -165,7 +153,7 @@ function rowOf({ totals, ...each }: Standing): Row {
     each.growth,
     totals.delivered,
     totals.failed,
-  ];
+  ] as const;
 }
 
 function standingOf(row: Row): Standing {
