@@ -42,8 +42,8 @@ export const credentialSuffix = customAlphabet('0123456789abcdef', 32);
 export const secret = (): string => random(32);
 
 /**
- * Matches the token of a join: `join:`, its name, a colon and the token of its client. A client's token has no colon,
- * because HTTP Basic separates user name and password by a colon.
+ * Matches the token of a join: `join:`, its name, a colon and the token of its client. No client's token matches: none
+ * has a colon, which ends the user name in HTTP Basic.
  */
 const JOIN_TOKEN = /^join:([^:]*):(.*)$/s;
 

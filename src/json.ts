@@ -43,7 +43,7 @@ class Unfaithful extends Error {}
  * or more. The lookbehind makes the search three times as fast.
  */
 const LONG_NUMBER = /(?<!\d)\d{16}|\d[eE]\+?\d{3}/;
-/** Matches a quote, or a whole number token with what LONG_NUMBER matches. */
+/** Matches a quote, or the whole text of a number that has a part which LONG_NUMBER matches. */
 const QUOTE_OR_LONG = /"|(?<![\d.])-?\d(?:\d{15}[\d.]*(?:[eE][-+]?\d*)?|[\d.]*[eE][-+]?\d{3}\d*)/g;
 /** Begins the text that stands for a long number while JSON is parsed. It is random, so no caller can send it. */
 const MARK = randomUUID();

@@ -44,8 +44,8 @@ local function begin_topic(call, about)
   return topic
 end
 
--- Reads the next unread topic of a client. If its first event is not due yet, corrects the time of the topic in
--- `delayed:topics`. If it cannot be read, removes it from there, and leaves it to the sweep.
+-- Reads the next unread topic of a client. If the first event of the topic is not due yet, corrects the topic's time in
+-- `delayed:topics`. If the topic cannot be read, removes it from there, and leaves it to the sweep.
 local function read_next(call, client)
   local about = client.unread[client.next].about
   client.next = client.next + 1

@@ -26,8 +26,8 @@ function joins.outlets(call, token)
   return topics
 end
 
--- Makes a topic take events from this join. A join of another client that published to it until now loses it for good.
--- Otherwise that join's events might by now come back to it in a loop, and nobody would check this.
+-- Makes a topic take events from this join. A join of another client that published to it until now never gets it back.
+-- It might be part of a loop by then, and nobody would check this again.
 function joins.open_outlet(call, token, topic)
   local into, left = call.keys.joins_into(), {}
   local before = redis.call('HGET', into, topic) or token

@@ -37,9 +37,9 @@ local function read_entries(call, ending, place)
   end
 end
 
--- Entries of a trail with the same time come from one script call. Returns an iterator over these calls, the newest
--- first: the time (`place`, ms) and the subscribers whose logs were written (`tokens`). Leaves out the oldest call,
--- because the trail may have lost some of its entries.
+-- Returns an iterator over the script calls that wrote a trail, the newest first. For each call it returns a table: the
+-- time of the call (`place`, ms) and the subscribers whose logs it wrote (`tokens`). All entries of a call have its time.
+-- The oldest call is left out, because the trail may have lost some of its entries.
 local function read_calls(call, ending, place)
   local next_entry = read_entries(call, ending, place)
   local entry = next_entry()

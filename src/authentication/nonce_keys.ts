@@ -11,7 +11,7 @@ const KEY_BYTES = 32;
  */
 const ASK_EVERY_MS = 60_000;
 const RETRY_MS = 1000;
-/** Minimum time between two fetches because of unknown nonces. It limits what strangers cause with made-up nonces. */
+/** Minimum time between two fetches of the keys for unknown nonces. It limits what strangers cause by made-up ones. */
 const MOMENT_MS = 100;
 
 export interface NonceKey {

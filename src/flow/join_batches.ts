@@ -156,8 +156,8 @@ export class JoinBatches {
   }
 
   /**
-   * If the topic of `then` lives in another partition, makes the join's client its publisher, and the topic if it is
-   * missing. The script `join_events` sees only one partition. Returns the reason for a refusal, otherwise undefined.
+   * If the topic of `then` lives in another partition, creates it there if it is missing, with the join's client as its
+   * publisher. The script `join_events` sees only one partition. Returns the reason for a refusal, otherwise undefined.
    */
   async #refusalElsewhere({ token, rules }: Join): Promise<Counted['reason']> {
     const { partitions, settings } = this.#parts;

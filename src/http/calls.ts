@@ -45,7 +45,7 @@ interface CallsParts {
 }
 
 /**
- * Makes the calls of known callers: checks the inputs, reads the body, checks the credentials again, and runs the
+ * Carries out the calls of known callers: checks the inputs, reads the body, checks the credentials again, and runs the
  * handler.
  */
 export class Calls {

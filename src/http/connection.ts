@@ -55,7 +55,7 @@ export class Connection {
   readonly #slices = new Slices();
   #isDetached = false;
   #isSliced = false;
-  /** True if the body that is being parsed has tiny chunks. Its slices wait for a turn of the work budget. */
+  /** True if the body that is being parsed has tiny chunks. Before each slice, it waits until WorkBudget gives it a turn. */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
 

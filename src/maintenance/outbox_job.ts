@@ -29,9 +29,9 @@ interface OutboxJobParts {
 }
 
 /**
- * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. Entries that a
- * partition does not apply in time are set aside in a list, which has a job of its own. The argument of that job is the
- * partition's position in `Partitions.all`.
+ * The job `outbox`: moves the entries in its partition's outbox to the partitions that they are for. Entries that one of
+ * these does not apply in time are set aside in a list, which has a job of its own. The argument of that job is the
+ * position of the late partition in `Partitions.all`.
  */
 export function outboxJob({ partition, partitions, outbox, leaseMs, onFull, log }: OutboxJobParts) {
   const move = (

@@ -24,8 +24,8 @@ interface SchedulerParts {
 }
 
 /**
- * Starts what is due: promotes scheduled jobs, and publishes entries of the agenda. Sleeps until the next deadline, or
- * until a script announces an earlier one.
+ * Starts what is due: promotes scheduled jobs, and publishes the entries of the agenda (delayed events, triggers, and
+ * keys of joins). Sleeps until the next deadline, or until a script announces an earlier one.
  */
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -59,7 +59,7 @@ export class Scheduler {
   }
 
   /**
-   * Promotes the due jobs, and begins to publish the due entries. Returns the ms to sleep until the next deadline,
+   * Promotes the due jobs, and begins to publish the due entries of the agenda. Returns the ms to sleep until the next deadline,
    * rounded up, so that the next search is not too early.
    */
   async #look(): Promise<number> {

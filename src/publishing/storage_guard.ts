@@ -65,7 +65,7 @@ export class StorageGuard {
     return this.check(this.#partitions.ofTopic(name));
   }
 
-  /** Does the same as `check`, for the partition that has a subscriber. */
+  /** Does the same as `check`, for the partition of a subscriber. */
   checkSubscriber(token: string): Promise<void> | undefined {
     return this.check(this.#partitions.ofSubscriber(token));
   }

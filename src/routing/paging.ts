@@ -68,7 +68,7 @@ export function nextLink(path: string, query: Record<string, string | number | u
 export interface Page<T> {
   entries: readonly T[];
   headers: { Link: string } | undefined;
-  /** Number of calls that reading the entries costs in the caller's rate limit, besides the request. */
+  /** Number of calls as which the entries count in the caller's rate limit. The request itself counts as one more. */
   calls: number;
 }
 

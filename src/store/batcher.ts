@@ -130,8 +130,8 @@ export class Batcher<Item, Result> {
     lines.sort(([one], [other]) => lastTurn(one) - lastTurn(other));
     let weight = 0;
     while (lines.length > 0) {
-      // An owner drops out of this call if no item is left, or if the next item does not fit. An owner that drops out
-      // early comes early in the next call, because its last turn is longer ago.
+      // An owner drops out if it has no more items, or if its next one does not fit into the call. An owner that drops
+      // out early comes early in the next call, because its last turn is longer ago.
       lines = lines.filter(([owner, line]) => {
         const next = line.shift();
         if (!next || (chosen.size > 0 && weight + next.weight > this.#max)) return false;

@@ -52,8 +52,8 @@ export class Digest implements Credentials {
   }
 
   /**
-   * Keeps the challenge of an answer 401 for the next requests. If the refused request used an older nonce than the
-   * kept one, keeps the old challenge: the repeated request can use its nonce.
+   * Keeps the challenge of an answer 401 for the next requests. Ignores it if the refused request used an earlier nonce
+   * than that of the kept challenge: the repeated request can use the kept one.
    */
   renew(header: string | null, answered: string | undefined): boolean {
     const latest = this.#challenge;
