@@ -15,7 +15,6 @@ import { clientBytes } from '../store/client_quota.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partitions } from '../store/partitions.ts';
 import { keyOf } from './join_key.ts';
-import { outletsOf } from './join_rules.ts';
 import {
   areFullElsewhere,
   countPublished,
@@ -23,6 +22,7 @@ import {
   type JoinFigures,
   type JoinLimits,
   joinArguments,
+  outletsOf,
   readJoin,
   refusalText,
 } from './join_store.ts';

@@ -96,8 +96,3 @@ export const RULES_INPUT: Input<JoinRules> = {
       `unknown field ${JSON.stringify(name)}; use ${Object.keys(shape.shape).join(', ')}, and topic, count or type in them`,
   },
 };
-
-/** Returns the topics that a join with these rules publishes to. */
-export function outletsOf({ then, on_expiry }: JoinRules): string[] {
-  return [...new Set([then.topic, ...(on_expiry ? [on_expiry.topic] : [])])];
-}

@@ -77,6 +77,11 @@ export function joinArguments({ token, rules, version }: Join, limits: JoinLimit
   } satisfies Partial<Arguments<'join_events'>>;
 }
 
+/** Returns the topics that a join with these rules publishes to. */
+export function outletsOf({ then, on_expiry }: JoinRules): string[] {
+  return [...new Set([then.topic, ...(on_expiry ? [on_expiry.topic] : [])])];
+}
+
 /**
  * Returns true if one of these topics is in another partition that takes no events for it now, because the outbox to a
  * partition with subscribers is full there. Leaves out a partition that is away: events for it wait in an outbox of the

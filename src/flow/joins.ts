@@ -6,8 +6,8 @@ import type { Partitions } from '../store/partitions.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { sourceInLoop } from './join_loops.ts';
 import { type JoinReport, type KeyPlace, type OpenKey, readOpenKeys, readReport } from './join_report.ts';
-import { type JoinRules, outletsOf } from './join_rules.ts';
-import type { JoinLimits } from './join_store.ts';
+import type { JoinRules } from './join_rules.ts';
+import { type JoinLimits, outletsOf } from './join_store.ts';
 
 /** Maximum joins that are read at once. Reading one takes eight commands. */
 const LISTED_AT_ONCE = 50;
