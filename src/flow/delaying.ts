@@ -1,6 +1,6 @@
 import { BusError, StorageFull } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
-import { Copies } from '../publishing/copies.ts';
+import { bytesOf, Copies } from '../publishing/copies.ts';
 import { MAX_DELAY_MS } from '../publishing/event_fields.ts';
 import {
   addedBySubscriber,
@@ -75,7 +75,7 @@ export class Delaying {
     const { events } = publication;
     const bytes = sumOf(events.map((event) => Buffer.byteLength(textOf(event))));
     const asEvents = events.length + (EVENTS_PER_TIMED - 1) * countTimed(publication);
-    return Math.max(asEvents, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication));
+    return Math.max(asEvents, bytes / BYTES_PER_EVENT, this.#copies.weigh(publication, bytesOf(publication)));
   }
 
   async #storeGroup(partition: Partition, group: readonly TimedPublication[]): Promise<TimedOutcome[]> {

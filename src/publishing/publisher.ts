@@ -2,7 +2,7 @@ import { StorageFull } from '../errors.ts';
 import { Batcher, TotalWaiting } from '../store/batcher.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
-import { Copies } from './copies.ts';
+import { bytesOf, Copies } from './copies.ts';
 import {
   type Outcome,
   type Publication,
@@ -82,8 +82,12 @@ export class Publisher {
   }
 
   #weigh(publication: Publication): number {
-    const bytes = bytesOf(publication) / BYTES_PER_EVENT;
-    return Math.max(publication.events.length, bytes, this.#copies.weigh(publication));
+    const bytes = bytesOf(publication);
+    return Math.max(
+      publication.events.length,
+      bytes / BYTES_PER_EVENT,
+      this.#copies.weigh(publication, bytes),
+    );
   }
 
   async #storeGroup(partition: Partition, group: readonly Publication[]): Promise<Outcome[]> {
@@ -117,10 +121,4 @@ export class Publisher {
       throw error;
     }
   }
-}
-
-function bytesOf({ events }: Publication): number {
-  let bytes = 0;
-  for (const event of events) bytes += Buffer.byteLength(event);
-  return bytes;
 }

@@ -102,6 +102,27 @@ describe('group commit', () => {
     assert.equal((await queued('s0')).length, 801);
   });
 
+  test('counts long events as several copies, and refuses no single event', async () => {
+    for (const token of Array.from({ length: 100 }, (_, i) => `s${i}`))
+      await bus.subscribe(token, { topics: ['crowded'], timeout: 60_000, max: 10_000 });
+    const long = (n: number, length = 10_000) => ({
+      topic: 'crowded',
+      client: 'shop',
+      events: Array.from({ length: n }, () => 'x'.repeat(length)),
+    });
+    const tooMuch = {
+      code: 'body_too_large',
+      message: /100 subscribers; send 80 events of this length at a time/,
+    };
+    await assert.rejects(publisher().publish(long(81)), tooMuch);
+    const shared = publisher();
+    assert.equal(await shared.publish(long(1, 900_000)), 'accepted');
+    const before = await scriptCalls(redis.store);
+    await Promise.all([shared.publish(long(40)), shared.publish(long(40))]);
+    assert.equal((await scriptCalls(redis.store)) - before, 2, '80 MB go in two calls');
+    assert.equal((await queued('s0')).length, 81);
+  });
+
   test('counts the subscribers again if it has not published to the topic lately', async (t) => {
     const { redis: commands, keys } = redis.store;
     const shared = publisher();
