@@ -15,9 +15,10 @@ local outboxes = include('publishing/outboxes')
 local storing = include('publishing/storing')
 local join_work = {}
 
--- Maximum copies (events for one subscriber each) that a script call publishes. It bounds how long the call blocks
--- Redis.
+-- Maximum copies that a script call publishes. A copy is an event for one subscriber. The maximum bounds the time for
+-- which the script call blocks Redis. A copy counts once for each BYTES_PER_COPY, which take as long as a short event.
 local MAX_COPIES = 20000
+local BYTES_PER_COPY = 400
 local HASH_LENGTH = 28
 
 -- Returns why the join may not publish to a topic, or nothing if it may:
@@ -97,7 +98,7 @@ local function publish(work, to, key, url, ids, rest)
   })
   to.texts[#to.texts + 1] = text
   to.bytes = to.bytes + #text
-  work.copies = work.copies + to.copies
+  work.copies = work.copies + to.copies * math.max(1, #text / BYTES_PER_COPY)
 end
 
 -- Publishes the event for a complete join key, and subtracts the required number of events of each source. Further

@@ -104,6 +104,18 @@ describe('counting', () => {
     await redis.flush();
   });
 
+  test('counts each 400 bytes of an event as a copy', async () => {
+    await joins.put('order', { sources: [{ topic: 'paid', count: 1 }] });
+    const { redis: commands, keys } = redis.store;
+    const gone = Array.from({ length: 500 }, (_, n) => `gone${n}`);
+    await commands.sadd(keys.topic_subscribers('ready'), ...gone);
+    const long = (n: number) => joinEvent('paid', `${n}`).replace('/e', `/${'x'.repeat(4000)}/e`);
+    await publish('a', ...Array.from({ length: 10 }, (_, n) => long(n)));
+    await bus.acquire(['w1']);
+    assert.equal((await joins.count('order', 'w1', 'a1')).taken, 4);
+    await redis.flush();
+  });
+
   test('of a key that is complete several times by new rules stops there too, and goes on', async () => {
     await joins.put('order', { sources: [{ topic: 'paid', count: 9 }] });
     await publish('a', ...Array.from({ length: 8 }, () => joinEvent('paid', 'A')));
