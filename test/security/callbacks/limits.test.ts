@@ -141,6 +141,18 @@ test('a compressed answer is not unpacked', async (t) => {
   assert.equal(outcome.accepted ? '' : outcome.answer, 'bomb');
 });
 
+test('a refusal that quotes the credentials of the delivery is kept without them, whole or cut off', async (t) => {
+  const server = await HostileServer.start(t, (socket) => {
+    const quoted = `{"authorization":"Basic ${btoa(`${uuid}:x`)}","user":"${uuid}"}`;
+    const told = `${quoted}${' '.repeat(230 - quoted.length)}${btoa(uuid)}`;
+    socket.end(`HTTP/1.1 500 No\r\nContent-Length: ${told.length}\r\n\r\n${told}`);
+  });
+  const uuid = 'shop--0123456789abcdefghij';
+  const outcome = await send(t)(server.url(), { uuid });
+  const answer = outcome.accepted ? '' : (outcome.answer ?? '');
+  assert.match(answer, /^\{"authorization":"Basic …","user":"…"\} +…$/);
+});
+
 test('a second answer to one request is discarded, and the next delivery gets a new connection', async (t) => {
   const server = await HostileServer.start(t, (socket) =>
     socket.write('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'),
