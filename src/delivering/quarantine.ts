@@ -89,13 +89,17 @@ export class Quarantine {
     while (!signal.aborted) {
       try {
         const suspects = await this.#count();
-        this.#backoff.reset();
         if (suspects === 0) {
+          this.#backoff.reset();
           await this.#bell.wait(ASK_EVERY_MS);
           continue;
         }
         const died = await turns.take(() => this.#deliver());
-        if (died) await this.#condemn(died);
+        if (!died) continue;
+        await this.#condemn(died);
+        // A quarantine may die at each start, for want of memory for example. Without this pause, it would be started
+        // again and again at once.
+        await this.#backoff.wait(signal);
       } catch (error) {
         log.warn(failureOf(error), 'cannot look for suspects; trying again');
         await this.#backoff.wait(signal);
