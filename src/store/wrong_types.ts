@@ -18,11 +18,10 @@ export function isWrongType(error: unknown): boolean {
  */
 export async function wrongTypes(partition: Partition): Promise<string[]> {
   const { prefix } = partition;
-  const match = `${prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
   const counts = new Map<string, number>();
   for (const type of TYPES) {
     const scan = partition.scan((redis, _, cursor) =>
-      redis.scan(cursor, 'MATCH', match, 'COUNT', KEYS_PER_SCAN, 'TYPE', type),
+      redis.scan(cursor, 'MATCH', `${prefix}*`, 'COUNT', KEYS_PER_SCAN, 'TYPE', type),
     );
     for await (const keys of scan)
       for (const key of keys) {
