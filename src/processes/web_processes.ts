@@ -14,6 +14,7 @@ export class WebProcesses {
   readonly #log: Log;
   readonly #backoff = new Backoff();
   readonly #stopping = new AbortController();
+  readonly #listening = new Set<Worker>();
 
   constructor(count: number, log: Log) {
     this.#count = count;
@@ -43,7 +44,9 @@ export class WebProcesses {
   #fork(): void {
     const worker = cluster.fork();
     const startedMs = clock.monotonicMs();
+    worker.once('listening', () => this.#listening.add(worker));
     worker.once('exit', (code, signal) => {
+      this.#listening.delete(worker);
       if (clock.monotonicMs() - startedMs > STEADY_MS) this.#backoff.reset();
       void this.#exited(worker, code, signal);
     });
@@ -52,8 +55,9 @@ export class WebProcesses {
   async #exited(worker: Worker, code: number, signal: string): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#log.error({ child: worker.process.pid, code, signal }, 'a web process died');
-    // This code means a configuration error, at which a replacement would fail too.
-    if (code === BootError.EXIT_CODE) {
+    // This code means that a person must act, so a replacement would fail too. But processes that serve go on. The
+    // cause may be temporary: during an upgrade, for example, the former release finds a newer layout of the data.
+    if (code === BootError.EXIT_CODE && this.#listening.size === 0) {
       await this.stop();
       await logged();
       process.exit(BootError.EXIT_CODE);

@@ -45,6 +45,21 @@ test('a killed web process is replaced, the other continues, and every accepted 
   await until(() => receiver.missing(accepted).length === 0);
 });
 
+test('a web process that cannot be replaced, as the data has a newer layout now, does not end the other', async () => {
+  await until(allWork);
+  bus.announceError(/^a web process died$|layout 99/);
+  const { redis, keys } = bus.store;
+  const web = bus.process('web');
+  const before = listening();
+  await redis.set(keys.schema(), 99);
+  process.kill(Number(before.at(-1)), 'SIGKILL');
+  await until(() => web.log.filter(({ msg }) => /layout 99/.test(msg)).length === 2, { what: 'two tries' });
+  await bus.root.call('GET', '/pulse');
+  await redis.set(keys.schema(), 2);
+  await until(() => listening().length === before.length + 1);
+  await until(allWork);
+});
+
 test('web that stops under load answers every request that it has begun, and exits with 0', async (t) => {
   const { publisher, topic, receiver } = await bus.scene(t, { timeout: 20, max: 10 });
   const ledgers = ['a', 'b', 'c'].map((name) => new SteadyPublisher(t, publisher, topic, name));
