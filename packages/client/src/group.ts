@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { requestOf } from './calls.ts';
 import type { Pending } from './pending.ts';
 import { Attempts } from './retrying.ts';
 import type { Transport } from './transport.ts';
@@ -20,9 +21,9 @@ export class Group {
 
   /** Sends the request until the events are stored. Throws an error if another attempt could not help. */
   async send(transport: Transport): Promise<void> {
-    const path = `/topics/${encodeURIComponent(this.#events[0]?.topic ?? '')}`;
+    const to = requestOf('POST /topics/:name', { params: { name: this.#events[0]?.topic } });
     const body = `[${this.#events.map(({ text }) => text).join(',')}]`;
-    const request = { method: 'POST', path, body, key: randomUUID() };
+    const request = { ...to, body, key: randomUUID() };
     const { signal } = this.#givenUp;
     const send = () => transport.send(request, signal);
     await this.attempts.make({ send, request, signal, isRepeatable: true });

@@ -115,6 +115,9 @@ test('a name that would make the path that of another call is not sent', async (
   // A router in front of the bus may take off the last slash of /dead_letters/, which purges all then.
   for (const id of ['', undefined as unknown as string])
     await assert.rejects(client.purgeDeadLetter(id), new TypeError('id must not be empty'));
+  const topics = { '..': 'name must not be ..', '': 'name must not be empty' };
+  for (const [topic, message] of Object.entries(topics))
+    await assert.rejects(client.updated(topic, 'https://shop.example.com/orders/1'), new TypeError(message));
   assert.deepEqual(web.requests, []);
 });
 
