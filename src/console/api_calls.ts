@@ -102,7 +102,12 @@ export class ApiCalls {
       ),
     );
     const call = {
-      ...{ caller, path, text, headers: visit.headers, request: visit.request, formToken: '' },
+      caller,
+      path,
+      text,
+      headers: visit.headers,
+      request: visit.request,
+      formToken: '',
       params: checked(route.params, params),
       query: checked(route.query, asked),
       body: checked(route.body, body),

@@ -71,7 +71,9 @@ export function bulkPages({ api, bulks, joinsOf }: BulkParts & { api: ApiCalls }
           subscriber === '' ? undefined : await subscribersOf({ joinsOf }, subscriber, join && String(join));
         const untilMs = timeIn(until);
         const filter = {
-          ...{ queues: tokens, reason: reasonIn(body.reason), fromMs: timeIn(since) },
+          queues: tokens,
+          reason: reasonIn(body.reason),
+          fromMs: timeIn(since),
           untilMs: untilMs === undefined ? undefined : untilMs - 1,
         };
         const hasBegun = await bulks.begin(bulkOwner(caller), act, filter);
@@ -197,7 +199,9 @@ function acts({ id, act, state, matched }: Bulk, call: PageCall): Content {
   if (state !== 'counted' || matched === 0) return undefined;
   return [
     form(call, {
-      ...{ action: `${BULK_PATH}/confirm`, does: `${does} ${exactly(matched)}`, content },
+      action: `${BULK_PATH}/confirm`,
+      does: `${does} ${exactly(matched)}`,
+      content,
       isDangerous: act === 'purge',
     }),
     stop,

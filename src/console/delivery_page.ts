@@ -20,8 +20,14 @@ const ID = pathParameter('id', 'delivery_not_found', 'batch');
 
 /** The colour of each state of a batch: good, a warning, or bad. */
 const KINDS: Record<Delivery['state'], 'good' | 'warn' | 'bad'> = {
-  ...{ open: 'good', ready: 'good', in_flight: 'good', taken: 'good' },
-  ...{ retrying: 'warn', paused: 'warn', dead: 'bad', dropped: 'bad' },
+  open: 'good',
+  ready: 'good',
+  in_flight: 'good',
+  taken: 'good',
+  retrying: 'warn',
+  paused: 'warn',
+  dead: 'bad',
+  dropped: 'bad',
 };
 
 /** States in which a batch waits: for its deadline, a worker, or its next attempt. A person can end the wait. */

@@ -11,7 +11,10 @@ const PATH = '/console/joins';
 type Join = JoinReport & { keys: OpenKey[] };
 
 const RULED: Ruled<JoinReport, Join> = {
-  ...{ path: PATH, what: 'join', title: 'Joins', notFound: 'join_not_found' },
+  path: PATH,
+  what: 'join',
+  title: 'Joins',
+  notFound: 'join_not_found',
   example: {
     sources: [{ topic: 'orders_paid' }, { topic: 'parcels_packed', count: 2 }],
     by: 'data.order_id',

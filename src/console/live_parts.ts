@@ -17,7 +17,10 @@ const MAX_SHARED = 100;
  */
 export class LiveParts {
   readonly #shared = new LRUCache<string, Promise<Answer>>({
-    ...{ max: MAX_SHARED, ttl: SHARED_MS, ttlResolution: 0, ttlAutopurge: true },
+    max: MAX_SHARED,
+    ttl: SHARED_MS,
+    ttlResolution: 0,
+    ttlAutopurge: true,
     perf: { now: () => clock.monotonicMs() },
   });
 

@@ -95,7 +95,8 @@ async function readOwn(
     const { queued, oldest } = report?.events ?? { queued: 0, oldest: null };
     const state = report && stateOf(report);
     const figures = {
-      ...{ subscribers: subscribers.body.length, queued },
+      subscribers: subscribers.body.length,
+      queued,
       oldestSeconds: oldest === null ? 0 : Math.max(0, nowMs - oldest) / 1000,
       failing: Number(state === 'failing'),
       paused: Number(state === 'paused'),

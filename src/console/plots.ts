@@ -77,7 +77,9 @@ function plot({ start, step, metrics }: HistoryReport, { title, lines }: Plot): 
     return html`<span class="told"><b>${name}</b> ${text}</span> `;
   });
   const data = JSON.stringify({
-    ...{ start, step, unit },
+    start,
+    step,
+    unit,
     lines: drawn.map(({ name, values }) => ({ name, values })),
   });
   return html`<figure class="card" data-plot="${data}"><figcaption>${title}<br>${told}</figcaption>

@@ -40,7 +40,8 @@ async function pageAgain(call: Call, error: BusError, pages: readonly Route[]): 
     const { route, params } = found;
     const answer: Answer = await route.handle({
       ...{ ...call, path: url.pathname, params: checked(route.params, params), body: undefined, text: '' },
-      ...{ query: checked(route.query, parse(url.search.slice(1))), refusal },
+      query: checked(route.query, parse(url.search.slice(1))),
+      refusal,
     } as Call);
     const calls = (answer.calls ?? 0) + chargeOf(call) + (error.calls ?? 0);
     return { ...answer, code: error.code, calls };

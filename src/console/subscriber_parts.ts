@@ -7,7 +7,8 @@ import { stateLabel, waiting } from './subscribers_pages.ts';
 export const TOKEN = pathParameter('token', 'subscriber_not_found', 'subscriber');
 
 const PAUSED_BY: Record<string, string> = {
-  ...{ operator: 'by the operator', subscriber: 'by the subscriber' },
+  operator: 'by the operator',
+  subscriber: 'by the subscriber',
   callback_gone: 'as the callback answered 410',
 };
 

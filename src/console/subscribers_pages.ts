@@ -14,7 +14,11 @@ export const PATH = '/console/subscribers';
 const FIRST_SORT: Sort = 'queued';
 
 const STATES = {
-  ...{ '': 'All', failing: 'Failing', paused: 'Paused', recovering: 'Recovering', healthy: 'Healthy' },
+  '': 'All',
+  failing: 'Failing',
+  paused: 'Paused',
+  recovering: 'Recovering',
+  healthy: 'Healthy',
 } as const;
 
 /** The list of subscribers, sorted by a column, and filtered by state and name. */
@@ -70,7 +74,9 @@ function columnsAt(nowMs: number): SortedColumn[] {
     { name: 'Success', by: 'success', isAmount: true, cell: successOf },
     { name: 'Health', by: 'health', isAmount: true, cell: ({ health_points }) => health_points },
     {
-      ...{ name: 'Dead letters', by: 'dead_letters', isAmount: true },
+      name: 'Dead letters',
+      by: 'dead_letters',
+      isAmount: true,
       cell: ({ dead_letters }) => number(dead_letters.batches),
     },
     { name: 'Forecast', by: 'drained', cell: (each) => forecast(each, nowMs) },

@@ -56,7 +56,10 @@ export function subscriptionChange(api: ApiCalls): Route {
       const numbers = changed.map(([field]) => [field, Number(call.body[field])]);
       await api.call('POST /subscription', call, {
         body: {
-          ...{ topics: linesOf(topics), callback, uuid: report.uuid, ordered: ordered === 'yes' },
+          topics: linesOf(topics),
+          callback,
+          uuid: report.uuid,
+          ordered: ordered === 'yes',
           ...Object.fromEntries(numbers),
         },
       });

@@ -64,7 +64,8 @@ function stepsOf({ opened_at, closed_at, ended_at, state, reason, ...delivery }:
   const unknown = ended - attempts.length;
   const hasFirst = attempts[0]?.at === first_attempt_at;
   const left: Step = {
-    ...{ atMs: first_attempt_at ?? opened_at, tone: 'dim' },
+    atMs: first_attempt_at ?? opened_at,
+    tone: 'dim',
     name: `${count(unknown, 'attempt')} not kept`,
     told: 'The bus keeps the first and the last ones.',
   };

@@ -17,7 +17,10 @@ type Trigger = TriggerReport & { preview?: number[] };
 type Listed = Omit<TriggerReport, 'event'>;
 
 const RULED: Ruled<Listed, Trigger> = {
-  ...{ path: PATH, what: 'trigger', title: 'Triggers', notFound: 'trigger_not_found' },
+  path: PATH,
+  what: 'trigger',
+  title: 'Triggers',
+  notFound: 'trigger_not_found',
   example: {
     topic: 'reports',
     event: { type: 'noop', url: 'https://shop.example.com/reports/daily' },
@@ -76,7 +79,8 @@ export function triggersPages(api: ApiCalls): Route[] {
         const query = whose(call, asked.name);
         const { body } = await api.call<Trigger>('GET /triggers/:name', call, { params: asked, query });
         await api.call('PUT /triggers/:name', call, {
-          ...{ params: asked, query },
+          params: asked,
+          query,
           body: { ...rulesOf(body), paused: does === 'pause' },
         });
         return pathOf(PATH, asked.name, query.client);

@@ -34,8 +34,12 @@ export function problemOf({ status, headers, text }: Answer): ProblemError {
   const retryAfterMs = readRetryAfter(headers.get('retry-after'));
   if (typeof code !== 'string')
     return new ProblemError({
-      ...{ code: `http_${status}`, status, title: `The answer is ${status}` },
-      ...{ detail: withoutDocument(status, headers, text), members, retryAfterMs },
+      code: `http_${status}`,
+      status,
+      title: `The answer is ${status}`,
+      detail: withoutDocument(status, headers, text),
+      members,
+      retryAfterMs,
     });
   const problem = { code, status, title: String(title), detail: String(detail), members, retryAfterMs };
   return isKnown(code) ? new PROBLEMS[code](problem) : new ProblemError(problem);

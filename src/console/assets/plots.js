@@ -94,7 +94,10 @@ function draw(figure) {
   place.replaceChildren();
   const plot = new window.uPlot(
     {
-      ...{ width: place.clientWidth, height: 160, cursor: { y: false }, legend: { live: true } },
+      width: place.clientWidth,
+      height: 160,
+      cursor: { y: false },
+      legend: { live: true },
       scales: { y: { range: (_, _least, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [times, amounts],
       series: [{ value: (_, time) => (time === null ? '–' : MOMENT.format(time * 1000)) }, ...series],
