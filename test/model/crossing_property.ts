@@ -7,6 +7,7 @@ import { holdsInAnyOrder, sceneStep as step } from './scene.ts';
 const { prototype: scene } = CrossingScene;
 const n = fc.nat(11);
 const yes = fc.boolean();
+const seldom = fc.integer({ min: 0, max: 4 }).map((each) => each === 0);
 const few = fc.integer({ min: 1, max: 3 });
 
 const anyStep = fc.oneof(
@@ -20,6 +21,8 @@ const anyStep = fc.oneof(
   step(1, scene.repeat, n, n),
   step(2, scene.delay, n, fc.nat(1), few, n),
   step(2, scene.publishDelayed, n, n),
+  step(4, scene.putTrigger, n, seldom, n),
+  step(4, scene.fire, n, n),
   step(5, scene.job, n, n),
   step(1, scene.scrub, n),
   step(1, scene.refresh, n, n),
@@ -29,12 +32,13 @@ const anyStep = fc.oneof(
 
 /**
  * Returns the property that with several partitions and processes, each subscriber gets each event once and in order.
- * It holds whatever the processes do at the same time, in whatever order Redis gets their calls, and whichever fail.
+ * A trigger that moves between them stays one, and fires once. It holds whatever the processes do at the same time, in
+ * whatever order Redis gets their calls, and whichever fail.
  */
 export function crossesOnce(partitions: () => Partitions, longest: number, counted = () => {}) {
   const begin = async () => {
     await partitions().control.redis.flushall();
-    return new CrossingScene(partitions());
+    return CrossingScene.begin(partitions());
   };
   return holdsInAnyOrder(begin, anyStep, longest, counted);
 }

@@ -24,6 +24,7 @@ import { Topics } from '../../src/subscribing/topic.ts';
 import { marksIn, TopicMarks } from '../../src/subscribing/topic_marks.ts';
 import { type Change, Crossing } from './crossing.ts';
 import { type Fate, Gate, type Task } from './gate.ts';
+import { MovingTrigger } from './moving_trigger.ts';
 import { pick } from './step.ts';
 
 const LEASE_MS = 30_000;
@@ -32,7 +33,7 @@ const JOIN_LIMITS = { maxJoins: 10, maxClientJoins: 10, maxJoinKeys: 10, maxJoin
 const CLIENT = 'shop';
 const FINGERPRINT = Buffer.from('f');
 /** Scripts that concern two partitions. A burst of calls ends before one, so that other calls can come before it. */
-const KEY_SCRIPTS = ['apply_outbox', 'unmark_topics'];
+const KEY_SCRIPTS = ['apply_outbox', 'unmark_topics', 'put_trigger', 'receive_trigger', 'remove_trigger'];
 /** The maximum of an outbox in each process. The second process soon refuses publications. */
 const MAX_OUTBOX_BYTES = [PUBLISH_LIMITS.maxOutboxBytes, 150];
 
@@ -86,6 +87,9 @@ export class CrossingScene {
   readonly #join: string;
   readonly #client: string;
   readonly #model: Crossing;
+  readonly #trigger = new MovingTrigger(CLIENT);
+  /** The tasks that change the trigger or fire it. */
+  readonly #triggering = new WeakSet<Task>();
   #tasks: Task[] = [];
   readonly #errors: unknown[] = [];
   #changes: { task: Task; change: Change; isDone: () => boolean }[] = [];
@@ -93,7 +97,7 @@ export class CrossingScene {
   #unanswered: Publication[] = [];
   #count = 0;
 
-  constructor(partitions: Partitions) {
+  private constructor(partitions: Partitions) {
     this.#partitions = partitions;
     const held = this.#gate.behind(partitions);
     this.#processes = MAX_OUTBOX_BYTES.map((bytes) => new Process(held, bytes));
@@ -108,6 +112,13 @@ export class CrossingScene {
     this.#client = nameIn(partitions, 2, 'mill');
     this.#join = joinToken('order', this.#client);
     this.#model = new Crossing([...this.#tokens, this.#join], this.#topics);
+  }
+
+  /** Returns a scene in which there is a trigger. */
+  static async begin(partitions: Partitions): Promise<CrossingScene> {
+    const scene = new CrossingScene(partitions);
+    await scene.#trigger.put(partitions, scene.#topics[0] ?? '', false);
+    return scene;
   }
 
   async subscribe(n: number, first: boolean, second: boolean, process: number): Promise<void> {
@@ -221,6 +232,27 @@ export class CrossingScene {
     });
   }
 
+  /**
+   * Gives the trigger a topic, unless another task concerns it: only if a process stands still in the middle of a move
+   * while others go on and move the trigger again, two triggers may be left.
+   */
+  async putTrigger(n: number, isPaused: boolean, process: number): Promise<void> {
+    const isBusy = (task: Task | undefined) => task && this.#triggering.has(task);
+    if (this.#tasks.some((each) => isBusy(each) && !isOver({ task: each }))) return;
+    if (this.#gate.waiting.some(({ task }) => isBusy(task))) return;
+    const topic = pick(this.#topics, n) ?? '';
+    const { partitions } = this.#process(process);
+    const what = `put the trigger to ${topic}${isPaused ? ', paused' : ''}`;
+    this.#triggering.add(await this.#start(what, () => this.#trigger.put(partitions, topic, isPaused)));
+  }
+
+  async fire(n: number, process: number): Promise<void> {
+    const { partitions } = this.#process(process);
+    const partition = pick(partitions.all, n) as Partition;
+    const what = `fire in ${partition.index}`;
+    this.#triggering.add(await this.#start(what, () => this.#trigger.work(partitions, partition)));
+  }
+
   /** Runs a job of an outbox, if there is one. If Redis is away, the job stays with its worker until a scrub. */
   async job(n: number, process: number): Promise<void> {
     const { partitions, outbox } = this.#process(process);
@@ -280,7 +312,9 @@ export class CrossingScene {
   async fail(n: number, fate: Fate): Promise<void> {
     const key = this.#gate.waiting.filter(({ what }) => KEY_SCRIPTS.includes(what));
     const call = pick(key, n) ?? pick(this.#gate.waiting, n);
-    if (call) await this.#let(call, fate);
+    // Later, the trigger could be elsewhere, and would be made once more.
+    const isMove = call?.what === 'receive_trigger';
+    if (call) await this.#let(call, isMove && fate === 'late' ? 'lost' : fate);
     await this.#assertConsistent();
   }
 
@@ -312,6 +346,9 @@ export class CrossingScene {
     } else if (seen.name === 'publish_delayed') {
       for (const { topic, events } of seen.reply.published)
         this.#model.publishDelayed(home.index, topic, events);
+    } else if (seen.name === 'fire_triggers') {
+      const events = this.#trigger.noteFired(seen.args, seen.reply);
+      for (const { topic } of seen.reply.published) this.#model.accept(home.index, topic, events);
     } else if (seen.name === 'remove_topic') {
       if (seen.reply.outcome === 'ok')
         assert.equal(this.#model.dropDelayed(seen.args.topic), seen.reply.delayed);
@@ -339,6 +376,7 @@ export class CrossingScene {
   async end(): Promise<void> {
     await this.#finish();
     await this.#assertConsistent();
+    await this.#trigger.end(this.#partitions);
     for (const { index } of this.#partitions.all) await this.scrub(index);
     while (await this.#hasJobs())
       for (const { index } of this.#partitions.all) {
@@ -371,7 +409,9 @@ export class CrossingScene {
   async #queued(token: string): Promise<string[]> {
     const { redis, keys } = this.#partitions.ofSubscriber(token);
     const bids = await redis.zrange(keys.batches_queued(token), '0', '-1');
-    return (await Promise.all(bids.map((bid) => redis.lrange(keys.batch(bid), 3, -1)))).flat();
+    const events = await Promise.all(bids.map((bid) => redis.lrange(keys.batch(bid), 3, -1)));
+    // The events of triggers are JSON.
+    return events.flat().map((text) => (text.startsWith('{') ? JSON.parse(text).id : text));
   }
 
   #process(n: number): Process {

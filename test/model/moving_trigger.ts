@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { readDefinition } from '../../src/flow/definition.ts';
+import { DueTriggers } from '../../src/flow/due_triggers.ts';
+import { bringToTopic } from '../../src/flow/moving_trigger.ts';
+import { type Timing, timesOf } from '../../src/flow/schedule.ts';
+import { readAll } from '../../src/flow/stored_trigger.ts';
+import { Triggers } from '../../src/flow/triggers.ts';
+import { createLog } from '../../src/log.ts';
+import { Recorder } from '../../src/metrics/recorder.ts';
+import type { Arguments, Reply } from '../../src/store/contracts.ts';
+import type { Partition } from '../../src/store/partition.ts';
+import type { Partitions } from '../../src/store/partitions.ts';
+
+const ROOM = 1_000_000;
+const LIMITS = {
+  ...{ maxTriggers: ROOM, maxClientTriggers: ROOM, maxClientTriggerBytes: ROOM, maxOutboxBytes: ROOM },
+  ...{ maxTopics: ROOM, maxClientTopics: ROOM, publishRate: 0, publishBytes: 0, publishBurstMs: 10_000 },
+};
+const TIMING: Timing = { schedule: { every: 30 }, start: 0, end: null, offset: 0 };
+/** Two due times have passed when the trigger is made. */
+const EARLIER_MS = 60;
+const PAUSED = 'https://paused.example/';
+
+/** A trigger whose topic changes, and what is known of it. Its calls may be cut off anywhere. */
+export class MovingTrigger {
+  readonly #name: { client: string; name: string };
+  readonly #fired = new Set<number>();
+
+  constructor(client: string) {
+    this.#name = { client, name: 'often' };
+  }
+
+  /** Gives the trigger a topic, and pauses or resumes it. Makes it if there is none; it is due at once then. */
+  async put(partitions: Partitions, topic: string, isPaused: boolean): Promise<void> {
+    const event = { type: 'noop', url: isPaused ? PAUSED : 'https://runs.example/' } as const;
+    const definition = { topic, event, catchUp: 'all', timing: TIMING } as const;
+    const outcome = await new Triggers(partitions, LIMITS).put(
+      this.#name,
+      { isFixed: true, topic },
+      (stored, nowMs) => ({
+        definition,
+        isPaused,
+        due: stored ? 'keep' : { nextMs: timesOf(TIMING).next(nowMs - EARLIER_MS) },
+      }),
+    );
+    assert.match(outcome, /^(created|changed)$/);
+  }
+
+  /** Fires what is due in a partition, and brings the trigger to its topic, as a worker does. */
+  async work(partitions: Partitions, partition: Partition): Promise<void> {
+    await new DueTriggers({
+      ...{ partition, partitions, limits: LIMITS },
+      guard: { check: () => undefined },
+      recorder: new Recorder({ increment() {} }),
+      log: createLog('silent', {}),
+      onFull() {},
+    }).publish();
+  }
+
+  /** Returns the ids of the events that a call has published. */
+  noteFired({ firings }: Arguments<'fire_triggers'>, { outcomes }: Reply<'fire_triggers'>): string[] {
+    const times = firings.flatMap((each, index) => each.times.slice(0, outcomes[index]?.fired));
+    for (const time of times) {
+      assert.ok(!this.#fired.has(time), `the trigger fires at ${time} once`);
+      this.#fired.add(time);
+    }
+    return times.map((time) => `${this.#name.name}@${time}`);
+  }
+
+  /** Ends a move that was cut off. Asserts that the trigger is in one partition, with its counts. */
+  async end(partitions: Partitions): Promise<void> {
+    for (const partition of partitions.all) await bringToTopic(this.#name, partition, partitions);
+    const found = await partitions.ask((redis, keys) => readAll(redis, keys, [this.#name]));
+    const there = found.flatMap(([stored], index) => (stored ? [{ stored, index }] : []));
+    assert.equal(there.length, 1, 'the trigger is in one partition');
+    for (const { stored, index } of there) {
+      const { topic, event } = readDefinition(stored.text);
+      assert.equal(index, partitions.ofTopic(topic).index, 'the trigger is where its topic is');
+      assert.deepEqual([stored.fired, stored.missed], [this.#fired.size, 0], 'the counts of the trigger');
+      assert.equal(stored.isPaused, event.url === PAUSED, 'the trigger is paused as it was put');
+    }
+  }
+}
