@@ -115,7 +115,7 @@ export const COMMANDS: readonly Command[] = [
       'forward-to': {
         type: 'string',
         value: 'URL',
-        help: 'POST the events of each delivery there too, as a JSON array',
+        help: 'POST each delivery there too, unsigned, with the user of the URL as its uuid',
       },
       port: { type: 'string', value: 'PORT', help: 'where to receive, on 127.0.0.1; 9292 unless given' },
       callback: {

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { RoutemasterError } from '@routemaster/client';
-import { createReceiver, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
-import { type Call, Failure, numberOption, textOption } from './command.ts';
+import { createReceiver, type Delivery, MemoryStore, type ReceivedEvent } from '@routemaster/receiver';
+import { type Call, Failure, numberOption, textOption, UsageError } from './command.ts';
 import { jsonText, parseJson } from './long_numbers.ts';
 import { subscriptionOf, withoutPublisher } from './subscriptions.ts';
 import { textOf, timeOf } from './tables.ts';
@@ -19,6 +19,7 @@ const FORWARD_TIMEOUT_MS = 30_000;
  * subscription already, because `listen` ends the subscription when it stops.
  */
 export async function listen(call: Call): Promise<void> {
+  const target = targetOf(textOption(call, 'forward-to'));
   const bus = call.connect();
   const { token } = call.target();
   const subscription = await subscriptionOf(bus, token);
@@ -36,7 +37,12 @@ export async function listen(call: Call): Promise<void> {
     uuid,
     store: new MemoryStore(),
     parse: parseJson,
-    on: { '*': (events) => take(call, events) },
+    on: {
+      '*': async (events, delivery) => {
+        if (target) await forward(target, events, delivery);
+        print(call, events);
+      },
+    },
     onError: (error) => call.note(`not taken, so the bus sends it again: ${(error as Error).message}`),
   });
   const server = createServer(receiver.node());
@@ -74,9 +80,26 @@ async function listenAt(port: number, server: Server): Promise<void> {
   }
 }
 
-async function take(call: Call, events: readonly ReceivedEvent[]): Promise<void> {
-  const forwardTo = textOption(call, 'forward-to');
-  if (forwardTo !== undefined) await forward(forwardTo, events);
+/** Where events are forwarded. `authorization` has the user of the URL, as a delivery of the bus has its `uuid`. */
+interface Forwarding {
+  url: string;
+  authorization: string | undefined;
+}
+
+function targetOf(text: string | undefined): Forwarding | undefined {
+  if (text === undefined) return undefined;
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text))
+    throw new UsageError(`--forward-to is a URL, such as http://UUID@localhost:3000/events, not ${text}`);
+  const url = new URL(text);
+  const user = decodeURIComponent(url.username);
+  // `fetch` refuses a URL with a user.
+  url.username = '';
+  url.password = '';
+  const authorization = user === '' ? undefined : `Basic ${Buffer.from(`${user}:x`).toString('base64')}`;
+  return { url: url.href, authorization };
+}
+
+function print(call: Call, events: readonly ReceivedEvent[]): void {
   for (const event of events) {
     const { topic, type, url, t, data } = event;
     const line = [timeOf(t), topic, type, url, ...(data === undefined ? [] : [jsonText(data)])];
@@ -84,10 +107,19 @@ async function take(call: Call, events: readonly ReceivedEvent[]): Promise<void>
   }
 }
 
-async function forward(url: string, events: readonly ReceivedEvent[]): Promise<void> {
+async function forward(
+  { url, authorization }: Forwarding,
+  events: readonly ReceivedEvent[],
+  { id, attempt }: Delivery,
+): Promise<void> {
   const response = await fetch(url, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'routemaster-attempt': String(attempt),
+      ...(authorization !== undefined && { authorization }),
+    },
     body: jsonText(events),
     signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
   }).catch((error) => {

@@ -195,7 +195,8 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   const shop = await client('shop');
   const search = await client('search');
   const forwarded = await bus.receiver(t);
-  const args = `listen heard --port 0 --json --forward-to ${forwarded.callback} ${search.options}`;
+  const target = forwarded.callback.replace('//', '//my-password@');
+  const args = `listen heard --port 0 --json --forward-to ${target} ${search.options}`;
   const listening = terminal.start(args.split(' '));
   let [stdout, stderr] = ['', ''];
   listening.stdout.on('data', (text) => (stdout += text));
@@ -212,7 +213,12 @@ test('listen prints what is delivered, forwards it, and unsubscribes at Ctrl-C',
   await terminal.rtm(`pub created heard https://shop.example.com/1 --data ${LONG} ${shop.options}`);
   await until(() => stdout.endsWith('\n'));
   assert.equal(JSON.parse(stdout).url, 'https://shop.example.com/1');
-  assert.equal(`[${stdout.trim()}]`, forwarded.deliveries[0]?.body);
+  const { body, headers } = await forwarded.delivery(1);
+  assert.equal(`[${stdout.trim()}]`, body);
+  // What a receiver looks at is passed on too.
+  assert.equal(headers.authorization, `Basic ${btoa('my-password:x')}`);
+  assert.match(headers['webhook-id'] as string, /^[\w-]{20}$/);
+  assert.equal(headers['routemaster-attempt'], '1');
   assert.ok(stdout.includes(LONG), stdout);
 
   listening.kill('SIGINT');

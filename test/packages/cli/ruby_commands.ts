@@ -166,6 +166,7 @@ test('wrong usage ends with 1, and says how it is right', async () => {
     ['token list --colour', /^Unknown option '--colour'/],
     ['pub noop orders https://a.example.com/ --dta {}', /^Unknown option '--dta'\. Did you mean --data\?\n/],
     ['top --onec', /^Unknown option '--onec'\. Did you mean --once\?\n/],
+    ['listen orders --forward-to localhost -b localhost -t x', /^--forward-to is a URL, .*, not localhost\n/],
     ['token list', /^No bus given/],
     ['token list -b localhost', /^No token given/],
     ['token list -b http://bus.example.com -t x', /^a bus elsewhere than on this machine is called by https/],
