@@ -27,6 +27,9 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true, maxRetries: 5 });
 });
 
+/** Two threads. All other starts have one, because each thread takes a third of the CPU of a worker's start. */
+const DEFAULT_THREADS = { ROUTEMASTER_WORKER_THREADS: '' };
+
 /** Starts bin/start with its data in `dir`, without the settings in the environment of the tests. */
 function start(args: string[] = [], env: Record<string, string> = {}): Command {
   const unset = Object.fromEntries(
@@ -39,6 +42,7 @@ function start(args: string[] = [], env: Record<string, string> = {}): Command {
     ROUTEMASTER_REDIS_URL: '',
     ROUTEMASTER_ROOT_KEY: '',
     ROUTEMASTER_DATA_DIR: dir,
+    ROUTEMASTER_WORKER_THREADS: '1',
     PORT: '0',
     ...env,
   });
@@ -191,7 +195,7 @@ test('a second start delivers what the first accepted and could not deliver', as
 
   const deliveries: Delivery[] = [];
   const receiver = await Receiver.start(port, (delivery) => deliveries.push(delivery));
-  const second = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port) });
+  const second = start([], { ROUTEMASTER_CALLBACK_PORTS: String(port), ...DEFAULT_THREADS });
   await until(() => deliveries.length > 0);
   assert.deepEqual(
     deliveries[0]?.events.map(({ topic, url }) => [topic, url]),
@@ -283,7 +287,7 @@ test('what it prints of callbacks is true for every setting of them', async () =
 
 test('with the defaults, only this machine reaches it, one runs at a time, and all ends with its worker', async () => {
   const port = String(await freePort());
-  const bus = start([], { PORT: port });
+  const bus = start([], { PORT: port, ...DEFAULT_THREADS });
   await bus.prints(/topics\/widgets/);
   assert.equal(await reach('127.0.0.1', port), true);
   assert.doesNotMatch(bus.output, /other machines/);
