@@ -113,9 +113,9 @@ end
 --   - Never more than the limit has room for. Otherwise workers would take jobs only to put them back.
 local function go_on(call, lane, ended, recovered, args)
   if redis.call('EXISTS', call.keys.jobs_waiting(lane)) == 0 then return end
-  local own_limit = redis.call('HGET', call.keys.subscriber(lane), 'max_in_flight')
+  local own_limit, max_bytes = unpack(redis.call('HMGET', call.keys.subscriber(lane), 'max_in_flight', 'max_bytes'))
   local in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), lane)) or 0
-  local room = math.max(0, lanes.width(call, own_limit, args) - in_flight)
+  local room = math.max(0, lanes.width(call, own_limit, max_bytes, args) - in_flight)
   waiting.bring_back(call, lane, recovered and room or math.min(2 * ended, room))
 end
 

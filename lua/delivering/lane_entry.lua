@@ -94,7 +94,7 @@ end
 -- the quarantine again.
 local function has_room(call, reader, lane)
   if reader.args.kind == 'quarantine' then return true end
-  if lane.in_flight >= lanes.width(call, lane.max_in_flight, reader.args) then return false end
+  if lane.in_flight >= lanes.width(call, lane.max_in_flight, lane.max_bytes, reader.args) then return false end
   return reader.args.kind ~= 'spare' or lane.in_flight < lanes.spare_width(call, lane.in_flight, reader.entered)
 end
 

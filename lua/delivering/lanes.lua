@@ -22,6 +22,9 @@ local lanes = {}
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
 local PART_OF_LANE = 1 / 4
+-- Maximum bytes of a subscriber's deliveries in flight, if each has as many as the subscriber has asked for. A worker
+-- process holds each twice: 24 deliveries of 16 MiB took 670 MB, and a process may have less.
+local MAX_BYTES = 67108864
 local PART_FOR_SINGLE = 1 / 4
 
 -- Returns the Redis keys of all shares, as several return values. The function `key` makes the key of one share.
@@ -76,12 +79,12 @@ local function live_workers(call)
   return call.live_workers
 end
 
--- Returns how many deliveries a subscriber may have in flight, if it is not on trial. `own_limit` is the number that
--- the subscriber has set, or false; then `args.lane_limit` applies. The result is at most `args.lane_limit_max`, and at
--- most a quarter of the living workers, but at least 1.
-function lanes.width(call, own_limit, args)
-  local part = math.max(1, math.floor(live_workers(call) * PART_OF_LANE))
-  return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, part)
+-- Returns how many deliveries a subscriber may have in flight, if it is not on trial. `own_limit` and `max_bytes` are
+-- what the subscriber has set, or false; without `own_limit`, `args.lane_limit` applies. The result is at most
+-- `args.lane_limit_max`, a quarter of the living workers, and as many as have MAX_BYTES together, but at least 1.
+function lanes.width(call, own_limit, max_bytes, args)
+  local part = math.min(live_workers(call) * PART_OF_LANE, MAX_BYTES / (tonumber(max_bytes) or 1))
+  return math.min(tonumber(own_limit) or args.lane_limit, args.lane_limit_max, math.max(1, math.floor(part)))
 end
 
 -- Returns how many deliveries a subscriber may have in flight if a spare worker begins one of them: a quarter of the

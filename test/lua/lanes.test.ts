@@ -159,6 +159,22 @@ describe('a subscriber that asks for a number of deliveries in flight', () => {
     assert.equal((await lanes()).waiting.alice?.length, 4);
   });
 
+  test('gets as many as have 64 MiB together, if it asks for long ones', async () => {
+    for (const [maxBytes, allowed] of [
+      [16_777_216, 4],
+      [5_000_000, 13],
+      [1024, 20],
+    ] as const) {
+      await redis.flush();
+      await bus.subscribe('alice', { max: 1, inFlight: 20, maxBytes });
+      await publish(30);
+      const held = await acquire(...WORKERS);
+      assert.equal(held.length, allowed);
+      for (const [index, job] of held.entries()) await bus.ack(`w${index}`, job, { laneLimit });
+      assert.equal((await acquire(...WORKERS)).length, Math.min(allowed, 30 - allowed));
+    }
+  });
+
   test('above the maximum gets the maximum, here a hundred', async () => {
     await subscribe(1000);
     await publish(150);
