@@ -1,4 +1,4 @@
-import { BootError, StorageFull, StorageUnavailable } from '../errors.ts';
+import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
 import { refuseWrongTypes } from '../store/wrong_types.ts';
@@ -35,12 +35,28 @@ interface Move {
 export type Comparison = { what: string; source: number; target: number }[];
 
 /**
- * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark, so that
- * no process starts on it. A move that was cut off goes on where it stopped. Throws BootError if a person must act, and
- * StorageUnavailable or StorageFull if Redis fails.
+ * Copies a stopped bus with one partition into a bus with several. The source keeps its data, but gets a mark (the key
+ * `move`), so that no process starts on it. A move that was cut off continues where it stopped. Throws BootError if a
+ * person must act.
  */
 export function move(parts: Move): Promise<Comparison> {
-  return moveAll(parts).catch((error: unknown) => refuseWrongTypes(parts.source.partitions.all, error));
+  return moveAll(parts).catch((error: unknown) => refuse(error, parts.source));
+}
+
+/** Throws a BootError that says what to do about the error of a move. If nothing is known, throws the error itself. */
+function refuse(error: unknown, { partitions }: Side): Promise<never> {
+  const cause = { cause: error };
+  if (error instanceof StorageFull)
+    throw new BootError(
+      'Redis has no memory left: that of the target or that of the source, which stores how far the move is. Give it ' +
+        'more, and run the same command again.',
+      cause,
+    );
+  if (error instanceof StorageForbidden)
+    throw new BootError(`Redis says: ${error.cause.message}. docs/scale.md has what a move needs.`, cause);
+  if (error instanceof StorageUnavailable)
+    throw new BootError('Redis went away. Run the same command again when it is back.', cause);
+  return refuseWrongTypes(partitions.all, error);
 }
 
 async function moveAll(parts: Move): Promise<Comparison> {
@@ -101,22 +117,14 @@ async function copy({ source, target }: Move, mark: Mark, progress: (done: numbe
   if (mark.run !== run) cursor = '0';
   let done = 0;
   const mover = new Mover(control, target.partitions);
-  try {
-    for await (const copied of mover.copy(cursor)) {
-      done += copied.keys;
-      progress(done);
-      // A run that is cut off goes on at `cursor`. After the last keys `cursor` is 0, which also stands for the
-      // beginning. The next run then copies everything again, which does no harm.
-      await storeMark(control, { ...mark, run, cursor: copied.cursor });
-    }
-    await markTopics(source, target);
-  } catch (error) {
-    if (error instanceof StorageFull)
-      throw new BootError('The target has no memory left. Give it more, and run the same command again.');
-    if (error instanceof StorageUnavailable)
-      throw new BootError('Redis went away. Run the same command again when it is back.', { cause: error });
-    throw error;
+  for await (const copied of mover.copy(cursor)) {
+    done += copied.keys;
+    progress(done);
+    // A run that is cut off goes on at `cursor`. After the last keys `cursor` is 0, which also stands for the beginning.
+    // The next run then copies everything again, which does no harm.
+    await storeMark(control, { ...mark, run, cursor: copied.cursor });
   }
+  await markTopics(source, target);
 }
 
 /** Sets the marks of all topics. */

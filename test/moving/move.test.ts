@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, describe, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
 import { PrintingProcess, root } from '../../harness/processes/command.ts';
+import { PrivateRedis } from '../../harness/redis/private_redis.ts';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
 import { assertPartitionsConsistent } from '../../harness/scripts/crossing.ts';
@@ -184,6 +185,21 @@ describe('a move is refused', () => {
       move(parts()),
       /Another program .*session:\{digest\} is a hash instead of a string \(2 keys\)\. Find/,
     );
+  });
+
+  test('if a Redis is full or away, or does not permit a command', async (t) => {
+    const other = await PrivateRedis.during(t);
+    const into = await open(FOUR, '', other.url);
+    const from = await open(1, '', other.url);
+    t.after(() => into.redis.disconnect());
+    await store().redis.config('SET', 'maxmemory', '1mb');
+    await refused(move({ ...parts(), target: into }), /no memory left/);
+    await store().redis.config('SET', 'maxmemory', 0);
+    from.redis.disconnect();
+    await refused(move({ ...parts(), source: from }), /Redis went away/);
+    await store().redis.call('ACL', 'SETUSER', 'default', '-hvals');
+    await refused(move(parts()), /Redis says: NOPERM .*hvals.* docs\/scale\.md/);
+    await store().redis.call('ACL', 'SETUSER', 'default', '+@all');
   });
 
   test('while workers run, or connections run scripts', async () => {
