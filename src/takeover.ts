@@ -8,7 +8,7 @@ import { start } from './processes/process.ts';
 import { endWithUsage, environmentFor } from './processes/usage.ts';
 import { connectOne } from './store/connection.ts';
 import { Partition } from './store/partition.ts';
-import { refuseWrongTypes } from './store/wrong_types.ts';
+import { refuse } from './store/refusal.ts';
 import { CallbackPolicy } from './subscribing/callback_policy.ts';
 
 /**
@@ -44,7 +44,7 @@ await start(async () => {
     redis.once('error', (error) => reject(new BootError(`Redis cannot be reached: ${messageOf(error)}`)));
   });
   const found: Rehearsal = await rehearse(partition, parts).catch((error: unknown) =>
-    refuseWrongTypes([partition], error),
+    refuse([partition], error),
   );
   redis.disconnect();
   const report = reportOf(found, [...environmentWarnings(), ...otherMeanings(process.env)], config.leaseMs);

@@ -1,6 +1,6 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Log } from '../log.ts';
-import { isWrongType, wrongTypes } from '../store/wrong_types.ts';
+import { isWrongType, wrongTypes } from '../store/refusal.ts';
 import type { RepairParts } from './job_parts.ts';
 import { FINDING_KINDS, type Finding } from './sweep/finding.ts';
 import { sweep } from './sweep/sweep.ts';

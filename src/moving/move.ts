@@ -1,7 +1,7 @@
 import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { SCHEMA } from '../maintenance/schema.ts';
-import { refuseWrongTypes } from '../store/wrong_types.ts';
+import { refuse } from '../store/refusal.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { type Census, countKeys, countsIn } from './census.ts';
 import { checkSource, checkTarget, fillingText, runOf, scriptCallers, storeCount } from './checks.ts';
@@ -40,11 +40,11 @@ export type Comparison = { what: string; source: number; target: number }[];
  * person must act.
  */
 export function move(parts: Move): Promise<Comparison> {
-  return moveAll(parts).catch((error: unknown) => refuse(error, parts.source));
+  return moveAll(parts).catch((error: unknown) => explain(error, parts.source));
 }
 
 /** Throws a BootError that says what to do about the error of a move. If nothing is known, throws the error itself. */
-function refuse(error: unknown, { partitions }: Side): Promise<never> {
+function explain(error: unknown, { partitions }: Side): Promise<never> {
   const cause = { cause: error };
   if (error instanceof StorageFull)
     throw new BootError(
@@ -52,11 +52,9 @@ function refuse(error: unknown, { partitions }: Side): Promise<never> {
         'more, and run the same command again.',
       cause,
     );
-  if (error instanceof StorageForbidden)
-    throw new BootError(`Redis says: ${error.cause.message}. docs/scale.md has what a move needs.`, cause);
-  if (error instanceof StorageUnavailable)
+  if (error instanceof StorageUnavailable && !(error instanceof StorageForbidden))
     throw new BootError('Redis went away. Run the same command again when it is back.', cause);
-  return refuseWrongTypes(partitions.all, error);
+  return refuse(partitions.all, error);
 }
 
 async function moveAll(parts: Move): Promise<Comparison> {

@@ -8,7 +8,7 @@ import type { Compatibility } from '../routing/dialect.ts';
 import { connect } from '../store/connection.ts';
 import { settlePartitionCount } from '../store/partition_count.ts';
 import { Partitions } from '../store/partitions.ts';
-import { refuseWrongTypes } from '../store/wrong_types.ts';
+import { refuse } from '../store/refusal.ts';
 
 /** Maximum time for stopping. After it, the process ends. */
 const STOP_LIMIT_MS = 24_000;
@@ -51,14 +51,9 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       const assumed = takenOver === undefined ? 'none' : 'routemaster';
       return { compatibility: config.compatibility ?? assumed, takenOver };
     } catch (error) {
-      if (!(error instanceof StorageUnavailable || error instanceof StorageFull))
-        return await refuseWrongTypes(partitions.all, error);
+      const isPassing = error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
+      if (!isPassing && !(error instanceof StorageFull)) return await refuse(partitions.all, error);
       const cause = error.cause as Error | undefined;
-      if (error instanceof StorageForbidden)
-        throw new BootError(
-          `Redis says: ${cause?.message}. docs/operating.md has the ACL that the bus needs.`,
-          { cause },
-        );
       // Other causes, such as a cut connection, are logged by the connection itself.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;

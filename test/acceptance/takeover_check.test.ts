@@ -77,6 +77,14 @@ test('names living workers and callbacks that the policy refuses, and what varia
   assert.doesNotMatch(allowed.output, /would be refused/);
 });
 
+test('says which command the ACL forbids', async (t) => {
+  const { redis: commands } = redis.store;
+  t.after(() => commands.call('ACL', 'SETUSER', 'default', '+@all'));
+  await commands.call('ACL', 'SETUSER', 'default', '-zscan', '-sscan', '-hvals', '-zcard');
+  const { status, output } = await check();
+  assert.deepEqual([status, /^Redis says: NOPERM .*docs\/operating\.md/.test(output)], [78, true], output);
+});
+
 test('says so if there is nothing to take over, no Redis, or several partitions', async () => {
   await redis.store.redis.set('schema', '2');
   const { status, output } = await check();

@@ -1,4 +1,4 @@
-import { BootError } from '../errors.ts';
+import { BootError, StorageForbidden } from '../errors.ts';
 import { foundKey } from './found_key.ts';
 import { LAYOUT } from './keys.ts';
 import type { Partition } from './partition.ts';
@@ -35,13 +35,21 @@ export async function wrongTypes(partition: Partition): Promise<string[]> {
   return [...counts].map(([text, count]) => `${text} (${count} ${count === 1 ? 'key' : 'keys'})`);
 }
 
-/** Throws a BootError that names the keys of wrong types if `error` is about such a key. Otherwise throws `error`. */
-export async function refuseWrongTypes(partitions: readonly Partition[], error: unknown): Promise<never> {
+/**
+ * Throws a BootError if a person must act before Redis does what failed with `error`: the ACL forbids a command, or keys
+ * have wrong types. Otherwise throws `error`.
+ */
+export async function refuse(partitions: readonly Partition[], error: unknown): Promise<never> {
+  const cause = { cause: error };
+  if (error instanceof StorageForbidden) {
+    const acl = 'docs/operating.md has the ACL that the bus needs; a move needs what docs/scale.md has';
+    throw new BootError(`Redis says: ${(error.cause as Error).message}. ${acl}.`, cause);
+  }
   const wrong = isWrongType(error) ? (await Promise.all(partitions.map(wrongTypes))).flat() : [];
   if (wrong.length === 0) throw error;
   throw new BootError(
     `Another program has written keys of the bus: ${wrong.join('; ')}. Find them with redis-cli SCAN, MATCH and TYPE, ` +
       'and rename them. Give the bus a Redis or a ROUTEMASTER_REDIS_PREFIX of its own.',
-    { cause: error },
+    cause,
   );
 }
