@@ -150,10 +150,13 @@ export class Triggers {
 
   /** Removes a trigger. Returns false if there was no such trigger. */
   async remove(trigger: TriggerName): Promise<boolean> {
-    const removed = await Promise.all(
-      this.#partitions.all.map((partition) => partition.run('remove_trigger', trigger)),
-    );
-    return removed.includes(true);
+    const { all } = this.#partitions;
+    for (let found = false; ; ) {
+      const removed = await Promise.all(all.map((partition) => partition.run('remove_trigger', trigger)));
+      found ||= removed.includes(true);
+      // A worker that ends a move may have brought the trigger to a partition that was asked before.
+      if (all.length === 1 || !(await this.#lookUp(trigger)).some(({ stored }) => stored)) return found;
+    }
   }
 
   /** Returns the names of the triggers of a client, or of all clients, sorted by name, then client. */

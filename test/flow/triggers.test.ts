@@ -7,6 +7,7 @@ import { until } from '../../harness/until.ts';
 import { Clients } from '../../src/authentication/client.ts';
 import { readDefinition, revisionOf } from '../../src/flow/definition.ts';
 import { DueTriggers } from '../../src/flow/due_triggers.ts';
+import { bringToTopic } from '../../src/flow/moving_trigger.ts';
 import { Triggers, type Wanted } from '../../src/flow/triggers.ts';
 import { Recorder } from '../../src/metrics/recorder.ts';
 import type { ScriptName } from '../../src/store/contracts.ts';
@@ -132,6 +133,18 @@ describe('a trigger whose new topic is in another partition', () => {
       }
       assert.deepEqual(new Set(seen), new Set([topics[0], topics[2]]));
     });
+});
+
+test('a trigger that is deleted while a worker ends its move is gone', async () => {
+  const [from] = partitions.all as [Partition];
+  await put(0, { due: { nextMs: AHEAD } });
+  const mend = cutOff(2, () => {});
+  await assert.rejects(put(2), CUT);
+  mend();
+  beforeScript(from, 'remove_trigger', () => bringToTopic(TRIGGER, from, partitions));
+  assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), true);
+  assert.deepEqual(await dueTimes(), []);
+  assert.equal(await new Triggers(partitions, LIMITS).remove(TRIGGER), false);
 });
 
 describe('two puts of one trigger at once, with topics in two partitions,', () => {
