@@ -111,7 +111,11 @@ export async function storeCount({ partitions, prefix }: Side, value: string): P
   await partitions.control.master.forKey(key).call((redis) => redis.set(key, value));
 }
 
-async function readCount({
+/**
+ * Returns the value of the key `partitions`: the number of partitions, or the text of a move that is under way
+ * (`fillingText`). Returns undefined if there is no such key.
+ */
+export async function readCount({
   partitions,
   prefix,
 }: Pick<Side, 'partitions' | 'prefix'>): Promise<string | undefined> {

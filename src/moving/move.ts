@@ -4,7 +4,15 @@ import { SCHEMA } from '../maintenance/schema.ts';
 import { refuse } from '../store/refusal.ts';
 import { TopicMarks } from '../subscribing/topic_marks.ts';
 import { type Census, countKeys, countsIn } from './census.ts';
-import { checkSource, checkTarget, fillingText, runOf, scriptCallers, storeCount } from './checks.ts';
+import {
+  checkSource,
+  checkTarget,
+  fillingText,
+  readCount,
+  runOf,
+  scriptCallers,
+  storeCount,
+} from './checks.ts';
 import { type Mark, newMark, readMark, storeMark } from './mark.ts';
 import { Mover } from './mover.ts';
 import type { Side } from './side.ts';
@@ -64,10 +72,12 @@ async function moveAll(parts: Move): Promise<Comparison> {
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;
   const mark = await markOf(parts);
-  if (mark.cursor === COPIED) {
+  if (mark.cursor === COPIED && (await readCount(target)) !== undefined) {
     await finish(parts, mark);
     return [];
   }
+  // The target has lost what was copied.
+  if (mark.cursor === COPIED) mark.cursor = '0';
   await checkTarget(source, target, mark, log);
   await storeMark(control, mark);
   await storeCount(target, fillingText(mark));

@@ -132,6 +132,17 @@ describe('a move', () => {
     await refused(move(parts()), /was moved to .* already/);
   });
 
+  test('copies all again if its end was cut off, and the target is empty now', async () => {
+    await fillBus(redis.store, SIZES);
+    await move(parts());
+    const { redis: commands, keys } = redis.store;
+    await commands.hdel(keys.move(), 'done_at');
+    const copied = await Promise.all(target.partitions.all.map(({ prefix }) => commands.keys(`${prefix}*`)));
+    await commands.del(`${target.prefix}partitions`, ...copied.flat());
+    await move(parts());
+    await assertMoved(target);
+  });
+
   for (const state of ['cut off', 'done'] as const)
     test(`into the same Redis that is ${state} can be given up, as the refusal to start says`, async () => {
       const cutOff = () => {
