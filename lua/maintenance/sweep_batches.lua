@@ -185,8 +185,9 @@ function check.batches_closed(call, bid, found)
   remove('HDEL', call.keys.batches_closed(), bid, found, 'entry_without_batch')
 end
 
+-- The entry of a key that is no list is removed too, because listings of dead letters would fail at it.
 function check.dead_letters_index(call, bid, found)
-  if exists(call.keys.dead_letter(bid)) then return end
+  if type(owner_of(call.keys.dead_letter(bid))) == 'string' then return end
   remove('ZREM', call.keys.dead_letters_index(), bid, found, 'entry_without_dead_letter')
 end
 

@@ -32,6 +32,18 @@ describe('dead letters', () => {
     'job_without_batch c1',
   );
 
+  test('that are no list are left alone, but not listed', async () => {
+    const { redis: commands, keys } = redis.store;
+    await commands.del(keys.dead_letter(c1));
+    await commands.set(keys.dead_letter(c1), 'no list');
+    const unreadable = 'dead_letter_unreadable c1';
+    const entry = 'entry_without_dead_letter c1';
+    const expected = [unreadable, 'dead_letters_miscounted carol', entry, entry];
+    assert.deepEqual(await found(), expected);
+    assert.equal(await commands.zscore(keys.dead_letters_index(), c1), null);
+    assert.deepEqual(await found(), [unreadable]);
+  });
+
   test('that nobody can read are left alone', async () => {
     const { redis: commands, keys } = redis.store;
     await commands.lset(keys.dead_letter(c1), 1, 'yesterday');
