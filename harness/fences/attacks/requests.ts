@@ -95,3 +95,19 @@ export async function sendNonsense(attacker: Attacker, signal: AbortSignal): Pro
     connection.close();
   }
 }
+
+/** Sends bodies in chunks of one byte, on twenty connections. */
+export async function sendTinyChunks(attacker: Attacker, signal: AbortSignal): Promise<void> {
+  const headers = { 'transfer-encoding': 'chunked' };
+  const body = `${'1\r\n \r\n'.repeat(100_000)}0\r\n\r\n`;
+  const request = attacker.request('POST', `/topics/${attacker.topic}`, { headers, body });
+  const send = async () => {
+    while (!signal.aborted) {
+      const connection = await attacker.connect();
+      connection.write(request);
+      await connection.answered(1, signal);
+      connection.close();
+    }
+  };
+  await Promise.all(Array.from({ length: 20 }, send));
+}
