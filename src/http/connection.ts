@@ -55,6 +55,8 @@ export class Connection {
   readonly #slices = new Slices();
   #isDetached = false;
   #isSliced = false;
+  /** Number of chunks that arrived with the headers of chunked bodies, while these are parsed whole. */
+  #unslicedChunks: number | undefined;
   /** True if the body that is being parsed has tiny chunks. Before each slice, it waits until WorkBudget gives it a turn. */
   #hasTinyChunks = false;
   #isWaitingForTurn = false;
@@ -133,13 +135,17 @@ export class Connection {
    * the headers is parsed whole. If these are many chunks, all connections are read in slices for a minute.
    */
   #watchChunks({ req }: ServerResponse): void {
-    if (this.#isSliced) return;
-    this.#forget();
-    this.readInSlices();
-    let chunks = 0;
+    if (!this.#isSliced) {
+      this.#forget();
+      this.readInSlices();
+      this.#unslicedChunks = 0;
+      setImmediate(() => (this.#unslicedChunks = undefined));
+    }
+    if (this.#unslicedChunks === undefined) return;
     const { push } = req;
     req.push = (chunk) => {
-      if (++chunks === MAX_UNSLICED_CHUNKS) this.#mode.slice();
+      if (this.#unslicedChunks !== undefined && ++this.#unslicedChunks === MAX_UNSLICED_CHUNKS)
+        this.#mode.slice();
       return push.call(req, chunk);
     };
     setImmediate(() => {
