@@ -64,7 +64,7 @@ end
 function triggers.enter_as_stored(call, client, name)
   local next_at, paused, moving = unpack(redis.call('HMGET', call.keys.trigger(client, name), 'next_at', 'paused', 'moving'))
   if moving then
-    agenda.postpone(call, call.keys.triggers_due(), triggers.member(client, name))
+    triggers.enter(call, client, name, call.now_ms + agenda.WAIT_MS)
   else
     triggers.enter(call, client, name, not paused and tonumber(next_at or nil) or nil)
   end

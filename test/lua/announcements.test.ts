@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { TestStore } from '../../harness/redis/store.ts';
 import { Bus } from '../../harness/scripts/bus.ts';
+import { putTrigger } from '../../harness/scripts/triggers.ts';
 import { Listener } from './listener.ts';
 
 const redis = new TestStore();
@@ -63,6 +64,12 @@ describe('due is announced', () => {
     await bus.acquire(['w1', 'w2']);
     assert.deepEqual(await announced(() => bus.nack('w1', 'a1', { delayMs: 50_000 })), ['due']);
     assert.deepEqual(await announced(() => bus.nack('w2', 'a2', { delayMs: 90_000 })), []);
+  });
+
+  test('by a trigger that is to be moved, so that a worker moves it in a second', async () => {
+    await putTrigger(redis.store, 'daily', { nextAt: (await bus.nowMs()) + 86_400_000 });
+    const step = { limits: { step: 'leave' } } as const;
+    assert.deepEqual(await announced(() => putTrigger(redis.store, 'daily', step)), ['due']);
   });
 
   test('when a delivery is put off as its subscriber is throttled', async () => {
