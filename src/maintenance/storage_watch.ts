@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import { infoField } from '../store/memory.ts';
 import type { Partition } from '../store/partition.ts';
 import type { Partitions } from '../store/partitions.ts';
+import { sumOf } from '../sum.ts';
 import { policyProblem } from './schema.ts';
 
 const LOST =
@@ -44,14 +45,15 @@ export class StorageWatch {
  * new one. Otherwise events would be accepted for nobody, and clients would be told that they do not exist.
  */
 export class LossGuard {
-  readonly #partitions: Partitions;
+  readonly #buses: readonly Partitions[];
   readonly #log: Log;
   #connections = 0;
   #isLost = false;
   #looking: Promise<unknown> | undefined;
 
-  constructor(partitions: Partitions, log: Log) {
-    this.#partitions = partitions;
+  /** `buses` has the partitions of the bus once for each connection of the process, as each may come back first. */
+  constructor(buses: readonly Partitions[], log: Log) {
+    this.#buses = buses;
     this.#log = log;
   }
 
@@ -60,10 +62,10 @@ export class LossGuard {
    * rejects with StorageUnavailable if it is.
    */
   check(): Promise<void> | undefined {
-    const { connections } = this.#partitions.control;
-    if (connections !== this.#connections || this.#isLost) {
+    const connections = sumOf(this.#buses.map(({ control }) => control.connections));
+    if (!this.#looking && (connections !== this.#connections || this.#isLost)) {
       this.#connections = connections;
-      this.#looking ??= Promise.race([this.#look(), sleep(PATIENCE_MS)]).finally(() => {
+      this.#looking = Promise.race([this.#look(), sleep(PATIENCE_MS)]).finally(() => {
         this.#looking = undefined;
       });
     }
@@ -73,8 +75,8 @@ export class LossGuard {
   }
 
   async #look(): Promise<void> {
-    const asked = this.#partitions.all.map((each) =>
-      each.command((redis, keys) => redis.exists(keys.schema())),
+    const asked = this.#buses.flatMap(({ all }) =>
+      all.map((each) => each.command((redis, keys) => redis.exists(keys.schema()))),
     );
     // A Redis that does not answer is looked at when the process has connected to it again.
     const found = (await Promise.allSettled(asked)).flatMap((each) =>

@@ -37,7 +37,7 @@ async function serve(config: Config, log: Log): Promise<void> {
   const accepting = confirmedPartitions(config, log);
   const counters = new Counters(partitions, { flushIntervalMs: config.counterFlushIntervalMs, log });
   const recorder = new Recorder(counters);
-  const lossGuard = new LossGuard(partitions, log);
+  const lossGuard = new LossGuard([partitions, ...(accepting ? [accepting.partitions] : [])], log);
   let isReady = false;
   let endPresence: (() => void) | undefined;
   const { routesIn, pages, ...parts } = buildApi({

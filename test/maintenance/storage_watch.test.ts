@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { capturedLog } from '../../harness/captured_log.ts';
-import { TestStore } from '../../harness/redis/store.ts';
+import { openStore, TestStore } from '../../harness/redis/store.ts';
+import { until } from '../../harness/until.ts';
 import { createLog } from '../../src/log.ts';
 import { prepareStorage } from '../../src/maintenance/schema.ts';
-import { StorageWatch } from '../../src/maintenance/storage_watch.ts';
+import { LossGuard, StorageWatch } from '../../src/maintenance/storage_watch.ts';
+import { Partitions } from '../../src/store/partitions.ts';
 
 const redis = new TestStore();
 const policyIs = (policy: string) => redis.store.redis.config('SET', 'maxmemory-policy', policy);
@@ -55,4 +57,45 @@ test('a Redis that came back empty is an error, once, until a process starts', a
   assert.match(String(msg), /lost the data of the bus.*restore a backup/);
   await boot();
   assert.deepEqual(await look(), []);
+});
+
+test('a guard refuses as soon as one of its connections finds Redis empty', async (t) => {
+  await boot();
+  const stores = await Promise.all([openStore(redis.redis.url), openStore(redis.redis.url)]);
+  for (const store of stores) t.after(() => store.redis.disconnect());
+  const [away, back] = stores;
+  const guard = new LossGuard(
+    stores.map((store) => new Partitions(store)),
+    capturedLog().log,
+  );
+  await guard.check();
+  await redis.flush();
+  away.redis.disconnect();
+  back.redis.disconnect(true);
+  await until(() => back.connections > 0);
+  await assert.rejects(async () => guard.check(), /lost the data of the bus/);
+  await boot();
+  await guard.check();
+});
+
+test('a guard looks again if Redis was connected again while it looked', async (t) => {
+  await boot();
+  const store = await openStore(redis.redis.url);
+  t.after(() => store.redis.disconnect());
+  const guard = new LossGuard([new Partitions(store)], capturedLog().log);
+  const connectAgain = async (count: number) => {
+    store.redis.disconnect(true);
+    await until(() => store.connections === count);
+  };
+  await connectAgain(1);
+  const late = Promise.withResolvers<never>();
+  store.command = () => late.promise;
+  const looking = guard.check();
+  delete (store as Partial<typeof store>).command;
+  await redis.flush();
+  await connectAgain(2);
+  const meanwhile = Promise.resolve(guard.check()).catch(() => {});
+  late.resolve(1 as never);
+  await Promise.all([looking, meanwhile]);
+  await assert.rejects(async () => guard.check(), /lost the data of the bus/);
 });
