@@ -21,8 +21,8 @@ import type { WorkBudget } from './work_budget.ts';
  */
 const LONG_BODY = 4096;
 /**
- * The caller of a publish is checked again if the body takes longer than this. Its client may have been removed
- * meanwhile.
+ * If a body takes longer than this, Redis is asked again whether it has the data of the bus, and the caller of a publish
+ * is checked again, as its client may have been removed meanwhile.
  */
 const MOMENT_MS = 50;
 
@@ -42,6 +42,7 @@ interface CallsParts {
   admission: Admission;
   budget: WorkBudget;
   callLimits?: CallLimits;
+  lossGuard?: { check(): Promise<void> | undefined };
 }
 
 /**
@@ -107,7 +108,9 @@ export class Calls {
       if (isLong && !route.takesText) await this.#parts.budget.turn(holderOf(call));
       call.body = route.form ? readForm(route, call) : readBody(route, call.text, maxBytes);
       if (route.refuseLate) await route.refuseLate(call);
-      if (route.isFrequent && clock.monotonicMs() - judgedAtMs > MOMENT_MS) {
+      const isLate = clock.monotonicMs() - judgedAtMs > MOMENT_MS;
+      if (isLate) await this.#parts.lossGuard?.check();
+      if (route.isFrequent && isLate) {
         call.caller = await this.#confirm(route, call, false);
         await route.refuseEarly?.(call);
       }

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { Api, basic, problemIn, send } from '../../harness/http/api.ts';
 import { assertWorks, stored } from '../../harness/http/refusal.ts';
@@ -112,6 +114,15 @@ test('after a Redis has come back empty, nothing is accepted for nobody until a 
     (await publishes()).map(({ status }) => status),
     [204, 204],
   );
+  const slow = connect(port, '127.0.0.1').setEncoding('utf8');
+  t.after(() => slow.destroy());
+  const headers = [
+    'Host: bus',
+    `Authorization: ${basic('fixed--1', 'x')}`,
+    `Content-Length: ${EVENT.length}`,
+  ];
+  slow.write(`POST /topics/gadgets HTTP/1.1\r\n${headers.join('\r\n')}\r\nExpect: 100-continue\r\n\r\n`);
+  await once(slow, 'data');
   await redis.restart();
   const store = await openStore(redis.url);
   t.after(() => store.redis.disconnect());
@@ -124,6 +135,9 @@ test('after a Redis has come back empty, nothing is accepted for nobody until a 
   // Until the process has connected again, it says that Redis does not answer.
   await until(async () => (await refusal()).every((detail) => /^Redis has lost the data/.test(detail)));
   await web.prints(/"level":50.*Redis has lost the data of the bus.*restore a backup/);
+  slow.write(EVENT);
+  const [answer] = await once(slow, 'data');
+  assert.match(answer, /^HTTP\/1.1 503 /, 'a publish whose body was under way');
   assert.equal((await send(port, 'GET', '/health')).status, 200);
   await ready(WebProcess.during(t, env));
   // The process may remember the client for a second.
