@@ -72,7 +72,8 @@ async function moveAll(parts: Move): Promise<Comparison> {
   if (!ignoresCallers) await refuseCallers(source);
   const { control } = source.partitions;
   const mark = await markOf(parts);
-  if (mark.cursor === COPIED && (await readCount(target)) !== undefined) {
+  const count = mark.cursor === COPIED ? await readCount(target) : undefined;
+  if (count === fillingText(mark) || count === String(mark.partitions)) {
     await finish(parts, mark);
     return [];
   }

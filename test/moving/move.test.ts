@@ -138,7 +138,10 @@ describe('a move', () => {
     const { redis: commands, keys } = redis.store;
     await commands.hdel(keys.move(), 'done_at');
     const copied = await Promise.all(target.partitions.all.map(({ prefix }) => commands.keys(`${prefix}*`)));
-    await commands.del(`${target.prefix}partitions`, ...copied.flat());
+    await commands.del(...copied.flat());
+    await commands.set(`${target.prefix}partitions`, '8');
+    await refused(move(parts()), /has a bus already, with 8 partitions/);
+    await commands.del(`${target.prefix}partitions`);
     await move(parts());
     await assertMoved(target);
   });
