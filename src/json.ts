@@ -154,8 +154,9 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /**
- * Parses JSON in which numbers may be long. `isKept` says whether a number, by its token, becomes JSON.rawJSON. The
- * reviver of JSON.parse could do this, but it takes a microsecond for each value: a second for a batch of a megabyte.
+ * Parses JSON in which numbers may be long. `isKept` gets the text of such a number, and returns true if it becomes
+ * JSON.rawJSON, which keeps all digits. The reviver of JSON.parse could do the same, but it takes a microsecond for each
+ * value: a second for a batch of a megabyte.
  */
 function parseLongNumbers(text: string, isKept: (number: string) => boolean): unknown {
   const parsed: unknown = JSON.parse(text); // throws if it is not JSON, in which a mark could change that

@@ -135,9 +135,9 @@ local function take(call, work, to)
   end
   local events = { list = to.texts, first = 1, last = #to.texts }
   local outcome = intake.take(call, work.taken, { topic = to.topic, client = work.args.client, events = events })
-  -- The topic passed its check when the script call began, but can still be refused. If both topics of a join were
-  -- deleted, each was checked as if it were the only new topic. The limits on topics may leave room for one, and then
-  -- the second is refused.
+  -- The topic can still be refused, although it passed its check when the script call began. A join publishes to two
+  -- topics, for its results and for keys that expire. If both are new, each was checked as if it were the only new one,
+  -- but the limits on topics may leave room for one alone.
   if outcome ~= 'accepted' then to.refusal = outcome end
 end
 

@@ -80,8 +80,8 @@ local function keep_one(call, q, suspect, holders)
   return places
 end
 
--- Removes a job whose batch no longer exists from the index, the scheduled jobs and the waiting jobs. It may stay in a
--- list from which acquire takes jobs: acquire forgets a job without a batch.
+-- If the batch of a job no longer exists, removes the job from the index, the scheduled jobs and the waiting jobs. It
+-- may stay in a list from which acquire takes jobs: acquire forgets a job without a batch.
 local function forget(call, q, suspect, found)
   local keys, job, lane = call.keys, suspect.job, suspect.lane
   local removed = redis.call('SREM', keys.jobs_index(q), job) + redis.call('ZREM', keys.jobs_scheduled(q), job)

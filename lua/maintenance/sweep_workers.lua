@@ -59,8 +59,8 @@ local function check(call, worker, bid, found)
   if had_lease or had_lane or had_share then findings.add(found, 'worker_idle', worker) end
 end
 
--- Corrects the stored number of deliveries in flight of each subscriber: it is the number of workers that deliver to it
--- now. Wrong numbers are findings.
+-- Corrects the stored number of deliveries in flight of each subscriber. The right number is that of the workers that
+-- deliver to the subscriber now. Wrong numbers are findings.
 local function count_lanes(call, found)
   local in_flight, counted = call.keys.lanes_in_flight(), {}
   for _, token in ipairs(redis.call('HVALS', call.keys.lanes_held())) do

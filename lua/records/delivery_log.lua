@@ -97,7 +97,7 @@ function delivery_log.cut(call, name, counted, removed)
 end
 
 -- Removes the oldest records of the longest logs until all logs together have at most `max` records, or MAX_REMOVED are
--- removed. Stored numbers are up to UNIT - 1 too low, so `uncounted` adds UNIT - 1 for each log.
+-- removed. The stored number of a log's records is up to UNIT - 1 too low, so `uncounted` adds UNIT - 1 for each log.
 local function shrink(call, total, max)
   local uncounted, removed = (UNIT - 1) * redis.call('ZCARD', call.keys.deliveries_logs()), 0
   while total + uncounted > max and removed < MAX_REMOVED do

@@ -8,8 +8,8 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * What a copy of a client has. Partitions other than `control` have such copies, against which their scripts check
- * triggers.
+ * The fields of a client that partitions other than `control` have a copy of. By these, their scripts check whether the
+ * client of a trigger exists and may publish.
  */
 interface KnownClient {
   token: string;

@@ -34,7 +34,7 @@ const ANY_FIELDS: Input<AnyFields> = {
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
 
-/** What handlers of forms without a schema use of a call. */
+/** The parts of a call that the handler of a form gets if the form has no schema. */
 export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
 
 interface ActionRow<R extends Role, Params, Fields> {

@@ -131,8 +131,9 @@ export class Connection {
   }
 
   /**
-   * Reads the rest of a chunked body in slices, whose parsing time shows whether the chunks are tiny. What arrived with
-   * the headers is parsed whole. If these are many chunks, all connections are read in slices for a minute.
+   * Reads the rest of a chunked body in slices: if a slice takes long to parse, its chunks are tiny. The part that
+   * arrived with the headers is parsed whole. If that part has many chunks, all connections are read in slices for a
+   * minute.
    */
   #watchChunks({ req }: ServerResponse): void {
     if (!this.#isSliced) {

@@ -32,7 +32,7 @@ function compared(parts: readonly string[], given: readonly string[]): { mistake
 function mistakesInPart(given: string, part: string): number {
   if (part.startsWith(':')) return 0;
   const mistakes = mistakesIn(given, part);
-  // Some calls take both words, `subscription` and `subscriber`, and others only `subscriber`. The wrong one of the two
+  // Some calls take either word, `subscription` or `subscriber`, and others only `subscriber`. The wrong one of the two
   // counts as one mistake.
   const renamed = given.replace(/^subscription/i, 'subscriber');
   return mistakes < Number.POSITIVE_INFINITY || renamed === given ? mistakes : 1 + mistakesIn(renamed, part);

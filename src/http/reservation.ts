@@ -7,7 +7,10 @@ import { BusError } from '../errors.ts';
  */
 const STALLED_BYTES = 64 * 1024;
 const STALLED_MS = 1000;
-/** A body is slow if it is incomplete after this time. When memory is short, it keeps only as much as has arrived. */
+/**
+ * A body is slow if it is incomplete after this time. When memory is short, only the bytes of it that have arrived stay
+ * reserved.
+ */
 const SLOW_BODY_MS = 250;
 /**
  * Bytes of a client's bodies count against its pace (PACE in admission.ts) in portions of this size. Shorter bodies do

@@ -103,8 +103,8 @@ export class Autodrop {
   }
 
   /**
-   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, because a large buffer can
-   * look like stored data for a second. The caller measures again.
+   * Drops what the plan says, or less if Redis reaches the target earlier. Never drops more, even if Redis still reports
+   * too much memory: for a second, that can include a large buffer of a connection. The caller measures again later.
    */
   async *#dropDownTo(target: number, shortage: Shortage, signal: AbortSignal): AsyncGenerator<Dropped> {
     let plan = this.#plan(shortage, shortage.memory.used - target);

@@ -19,8 +19,9 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Redis stores this number of bytes in the time of one copy of a short event. So a long event counts as several, and a
- * publication makes copies of 80 MB at most. Without this, 5 MB for 250 subscribers took a Redis of 256 MB to 1.2 GB.
+ * Storing this number of bytes takes Redis as long as one copy of a short event, so a long event counts as several
+ * copies. With MAX_COPIES, a publication makes copies of 80 MB at most. Without this, a publication of 5 MB for 250
+ * subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
  */
 const BYTES_PER_COPY = 400;
 /** Time for which a count of a topic's subscribers is used to decide about a publication. */

@@ -96,7 +96,7 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Waits until this turn of the event loop has ended, and one more turn if FEW or more items wait by then. With 64
+   * Waits until this turn of the event loop has ended, and one more turn if at least FEW items wait by then. With 64
    * connections, a call of `publish` then has 52 publications instead of 31. This saves Redis 16 % of its CPU, and the
    * web process 5 %. With a thousand busy sockets a turn is long, so the wait ends early with ENOUGH items.
    */

@@ -14,7 +14,7 @@ interface Waits {
   next: Promise<number> | undefined;
   /** Resolves when the last call that was sent has ended, even if it failed. */
   ended: Promise<unknown>;
-  /** True if the last call found too few replicas. */
+  /** True if too few replicas had the data when WAIT was last called. */
   tooFew: boolean;
 }
 
