@@ -136,6 +136,12 @@ export class StorageFull extends BusError {
   }
 }
 
+/** True if Redis is away or full: the same call may succeed a moment later, and nobody needs to act. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof StorageFull) return true;
+  return error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
+}
+
 /** Thrown if the process cannot start with this configuration or this Redis. `message` says what to change. */
 export class BootError extends Error {
   /** The exit code for a wrong configuration: `EX_CONFIG` of sysexits.h. */

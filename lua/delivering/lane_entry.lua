@@ -118,8 +118,8 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- While a subscriber has a trial job (`lane.probe`), its other jobs wait. This is not so for a subscriber that is
-  -- healthy and quick (`share` is false).
+  -- While a subscriber has a trial job (`lane.probe`), its other jobs wait, unless it is healthy and quick (`share` is
+  -- false).
   if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)

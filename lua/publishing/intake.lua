@@ -20,7 +20,7 @@ local intake = {}
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
 --   outgoing      outbox entries for other partitions (outboxes.lua)
-function intake.begin_unlimited(args)
+function intake.begin_without_keys(args)
   return {
     topics = {}, accepted = {}, tokens = {}, slices = {}, fingerprints = {}, outgoing = outboxes.begin(),
     max_topics = args.max_topics, max_client_topics = args.max_client_topics, max_outbox_bytes = args.max_outbox_bytes,
@@ -29,7 +29,7 @@ end
 
 -- Creates the same with a limit on idempotency keys.
 function intake.begin(call, args)
-  local taken, max_keys, window_ms = intake.begin_unlimited(args), args.max_client_keys, args.idempotency_window_ms
+  local taken, max_keys, window_ms = intake.begin_without_keys(args), args.max_client_keys, args.idempotency_window_ms
   taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)
   return taken
 end

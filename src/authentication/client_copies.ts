@@ -8,8 +8,8 @@ import { readScopes, scopeList } from './scope.ts';
 const CLIENTS_PER_SCAN = 300;
 
 /**
- * The fields of a client that partitions other than `control` have a copy of. By these, their scripts check whether the
- * client of a trigger exists and may publish.
+ * The fields of a client that are copied to every partition but `control`. The scripts of a partition use the copy to
+ * check whether the client of a trigger exists and may publish.
  */
 interface KnownClient {
   token: string;

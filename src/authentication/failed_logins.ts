@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { clock } from '../clock.ts';
-import { StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
+import { isPassing } from '../errors.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Partition } from '../store/partition.ts';
 import { replies } from '../store/replies.ts';
@@ -75,8 +75,7 @@ export class FailedLogins {
         return Number(counted);
       });
     } catch (error) {
-      const isAway = error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
-      if (!isAway && !(error instanceof StorageFull)) this.#report(error);
+      if (!isPassing(error)) this.#report(error);
       return 0;
     }
   }

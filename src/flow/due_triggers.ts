@@ -2,9 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
+import { isPassing, StorageFull } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
-import { type Log, reasonOf } from '../log.ts';
+import { failureOf, type Log, reasonOf } from '../log.ts';
 import type { Recorder } from '../metrics/recorder.ts';
 import { addedBySubscriber } from '../publishing/publication.ts';
 import type { RateLimit } from '../publishing/rate_limit.ts';
@@ -87,9 +87,9 @@ export class DueTriggers {
   #bring(trigger: TriggerName): void {
     const { partition, partitions, log } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
-      if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
+      if (isPassing(error)) return;
       log.error(
-        { err: error, trigger: trigger.name },
+        { err: error, ...failureOf(error), trigger: trigger.name },
         'a trigger cannot be moved to the partition of its topic',
       );
     });
@@ -157,9 +157,9 @@ export class DueTriggers {
     const { controlRates, log } = this.#parts;
     for (const { client, events, bytes } of spent)
       controlRates?.charge(client, events, bytes).catch((error: unknown) => {
-        if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
+        if (isPassing(error)) return;
         log.error(
-          { err: error },
+          { err: error, ...failureOf(error) },
           'what triggers have fired cannot be counted against the rate of their client',
         );
       });

@@ -20,7 +20,10 @@ export async function bringToTopic(
   if (definition === null || moving === undefined) return true;
   const topic = topicOf(definition);
   const outcome = await partitions.ofTopic(topic).run('receive_trigger', {
-    ...{ client, name, topic, definition },
+    client,
+    name,
+    topic,
+    definition,
     isFixed: moving === 'fixed',
     state: Object.entries(state).flat(),
   });

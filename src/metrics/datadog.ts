@@ -29,8 +29,8 @@ export async function readReported(partition: Partition): Promise<(field: Buffer
 }
 
 /**
- * Stores the totals that were sent to Datadog. To store the same totals again changes nothing, even after later ones.
- * Throws StorageUnavailable.
+ * Stores the totals that were sent to Datadog. A repeated call changes nothing, even if later totals
+ * have been stored since. Throws StorageUnavailable.
  */
 export async function noteReported(partition: Partition, reports: readonly Report[]): Promise<void> {
   for (const slice of slicesOf(reports, MAX_REPORTS_PER_CALL))

@@ -1,6 +1,6 @@
 import { Backoff } from '../backoff.ts';
 import type { Config } from '../config.ts';
-import { BootError, StorageForbidden, StorageFull, StorageUnavailable } from '../errors.ts';
+import { BootError, isPassing } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 import { prepareStorage, takenOverAtMs } from '../maintenance/schema.ts';
 import { refuseMoved } from '../moving/mark.ts';
@@ -51,9 +51,8 @@ export async function boot(partitions: Partitions, config: Config, log: Log): Pr
       const assumed = takenOver === undefined ? 'none' : 'routemaster';
       return { compatibility: config.compatibility ?? assumed, takenOver };
     } catch (error) {
-      const isPassing = error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
-      if (!isPassing && !(error instanceof StorageFull)) return await refuse(partitions.all, error);
-      const cause = error.cause as Error | undefined;
+      if (!isPassing(error)) return await refuse(partitions.all, error);
+      const cause = (error as Error).cause as Error | undefined;
       // Other causes, such as a cut connection, are logged by the connection itself.
       if (cause?.name === 'ReplyError' && cause.message !== toldReason) {
         toldReason = cause.message;

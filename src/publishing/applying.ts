@@ -1,7 +1,7 @@
 import { within } from '../clock.ts';
-import { StorageFull, StorageUnavailable } from '../errors.ts';
+import { isPassing, StorageUnavailable } from '../errors.ts';
 import { uidSeed } from '../ids.ts';
-import type { Log } from '../log.ts';
+import { failureOf, type Log } from '../log.ts';
 import { Batcher } from '../store/batcher.ts';
 import type { Reply } from '../store/contracts.ts';
 import type { Partition } from '../store/partition.ts';
@@ -124,8 +124,11 @@ export class Applying {
    * try.
    */
   #reportMarks(error: unknown): void {
-    if (error instanceof StorageUnavailable || error instanceof StorageFull) return;
-    this.#parts.log.error({ err: error }, 'the mark of a topic without subscribers cannot be removed');
+    if (isPassing(error)) return;
+    this.#parts.log.error(
+      { err: error, ...failureOf(error) },
+      'the mark of a topic without subscribers cannot be removed',
+    );
   }
 
   #report({ topic, reason, events }: Reply<'apply_outbox'>['refused'][number]): void {

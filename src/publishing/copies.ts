@@ -19,8 +19,8 @@ const COPIES_PER_EVENT = 50;
  */
 const MAX_COPIES = 200_000;
 /**
- * Storing this number of bytes takes Redis as long as one copy of a short event, so a long event counts as several
- * copies. With MAX_COPIES, a publication makes copies of 80 MB at most. Without this, a publication of 5 MB for 250
+ * Redis stores this number of bytes in the time in which it stores one copy of a short event, so a long event counts as
+ * several copies. With MAX_COPIES, all copies of one publication together have at most 80 MB. Before that, 5 MB for 250
  * subscribers made a Redis with a limit of 256 MB grow to 1.2 GB.
  */
 const BYTES_PER_COPY = 400;

@@ -1,13 +1,6 @@
 import type { PublicNames } from '../authentication/public_names.ts';
 import type { Config } from '../config.ts';
-import {
-  BusError,
-  ERRORS,
-  type ErrorCode,
-  StorageForbidden,
-  StorageFull,
-  StorageUnavailable,
-} from '../errors.ts';
+import { BusError, ERRORS, type ErrorCode, isPassing } from '../errors.ts';
 import { type Log, reasonOf } from '../log.ts';
 import type { Action } from '../routing/actions.ts';
 import type { Caller } from '../routing/caller.ts';
@@ -119,8 +112,7 @@ export class Audit {
     try {
       await this.#parts.control.run('record_call', { ...entry, maxEntries });
     } catch (error) {
-      const isAway = error instanceof StorageUnavailable && !(error instanceof StorageForbidden);
-      if (isAway || error instanceof StorageFull || this.#isReported) return;
+      if (isPassing(error) || this.#isReported) return;
       this.#isReported = true;
       this.#parts.log.warn(
         { reason: reasonOf(error) },

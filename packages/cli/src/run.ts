@@ -99,7 +99,7 @@ function callOf(args: string[], options: Call['options'], surroundings: Surround
   const target = () => {
     if (at) return at;
     at = targetOf({ bus: text('bus'), token: text('token'), secret: text('secret'), env, folder });
-    // Plain http is only for a bus on this machine, which needs no proxy. A wrong HTTPS_PROXY is no error for it.
+    // Plain http is only for a bus on this machine, which needs no proxy. A wrong HTTPS_PROXY is ignored there.
     if (at.url.startsWith('https:')) useProxy(env);
     return at;
   };
