@@ -202,8 +202,9 @@ function lengthOf(chunks: readonly Buffer[]): number {
 /** Reads the body as JSON. Ignores the content type, because clients of the Ruby Routemaster send any. */
 function readBody({ body }: Route, text: string, maxBytes: number): unknown {
   if (!body) return undefined;
-  // Marks are brackets, commas and quotes outside of strings. The data of a trigger may have the most: one for each
-  // permitted byte. `maxBytes` is six times these bytes.
+  // Limits the marks (brackets, commas and quotes outside of strings), because parsing many takes long. The data of a
+  // trigger may have most: one in each of its bytes. For a trigger, `maxBytes` is more than MAX_CHARACTERS_PER_BYTE
+  // times these bytes.
   if (text.length > SHORT_TEXT && hasMoreMarks(text, maxBytes / MAX_CHARACTERS_PER_BYTE))
     throw new BusError('body_too_large', 'the body has too many values; send less');
   const isLeftOut = text === '' && body.schema.safeParse(undefined).success;

@@ -76,8 +76,8 @@ export class Connection {
    * From now on, gives the HTTP parser a small part of the arrived bytes at a time, so that parsing can stop at a
    * request that must wait. The new `data` listener makes Node's parser stop reading the socket by itself.
    *
-   * A paused connection is not being read, and only Node's parser would start that again. The empty `push` makes the
-   * socket start the next read itself. Without it, a body that waited in that moment never ended.
+   * Nothing reads a paused connection, and only Node's parser would begin again. So the empty `push` makes the socket
+   * start the next read. Without it, a body that was waiting at that moment never ended.
    */
   readInSlices(): void {
     if (this.#isSliced) return;

@@ -22,8 +22,8 @@ export function refuseUnreadable(error: ParserError, socket: Line): void {
 }
 
 /**
- * Calls `act` when the responses to all complete requests on a connection are sent, unless one of them ends the
- * connection.
+ * Calls `act` when the responses to all complete requests on a connection are sent. Does not call it if one of these
+ * responses ends the connection.
  */
 export function afterAnswers(socket: Line, act: () => void): void {
   const last = socket[CONNECTION]?.lastComplete;

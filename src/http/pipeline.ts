@@ -90,7 +90,8 @@ export class Pipeline {
       if (caller?.role === 'client') this.#parts.lastSeen?.note(caller.token);
       counted = countedAs(route, caller);
       if (counted !== undefined) {
-        // The turn comes before `begin`, so that calls that `begin` refuses wait too. Each refusal takes about 0.5 ms.
+        // The call waits for its turn before `begin`, so that calls that `begin` refuses wait too. Each refusal takes
+        // about 0.5 ms.
         const turn = this.#budget.turn(counted);
         if (turn) await turn;
         callLimits?.begin(counted, response);

@@ -49,7 +49,7 @@ export function preparedProblem(error: BusError): (response: ServerResponse) => 
   };
 }
 
-/** Converts another error to a BusError. Express gives its own errors a `status`. */
+/** Makes a BusError of any other error. Express gives its own errors a `status`. */
 function translate(thrown: unknown): BusError {
   const status = (thrown as { status?: unknown } | null)?.status;
   if (typeof status === 'number' && status >= 400 && status < 500) {
@@ -62,7 +62,10 @@ function translate(thrown: unknown): BusError {
 
 const LINGER_MS = 1000;
 
-/** Code and detail of the answers to errors of Node's HTTP parser. Other such errors are bad_header. */
+/**
+ * The code and the detail with which the bus answers errors of Node's HTTP parser. Errors that are missing here become
+ * bad_header.
+ */
 const MALFORMED: Record<string, [code: ErrorCode, detail: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request, or its headers, did not arrive in time'],
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'the headers are larger than 16 KiB'],

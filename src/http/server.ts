@@ -32,8 +32,8 @@ const NOT_HERE = /^(EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/;
 type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Node warns of a leak if a socket has more listeners. CallLimits adds one for each call that is under way or was just
- * answered, and a connection has at most four under way.
+ * Maximum listeners of a socket without a warning of Node that it leaks them. CallLimits adds one for each call that is
+ * under way or was just answered, and a connection has at most four under way.
  */
 const MAX_LISTENERS = 32;
 /** Interval at which a closing server looks for idle connections. */
@@ -44,7 +44,10 @@ export class HttpServer {
   readonly #server: Server;
   /** All open connections. `close` closes those that are idle. */
   readonly #open = new Set<Line>();
-  /** Number of bytes that each idle connection had brought at the last look of a closing server. */
+  /**
+   * For each idle connection, the number of bytes that it had brought when the closing server last looked. If more have
+   * arrived since, a request may be on its way, so the connection is not closed yet.
+   */
   readonly #quiet = new WeakMap<Line, number>();
   /**
    * Connections after a CONNECT or Upgrade request whose earlier responses are not sent yet. Node no longer knows them,
@@ -59,7 +62,8 @@ export class HttpServer {
     this.#budget = budget;
     const all = { ...SERVER_LIMITS, ...limits };
     this.#server = createServer({
-      // The pipeline answers a request without a Host header with a problem document, which Node would not.
+      // Node would refuse a request without a Host header itself, without a problem document. So this check is off, and
+      // the pipeline refuses such a request.
       requireHostHeader: false,
       headersTimeout: Math.min(all.headersTimeoutMs, all.requestTimeoutMs),
       requestTimeout: all.requestTimeoutMs,
@@ -162,7 +166,7 @@ export class HttpServer {
   #begin({ socket }: IncomingMessage, response: ServerResponse, start: () => void): void {
     const connection = (socket as Line)[CONNECTION];
     if (this.#isClosing) {
-      // The connection ends after an earlier response, so this request would get no answer.
+      // The connection will end after an earlier response, so this request gets no answer, and is not handled.
       if (connection?.last?.shouldKeepAlive === false) return;
       response.shouldKeepAlive = false;
     }

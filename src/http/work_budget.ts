@@ -43,8 +43,8 @@ export class WorkBudget {
     const endsAtMs = clock.monotonicMs() + this.#budgetMs;
     while (this.#waiting.size > 0 && clock.monotonicMs() < endsAtMs) {
       this.#next()?.();
-      // `#next()?.()` only resolves a promise, and the step of work that awaits it runs during this `await`. Otherwise
-      // all steps would start before the time of the first one is known.
+      // `#next()?.()` only resolves a promise. The step of work that awaits this promise runs during the `await` here.
+      // Without it, all steps would start before the time of the first one is known.
       await undefined;
     }
     if (this.#waiting.size > 0) setImmediate(() => void this.#goOn());

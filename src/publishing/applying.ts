@@ -40,7 +40,10 @@ interface Work {
 interface Applied {
   /** The number of the newest entry that the partition has applied. */
   last: number;
-  /** Resolves when the marks of topics that have no subscriber in this partition are removed. */
+  /**
+   * Resolves when marks of this partition that are no longer needed are removed. A topic has a mark for each other
+   * partition with subscribers of the topic.
+   */
   refreshed: Promise<void>;
 }
 
@@ -81,8 +84,8 @@ export class Applying {
     const applying = this.#send(to, { source: String(home.index), entries }, alone);
     if (inTime) return (await this.#inTime(to, applying)).last;
     const { last, refreshed } = await applying;
-    // Waits until the marks are removed. The caller may be deleting a topic, which is listed until its last mark is
-    // gone.
+    // A topic whose last subscriber has left stays in the list of topics until its last mark (see `refreshed`) is
+    // removed. The caller may be deleting such a topic, so it must wait for this.
     await refreshed;
     return last;
   }
@@ -112,8 +115,9 @@ export class Applying {
       figures.added(subscriber, events);
     for (const { topic, events, bytes } of reply.published) figures.published(topic, events, bytes);
     for (const refusal of reply.refused) this.#report(refusal);
-    // `unused` has topics of other partitions that have no subscribers in this one. `refresh` removes their marks. It
-    // is not awaited here: it may hang with one of those partitions, and the results for others must not wait.
+    // `unused` has topics of other partitions without subscribers in this one. Those partitions still have marks of
+    // this partition, which `refresh` removes. This is not awaited here: one of those partitions may hang, and the
+    // results for the other outboxes must not wait.
     const refreshed = reply.unused.length > 0 ? marks.refresh(partition, reply.unused) : Promise.resolve();
     refreshed.catch((error) => this.#reportMarks(error));
     return reply.applied.map((last) => ({ last, refreshed }));

@@ -62,8 +62,8 @@ export class Copies {
 
   /**
    * Returns undefined if the publication may be sent to Redis at once. Otherwise returns a promise, which rejects with
-   * body_too_large if the publication makes too many copies. It is never rejected if it is a single event, which cannot
-   * be divided, or if its idempotency key was used before, because it is not stored again.
+   * body_too_large if the publication makes too many copies. Two kinds of publications are never rejected: a single
+   * event, because it cannot be divided, and one whose idempotency key was used before, because it is not stored again.
    */
   check(publication: Counted): Promise<void> | undefined {
     const { topic, events } = publication;
@@ -119,7 +119,10 @@ function asEvents({ events }: Counted, bytes: number): number {
   return Math.max(events.length, bytes / BYTES_PER_COPY);
 }
 
-/** Returns the bytes of a publication that are copied. Timed events are objects, and not copied before they are due. */
+/**
+ * Returns the bytes of a publication that are copied now. Timed events (objects here, not texts) do not count, because
+ * they are copied only when they are due.
+ */
 export function bytesOf({ events }: Pick<Counted, 'events'>): number {
   let bytes = 0;
   for (const event of events) if (typeof event === 'string') bytes += Buffer.byteLength(event);

@@ -46,7 +46,7 @@ export type PublishLimits = Omit<Arguments<'publish'>, 'uidSeed' | 'publications
 export interface Stored {
   /** One outcome for each publication, with the number of the topic's subscribers, or 0 if it was not accepted. */
   outcomes: { outcome: Outcome; subscribers: number }[];
-  /** How many events of a topic were added to a subscriber's queue: an entry for each of its topics. */
+  /** For each subscriber and each of its topics, how many events were added to the subscriber's queue. */
   added: [subscriber: string, events: number][];
 }
 

@@ -8,8 +8,8 @@ import type { Partitions } from '../store/partitions.ts';
 const FRESH_MS = 250;
 
 /**
- * Refuses publishes to partitions whose Redis has stored more than the high mark for SETTLED_MS. Redis is measured only
- * while requests arrive. A request waits for a new measurement only if the last one would refuse it.
+ * Refuses publishes to a partition if its Redis has stored more than the high mark for SETTLED_MS. Redis is measured
+ * only while requests arrive. A request waits for a new measurement only if the last one would refuse it.
  */
 export class StorageGuard {
   readonly #partitions: Partitions;
