@@ -55,8 +55,8 @@ export function periodicJobs(parts: JobParts): PeriodicJob[] {
     { name: 'sample', everyMs: partition === partitions.control ? STEPS.fine.ms : 0, run: sampleJob(parts) },
     // Makes due jobs instant if the scheduler cannot.
     { name: 'schedule', everyMs: isAlone ? 60_000 : 300_000, run: () => promoteAllDue(partition) },
-    // Gives back the jobs that killed workers held. It is urgent, so that it runs everywhere even if each process is
-    // killed a few seconds after its start.
+    // Gives back the jobs that killed workers held. The job is urgent: a starting process queues it in all partitions
+    // at once. Otherwise it would never run if each process is killed a few seconds after its start.
     {
       name: 'scrub',
       everyMs: isAlone ? config.leaseMs / 2 : config.leaseMs,

@@ -58,8 +58,8 @@ export function sampleJob(parts: { config: Config; partitions: Partitions; log: 
     };
     const reading = { atMs: found.nowMs, subscribers, totalsOf, memory, partitions: ofPartitions };
     let standings: string | undefined = packStandings(standingsAt(reading, before));
-    // The sample of the bus is stored first: if it is late, its history has a gap. The figures of a topic or subscriber
-    // would only show one step later.
+    // The sample of the bus is stored first, because its history would have a gap if it came late. A late sample of a
+    // topic or subscriber only shows its figures one step later.
     for (const [partition, its] of Map.groupBy(samples, (sample) => partitionOf(sample, partitions)))
       for (const slice of slicesOf(its, SAMPLES_PER_CALL)) {
         await partition.run('sample', { ...steps, standings, samples: slice });

@@ -24,7 +24,7 @@ export async function prepareStorage(partition: Partition, leaseMs: number, log:
   await partition.prepare();
   await tryScripts(partition);
   const found = await partition.command((redis, keys) => redis.get(keys.schema()));
-  // This form also refuses a value that is no number, which another program must have written.
+  // `!(… <= …)` is true also for a value that is no number, which another program must have written.
   if (found !== null && !(Number(found) <= SCHEMA)) {
     const advice = `this release knows layout ${SCHEMA}. Run the release that wrote it, or a newer one.`;
     throw new BootError(`The data in Redis has layout ${found}; ${advice}`);

@@ -14,8 +14,8 @@ interface Holdings {
 }
 
 /**
- * A shortage of memory in one Redis. What can be dropped is estimated for all its partitions, because the part of one
- * depends on what the others have.
+ * A shortage of memory in one Redis. The estimates cover all of its partitions: how much one partition must drop
+ * depends on what the others hold.
  */
 export interface Shortage extends Holdings {
   memory: Memory;
@@ -116,8 +116,8 @@ function targetOf(
 
 /**
  * Maximum batches, and maximum dead letters, that one script call measures as a sample. 500 take Redis about 1 ms.
- * Example: 1 % of the batches have 90 % of the bytes. The standard deviation of the estimate is then a quarter of the
- * true value, and with a sample of 100 more than half.
+ * Example: if 1 % of the batches have 90 % of the bytes, the standard deviation of the estimate is a quarter of the
+ * true value. With a sample of 100 it is more than half.
  */
 const SAMPLE = 500;
 const MIN_SAMPLE_EACH = 5;

@@ -11,7 +11,9 @@ const LOST =
   'Redis has lost the data of the bus, as after a restart with an empty disk. Stop the bus and restore a backup of ' +
   'Redis, or start any process of the bus again to go on without the data.';
 
-/** Maximum time for which requests wait to learn whether Redis has its data. One of several may hang. */
+/**
+ * Maximum time for which requests wait to learn whether Redis has its data. If there are several Redises, one may hang.
+ */
 const PATIENCE_MS = 100;
 
 /**
@@ -41,7 +43,7 @@ export class StorageWatch {
 }
 
 /**
- * Refuses requests after a Redis has come back without the data of the bus, until a process that starts takes it for a
+ * Refuses requests after a Redis has come back without the data of the bus, until a starting process prepares it as a
  * new one. Otherwise events would be accepted for nobody, and clients would be told that they do not exist.
  */
 export class LossGuard {
@@ -58,8 +60,8 @@ export class LossGuard {
   }
 
   /**
-   * Returns a promise if this process has connected to Redis since the last call, or if the data is lost. The promise
-   * rejects with StorageUnavailable if it is.
+   * Returns a promise if this process has connected to Redis since the last call, or if the data was lost. The promise
+   * rejects with StorageUnavailable if the data is lost. Otherwise returns undefined.
    */
   check(): Promise<void> | undefined {
     const connections = sumOf(this.#buses.map(({ control }) => control.connections));

@@ -27,7 +27,8 @@ export async function sweepCrossing(parts: CrossingParts, signal: AbortSignal): 
 }
 
 /**
- * Corrects the marks of topics that are stored in this partition. A mark of a partition without subscribers is removed.
+ * Corrects the marks that topics of this partition have. A mark says that another partition has subscribers of the
+ * topic. It is removed if that partition has none.
  */
 async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
@@ -47,10 +48,7 @@ async function refreshMarksHere(walk: Walk, partitions: Partitions): Promise<voi
   }
 }
 
-/**
- * Sets missing marks that name this partition. They are missing at topics in other partitions that have subscribers
- * here.
- */
+/** Sets the marks of topics in other partitions that have subscribers here, if they are missing there. */
 async function refreshMarksElsewhere(walk: Walk, partitions: Partitions): Promise<void> {
   const marks = new TopicMarks(partitions);
   for await (const tokens of walk.members('set', walk.partition.keys.subscribers())) {

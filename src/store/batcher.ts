@@ -47,8 +47,8 @@ export class Batcher<Item, Result> {
   readonly #ownerOf: (item: Item) => string;
   readonly #totalWaiting: TotalWaiting;
   /**
-   * For each owner, the number of its last item that was chosen for a call; chosen items are numbered from 1. If not
-   * all items fit into a call, the owner with the lowest number comes first.
+   * For each owner, when its last turn was: the number of its last item that was chosen for a call. Chosen items are
+   * numbered from 1. If not all items fit into a call, the owner with the lowest number comes first.
    */
   readonly #turns = new Map<string, number>();
   #turn = 0;

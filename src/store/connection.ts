@@ -69,7 +69,8 @@ function open(url: string, log: Log, options: Options, tls: RedisTls): Redis {
   redis.on('error', (error: Error & { command?: { name: string } }) => {
     // If Redis refuses SELECT, ioredis would go on with database 0, which may have another bus.
     if (error.command?.name === 'select') redis.disconnect(true);
-    // An error with this text only says that this process closed the connection before it was ready.
+    // ioredis reports this error when this process itself closes a connection that is not ready yet. It needs no
+    // warning.
     if (error.message.startsWith("Stream isn't writeable")) return;
     if (!away) log.warn({ reason: messageOf(error) }, 'Redis cannot be reached; trying again');
     away = true;

@@ -40,8 +40,8 @@ export class Functions {
   #fallbackUntilMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * `key` is the one key that each FCALL names. A cluster finds the master by it, and the function the partition's
-   * prefix.
+   * `key` is the one key that each FCALL names. A cluster finds the master by this key, and the function finds the
+   * prefix of the partition in it.
    */
   constructor(library: FunctionLibrary, key: string, { log, replicas }: FunctionsOptions = {}) {
     this.#library = library;
@@ -98,7 +98,7 @@ export class Functions {
       await Promise.all(others.map((name) => redis.call('FUNCTION', 'DELETE', name)));
     } catch (error) {
       if (!isReply(error)) throw error;
-      // GONE matches if another process has removed the library first.
+      // If the error matches GONE, another process has removed the library first, which is fine.
       if (!GONE.test(error.message)) this.#warn(error);
     }
   }

@@ -6,8 +6,9 @@ export const QUEUES = ['main', 'aux'] as const;
 export type QueueName = (typeof QUEUES)[number];
 
 /**
- * The names of the shares. Acquire and the listing of jobs go through the shares in this order. Scripts get the names
- * as the module `store/shares`.
+ * The names of the shares: parts of the workers that all slow or new subscribers, all failing ones, and all joins may
+ * hold together. Acquire and the listing of jobs go through the shares in this order. Scripts get the names as the
+ * module `store/shares`.
  */
 export const SHARES = ['slow', 'failing', 'joins'] as const;
 export type Share = (typeof SHARES)[number];

@@ -66,7 +66,10 @@ export class Partitions {
     return reached;
   }
 
-  /** Returns the partitions in groups, one for each Redis, for values of a Redis such as its memory. */
+  /**
+   * Returns the partitions in groups, one for each Redis. A value that concerns a whole Redis, such as its memory, is
+   * then read once for each group.
+   */
   byRedis(): [Partition, ...Partition[]][] {
     const groups = Map.groupBy(this.all, ({ master }) => master.address);
     return [...groups.values()] as [Partition, ...Partition[]][];

@@ -33,7 +33,7 @@ const OPTIONS = ['db', 'sentinel_user', 'sentinel_password'];
 export function addressOf(url: string): Address {
   if (/^rediss?\+sentinel:/i.test(url)) return behindSentinels(url);
   if (/^rediss?\+cluster:/i.test(url)) return inCluster(url);
-  // `URL` takes what stands before such a character for the host, and for the port.
+  // A host ends at such a character, so `URL` would take the part of a password before it for the host and the port.
   if (/^rediss?:\/\/.*[/?#].*@/i.test(url))
     refusing(AT_PORT)('has / ? or # before an @; in a password they must be percent-encoded: %2F, %3F, %23');
   let parsed: URL;

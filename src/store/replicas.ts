@@ -8,11 +8,11 @@ import type { Log } from '../log.ts';
  */
 const WAIT_MS = 1000;
 
-/** The calls of WAIT on one connection, which all partitions on it share. */
+/** What is known of WAIT (a Redis command) on one connection, which all of its partitions share. */
 interface Waits {
-  /** The call that is not sent yet, which will confirm all commands that are sent until then. */
+  /** The next call of WAIT. It is not sent yet, and will confirm all commands that are sent before it. */
   next: Promise<number> | undefined;
-  /** Resolves when the last call that was sent has ended, even if it failed. */
+  /** Resolves when the last sent call of WAIT has ended, even if it failed. */
   ended: Promise<unknown>;
   /** True if too few replicas had the data when WAIT was last called. */
   tooFew: boolean;
@@ -40,7 +40,8 @@ export class Replicas {
    * command.
    */
   async have<T>(redis: Redis, sent: Promise<T>): Promise<T> {
-    // WAIT is sent before the reply arrives, so it costs no second round trip unless it waits for an earlier WAIT.
+    // WAIT is sent without waiting for the reply, so both take a single round trip. Only an earlier WAIT that is still
+    // running delays it.
     const [reply] = await Promise.all([sent, this.confirm(redis)]);
     return reply;
   }

@@ -15,7 +15,10 @@ import { CHANNELS, DECLARED_KEY, fixedText, LAYOUT } from './keys.ts';
 
 const DIRECTORY = join(import.meta.dirname, '../../lua');
 
-/** The module that every script needs. It runs the script, and makes its first parameter, the table `call`. */
+/**
+ * The module that every script needs. It runs the script, and makes the table `call`, the first parameter of the script
+ * and of most functions in Lua.
+ */
 const CALLS = 'store/calls';
 
 /**

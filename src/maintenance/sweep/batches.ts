@@ -23,7 +23,10 @@ export class Seen {
   readonly delayed = new Set<string>();
   /** Clients with delayed events. */
   readonly delaying = new Set<string>();
-  /** Triggers as `triggers:due` has them: name and token of the client. */
+  /**
+   * Triggers as the sorted set `triggers:due` names them: the name of the trigger, a space, and the token of its
+   * client.
+   */
   readonly triggers = new Set<string>();
   /** Clients with triggers. */
   readonly triggering = new Set<string>();

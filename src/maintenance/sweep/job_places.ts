@@ -9,7 +9,10 @@ export interface Place {
   jobs: Buffer[];
   /** The subscriber whose waiting jobs these are. Empty if the jobs do not wait. */
   lane: string;
-  /** True if it is normal that the batch of a job in this list is gone. `acquire` removes such a job. */
+  /**
+   * True for a list in which jobs may stay after their batches are gone. `acquire` removes such jobs later, so they are
+   * no fault.
+   */
   leftovers: boolean;
 }
 
