@@ -49,7 +49,8 @@ export class Assignment {
     this.#running = false;
     if (this.#lost) return;
     const backoff = new Backoff();
-    // The report is repeated while Redis is away. Without it, a batch that was delivered would be delivered again.
+    // The report is repeated while Redis is away. Without a report, a batch that was delivered would be delivered
+    // again.
     while (!(await this.#settle(settlement))) {
       if (this.#ending.signal.aborted) {
         log.error({ job: this.grant.job }, 'stopped before Redis took the outcome; the job will run again');
@@ -156,9 +157,9 @@ export class Assignment {
     const { queue, recorder } = this.#parts;
     const { batch } = this.grant;
     const { held, buried, dropped } = await queue.bury(this.grant, burial);
-    // `buried` also counts events that an earlier call or another worker has buried. At a first call, these are another
-    // worker's, and not counted here. At a repeated call, they are probably those of the first call, whose reply was
-    // lost.
+    // `buried` also counts events that an earlier call or another worker has buried. If this is the first call, it was
+    // another worker, which counts them itself. If it is a repeat, they are probably those of the first call, whose
+    // reply was lost.
     if (!held && !this.inDoubt) return false;
     if (batch && buried + dropped > 0) recorder.removed(batch.token, buried + dropped);
     if (batch && buried > 0) recorder.buried(batch.token, burial.reason, buried);

@@ -10,8 +10,8 @@ import type { DeathReason } from './settlement.ts';
 export const BULK_JOB = 'bulk';
 
 /**
- * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk with parts in several
- * partitions is in the state that comes first here.
+ * The states of a bulk. A `counted` bulk waits until its owner confirms or cancels it. A bulk can have parts in several
+ * partitions, with different states. Its own state is the one of these that comes first here.
  */
 const BULK_STATES = ['counting', 'counted', 'running', 'cancelled', 'ended'] as const;
 type BulkState = (typeof BULK_STATES)[number];

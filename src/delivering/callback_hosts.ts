@@ -74,8 +74,8 @@ export class CallbackHosts {
   }
 
   /**
-   * Says that a request has failed. Without an open connection, as with a host that cannot be reached, the dispatcher
-   * is dropped: undici keeps 20 KB for it.
+   * Call this when a request to the host has failed. If no connection to the host is open, because it cannot be
+   * reached, the dispatcher is dropped: undici keeps 20 KB for it.
    */
   failed(host: CallbackHost): void {
     if (host.open === 0) this.#closeConnections(host);

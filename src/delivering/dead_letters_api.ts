@@ -43,8 +43,9 @@ interface DeadLettersParts extends AskedSubscribersParts {
 export function deadLettersApi(parts: DeadLettersParts): Route[] {
   const { partitions, deadLetters, isSubscriber, guard } = parts;
   /**
-   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself.
-   * Several tokens are a client and its joins, which were just found in Redis.
+   * Throws subscriber_not_found if root names a subscriber or join that does not exist. A client can name only itself,
+   * so it needs no check. Neither do several tokens: they are those of a client and its joins, which were just found in
+   * Redis.
    */
   const check = async (caller: ChangingCaller, tokens: readonly string[]) => {
     if (caller.role !== 'root' || tokens.length > 1) return;
@@ -94,7 +95,8 @@ export function deadLettersApi(parts: DeadLettersParts): Route[] {
       async handle({ caller, query }) {
         const tokens = await subscribersOf(parts, oneTokenOf(caller, query.subscriber), query.join);
         await check(caller, tokens);
-        // One check covers all these subscribers, because a client and its joins are in the same partition.
+        // Checks whether memory is short. One check covers all these subscribers, because a client and its joins are in
+        // the same partition.
         await guard.checkSubscriber(tokens[0] ?? '');
         let retried = 0;
         for (const token of tokens) retried += await deadLetters.retryAll(token);

@@ -146,7 +146,7 @@ export class Exchange implements Dispatcher.DispatchHandler, UnfinishedAnswer {
 }
 
 function refused(status: number, headers: Headers): FailedDelivery {
-  // undici leaves the white space after a value.
+  // undici does not remove the white space after the value of a header.
   const one = (name: string) => [headers[name]].flat()[0]?.trim();
   const retryAfterMs = readRetryAfter(one('retry-after'), one('date'));
   return { accepted: false, reason: `HTTP ${status}`, status, retryAfterMs };

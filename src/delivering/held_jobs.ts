@@ -38,8 +38,8 @@ export class HeldJobs {
   }
 
   /**
-   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. After an error the next
-   * tick tries again, which comes within a third of a lease and so before they run out.
+   * Renews the leases of all jobs, and aborts the jobs whose lease has run out. Never rejects. If it fails, the next
+   * tick tries again: ticks come at least three times in a lease, so one comes before the leases run out.
    */
   async renewLeases(): Promise<void> {
     if (this.size === 0) return;

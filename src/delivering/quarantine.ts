@@ -24,8 +24,8 @@ const ASK_EVERY_MS = 30_000;
  */
 const IDLE_MS = 60_000;
 /**
- * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because their
- * quarantines take turns.
+ * Time without a suspect after which a quarantine ends, if there are several partitions. It is short, because the
+ * quarantines of all partitions take turns.
  */
 const IDLE_IN_TURN_MS = 5000;
 

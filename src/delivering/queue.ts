@@ -155,8 +155,8 @@ export function autodrops(
 const PROMOTE_SLICE = 500;
 
 /**
- * What the main thread of a worker process does when it is due: publish delayed events, fire triggers, and expire keys
- * of joins.
+ * The kinds of entries whose time comes, besides jobs: delayed events are published, triggers fire, and keys of joins
+ * expire. The main thread of a worker process does this.
  */
 export const AGENDA = ['delayed', 'triggers', 'joins'] as const;
 export type AgendaKind = (typeof AGENDA)[number];

@@ -30,7 +30,10 @@ export interface Success {
 export interface Penalty {
   /** Health points that the subscriber loses: a whole number, as reports show `health_points`. */
   damage: number;
-  /** Time in which no delivery to the subscriber begins. Above 0, it puts the subscriber on trial. */
+  /**
+   * Time in which no delivery to the subscriber begins. If it is above 0, the subscriber is then on trial: its jobs are
+   * tried one at a time until one succeeds.
+   */
   throttleMs: number;
 }
 

@@ -65,7 +65,7 @@ export class ThreadWorkers {
     this.#onIdle = onIdle;
     this.#standstill = new Standstill(() => {
       this.#report();
-      // Before a standstill, `wake` wakes no spare worker, so a job that became ready before may still wait.
+      // A job may have become ready before the standstill began. `wake` then woke no spare worker, so one is woken now.
       this.#spare.wake();
     });
     this.#regular = new Workers(

@@ -100,14 +100,16 @@ export class CronTimes implements Times {
       const next = cron.nextRun(local);
       if (!next) return undefined;
       const atMs = this.#zone.firstAt(next.getTime());
-      // Otherwise the local time comes again, and came first before `afterMs`.
+      // If not, `next` is a local time that comes twice. Its first time, at which the trigger fires, was before
+      // `afterMs`.
       if (atMs > afterMs) return atMs;
       local = next;
     }
   }
 
   #previousFixed(cron: Cron, beforeMs: number): number | undefined {
-    // If the clocks went back just before, later local times have come already. So this begins a day later.
+    // If the clocks went back just before `beforeMs`, some local times that are later than the present one have come
+    // already. So the search begins a day later.
     for (let local = new Date(beforeMs + this.#zone.offsetMs(beforeMs) + DAY_MS); ; ) {
       const [previous] = cron.previousRuns(1, local);
       if (!previous) return undefined;
@@ -152,7 +154,8 @@ export class CronTimes implements Times {
       // If the clocks went back in the 24 hours before `atMs`, the local time at `atMs` may have come once before,
       // which croner missed.
       Math.max(atMs - DAY_MS, fromMs),
-      // If the offset at `atMs` is not `offsetMs`, the local time at `atMs` is not the one that croner found.
+      // At `atMs` the zone's offset may not be `offsetMs`. Then `atMs` is wrong: the local time there is not the one
+      // that croner found.
       atMs,
     ];
     for (const untilMs of checked)
@@ -173,7 +176,8 @@ export class CronTimes implements Times {
       Math.max(toMs - DAY_MS, atMs),
       // If the clocks went back in the 24 hours after `atMs`, the local time of `atMs` may have come again.
       Math.min(atMs + DAY_MS, toMs),
-      // If the offset at `atMs` is not `offsetMs`, the local time at `atMs` is not the one that croner found.
+      // At `atMs` the zone's offset may not be `offsetMs`. Then `atMs` is wrong: the local time there is not the one
+      // that croner found.
       atMs,
     ];
     for (const sinceMs of checked)

@@ -83,7 +83,7 @@ export class DueTriggers {
     for (const trigger of moving) this.#bring(trigger);
   }
 
-  /** Does not wait, because other triggers go on while the partition of this one's topic is away. */
+  /** Does not wait: while the partition of this trigger's topic is away, other triggers go on. */
   #bring(trigger: TriggerName): void {
     const { partition, partitions, log } = this.#parts;
     bringToTopic(trigger, partition, partitions).catch((error: unknown) => {
@@ -152,7 +152,7 @@ export class DueTriggers {
     }
   }
 
-  /** Does not wait for the control partition, because triggers go on while it is away. */
+  /** Does not wait for the control partition: while it is away, triggers go on. */
   #charge(spent: Fired['spent']): void {
     const { controlRates, log } = this.#parts;
     for (const { client, events, bytes } of spent)

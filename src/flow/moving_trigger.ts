@@ -28,7 +28,8 @@ export async function bringToTopic(
     state: Object.entries(state).flat(),
   });
   if (outcome === 'client_not_found') return false;
-  // Another process may have brought it already, and the client may have put another trigger of this name here.
+  // Removes the trigger from `from`, unless its definition has changed: another process may have moved it already, and
+  // the client may since have stored another trigger of this name there.
   await from.run('remove_trigger', { client, name, revision: revisionOf(definition) });
   return true;
 }

@@ -4,8 +4,8 @@ import { timesOf } from './schedule.ts';
 import type { StoredTrigger } from './stored_trigger.ts';
 
 /**
- * Returns the next due times of a trigger, and as `calls` what computing them costs in the caller's rate limit. It
- * awaits `turn` before each, which may take some ms, so that other requests are served.
+ * Returns the next due times of a trigger, and what computing them costs in the caller's rate limit (`calls`).
+ * Computing a due time may take some ms. So `turn` is awaited before each, and other requests are served meanwhile.
  */
 export async function nextTimes(
   { text }: StoredTrigger,

@@ -119,8 +119,8 @@ export class Triggers {
   }
 
   /**
-   * Changes a trigger and moves it to the partition of its new topic. No due time fires in both partitions. If this is
-   * cut off when the trigger is changed, a worker moves it a second later.
+   * Changes a trigger and moves it to the partition of its new topic. No due time fires in both partitions. If this
+   * process dies between the change and the move, a worker moves the trigger a second later.
    */
   async #move(
     from: Partition,
