@@ -19,8 +19,8 @@ choosing.START = batches.HEADER + 10
 -- Creates the working state of a script call that chooses jobs. `workers` is the number of workers that need one; the
 -- call pops that many instant jobs at a time into `popped`.
 --
--- `sharing` has, for each share, how many of its waiting jobs the call may still take: those that waited at its start.
--- `may_have_history` is false if the batch of the next job surely has no history of attempts.
+-- `sharing` has, for each share (lanes.lua), how many of the jobs that wait for it the call may still take: those that
+-- waited at its start. `may_have_history` is false if the batch of the next job surely has no history of attempts.
 function choosing.begin(call, q, workers, kind)
   local sharing = q == 'main' and lanes.share_jobs(call) or {}
   return { q = q, kind = kind, workers = workers, popped = {}, position = 0, sharing = sharing, passed_over = 0 }

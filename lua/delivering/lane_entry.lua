@@ -43,7 +43,8 @@ function lane_entry.read(call, reader, token)
   return lane
 end
 
--- Stores the trial job of a subscriber in the field `probe` of its hash. The value false removes the trial job.
+-- Stores the trial job of a subscriber, the only job that may be delivered while the subscriber fails, in the field
+-- `probe` of its hash. The value false removes the trial job.
 local function set_trial_job(call, lane, job)
   lane.probe = job
   if job then
@@ -65,7 +66,7 @@ end
 local function wait_for_turn(call, lane, job)
   local was_trial_job = lane.probe == job
   make_wait(call, lane, job)
-  -- `bring_back` does nothing while there is a trial job. But `make_wait` has just removed it.
+  -- `bring_back` would do nothing while there is a trial job, but `make_wait` has just removed it.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
   return false
 end

@@ -17,7 +17,8 @@ share has no room for a job, the job may wait in `shares:jobs:{share}`, where ea
 ]]
 local lanes = {}
 
--- The names of the shares, in the order in which acquire serves them. The loader of the scripts makes the module from
+-- The names of the shares, in the order in which acquire serves them. A share is the part of the workers that all
+-- subscribers of one kind, such as all slow ones, may hold together. The loader of the scripts makes the module from
 -- SHARES in src/store/job.ts.
 lanes.SHARES = include('store/shares')
 local PART_OF_WORKERS = { slow = 1 / 2, failing = 1 / 4, joins = 1 / 16 }
@@ -34,8 +35,9 @@ local function of_all(key)
   return unpack(names)
 end
 
--- Returns how many subscribers have exactly one worker in the slow share. A script call counts them once. Later in the
--- call, lane_entry adds each subscriber that gets its first delivery.
+-- Returns how many subscribers have exactly one worker in the slow share (the workers that deliver to slow or new
+-- subscribers). A script call counts them once. Later in the call, lane_entry adds each subscriber that gets its first
+-- delivery.
 local function single_workers(call)
   if call.single_workers then return call.single_workers end
   local workers, held = redis.call('SMEMBERS', call.keys.share_workers('slow')), {}
@@ -55,14 +57,14 @@ local function single_workers(call)
   return call.single_workers
 end
 
--- Returns how many more deliveries a share has room for; 0 or less means none. `holds_some` is true if the subscriber
--- of the next delivery has others in flight.
+-- Returns how many more deliveries may enter a share; 0 or less means none. `holds_some` is true if the subscriber of
+-- the next delivery has others in flight.
 --
 -- The slow share keeps its last quarter (`kept`) for subscribers without a delivery in flight, so that hanging ones do
--- not keep them waiting. Deliveries that take longer than a second enter even the full share (late.lua). Example: of 64
--- workers, the share has 32 places, and keeps 8 of them.
+-- not keep them waiting. Example: of 64 workers, the share has 32 places, and keeps 8 of them.
 --   - A subscriber with deliveries in flight may enter while fewer than 24 places are taken.
---   - One without may enter while fewer than 32 are taken, or while fewer than 8 subscribers have exactly one worker in
+--   - One without may enter while fewer than 32 are taken. Late deliveries can fill all 32, because they enter even a
+--     full share (late.lua). So such a subscriber may also enter while fewer than 8 subscribers have a single worker in
 --     the share.
 function lanes.share_room(call, share, holds_some)
   local part = math.max(1, math.floor(redis.call('SCARD', call.keys.workers_main()) * PART_OF_WORKERS[share]))
@@ -104,7 +106,8 @@ function lanes.add_workers(call, workers)
   call.live_workers = nil
 end
 
--- Returns the number of jobs that wait for room in each share. Usually none waits, and the table is empty.
+-- Returns, for each share, the number of jobs that wait because the share is full. Usually none waits, and the table is
+-- empty.
 function lanes.share_jobs(call)
   local share_jobs, counts = call.keys.share_jobs, {}
   if redis.call('EXISTS', of_all(share_jobs)) == 0 then return counts end
@@ -124,8 +127,8 @@ function lanes.count_ready(call, q, kind)
   return ready
 end
 
--- Counts a worker in the slow share, because its delivery is late. The share may then exceed its limit. Does nothing if
--- the worker counts in a share already.
+-- Counts a worker in the slow share, because its delivery takes longer than a second. The share may then exceed its
+-- limit. Does nothing if the worker counts in a share already.
 function lanes.enter_slow_share(call, worker)
   for _, share in ipairs(lanes.SHARES) do
     if redis.call('SISMEMBER', call.keys.share_workers(share), worker) == 1 then return end
@@ -133,7 +136,7 @@ function lanes.enter_slow_share(call, worker)
   redis.call('SADD', call.keys.share_workers('slow'), worker)
 end
 
--- Removes workers from the shares. Returns how many of these workers were in a share.
+-- Removes workers from the shares in which they count. Returns how many of these workers were in a share.
 function lanes.leave_shares(call, workers)
   local keys, left = call.keys, 0
   -- Usually all shares are empty, which a single command shows.

@@ -63,8 +63,8 @@ function open_batches.new_room(bid, max_bytes, bytes)
   return bid .. string.format('%d', room), room
 end
 
--- Returns true if the bytes of an open batch may be counted. Its subscriber has limits of its own (`entry` is then
--- longer than a UID), or the new events, a slice, are not small.
+-- Returns true if the bytes of an open batch might have to be counted: its subscriber has limits of its own (`entry` is
+-- then longer than a UID), or the new events, a slice, are not small.
 function open_batches.may_be_counted(entry, slice)
   return #entry > UID_LENGTH or not open_batches.needs_no_count(defaults.max_events, false, slice, slice.first)
 end

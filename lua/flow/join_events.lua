@@ -69,8 +69,9 @@ local function complete(call, work, args, key)
   return true
 end
 
--- Counts one event for its join key. Earlier events may complete the key by new rules, so these are published first. If
--- they take the call's maximum of copies, the event is not counted, and the result is false.
+-- Counts one event for its join key. If the rules have changed, earlier events may already complete the key: then an
+-- event for these is published first. If that takes the call's maximum of copies, the new event is not counted, and the
+-- result is false.
 local function count(call, work, args, event)
   local open, key = work.open, event.key
   local record = open_keys.read(open, key)

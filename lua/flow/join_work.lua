@@ -47,8 +47,8 @@ local function outlet(call, taken, args, topic, type, home)
   }
 end
 
--- Returns the text with which the ids of this script call's events begin. The number of the event in the call follows.
--- Other script calls have other texts, also those for a former join of the same name.
+-- Returns the text with which the ids of all events of this script call begin. The number of the event in the call
+-- follows. Other script calls have other texts, also those for a former join of the same name.
 local function id_stem(token, created_at, published)
   return redis.sha1hex(table.concat({ token, created_at or '', published or '0' }, ' ')):sub(1, HASH_LENGTH)
 end

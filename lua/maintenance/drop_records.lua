@@ -72,9 +72,10 @@ local function count_events(records, items, first, counts)
 end
 
 -- Counts the events of a list by topic. `items` are the first HEADER + EVENTS_PER_READ items of the list. Returns the
--- counts and the length of the list. Returns nothing when the script call has done its maximum work; the next call goes
--- on at `begun_at`. If `acquire` has cut the list below that meanwhile, the next call begins anew. After a smaller cut
--- it goes on, since it might otherwise never end; then the counts by topic may be slightly wrong.
+-- counts and the length of the list. Returns nothing when the script call has done its maximum work; the next call then
+-- goes on after the first `begun_at` items. Between the calls, `acquire` may shorten the list. If fewer items are left
+-- than were read, the next call begins anew. If more are left it goes on, since it might otherwise never end; the
+-- counts by topic may then be slightly wrong.
 local function count_topics(records, bid, list, items)
   local at, counts, is_whole = #items, {}, #items < batches.HEADER + EVENTS_PER_READ
   if bid == records.args.begun_bid and redis.call('LLEN', list) >= records.args.begun_at then

@@ -67,8 +67,8 @@ local function published(taken)
   return found
 end
 
--- Sets the time at which the events of this script call were accepted to that of an outbox entry, if it is earlier. So
--- deadlines and ages count from then. The number of an entry is its time in µs, or later (outboxes.lua).
+-- Lets the events of this script call count as accepted at the time of an outbox entry, if that is earlier. Their
+-- deadlines and ages begin then. The number of an entry is its time in µs, or later (outboxes.lua).
 local function go_back_to(call, number)
   call.accepted_us = math.min(call.accepted_us, number)
   call.accepted_ms = math.floor(call.accepted_us / 1000)

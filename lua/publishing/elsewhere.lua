@@ -7,7 +7,8 @@ which the mark was set, such as `3:120:1795400000000000`. Marks are separated by
 ]]
 local elsewhere = {}
 
--- Returns the marks in the field `elsewhere` of a topic. `text` is nil or false if the topic has no such field.
+-- Returns the marks in the field `elsewhere` of a topic: how many subscribers each other partition has. `text` is nil
+-- or false if the topic has no such field.
 function elsewhere.read(text)
   local marks = {}
   for partition, subscribers, marked_us in (text or ''):gmatch('(%d+):(%d+):(%d+)') do
@@ -16,7 +17,7 @@ function elsewhere.read(text)
   return marks
 end
 
--- Stores the marks of a topic.
+-- Stores the marks of a topic (which other partitions have subscribers of it).
 function elsewhere.store(call, topic, marks)
   local texts = {}
   for i, mark in ipairs(marks) do

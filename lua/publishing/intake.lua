@@ -10,12 +10,12 @@ local elsewhere = include('publishing/elsewhere')
 local outboxes = include('publishing/outboxes')
 local intake = {}
 
--- Creates the working state of a script call, with the limits on topics and outboxes in `args`; a missing limit is none.
--- There is no limit on idempotency keys. Its fields:
+-- Creates the working state of a script call that accepts events, without a limit on idempotency keys. `args` has the
+-- limits on topics and outboxes; a missing one means no limit. The fields of the state:
 --
 --   topics        topics read so far, by name
 --   accepted      topics that got events
---   run           collected events of successive publications to one topic, or nil
+--   run           a run of successive publications to one topic: their events, collected; or nil
 --   tokens        subscribers that get events
 --   slices        the events that each subscriber gets, by token
 --   fingerprints  fingerprints of the accepted publications, by the digest of their idempotency key
@@ -27,7 +27,7 @@ function intake.begin_without_keys(args)
   }
 end
 
--- Creates the same with a limit on idempotency keys.
+-- Creates the same state as `begin_without_keys`, with a limit on idempotency keys.
 function intake.begin(call, args)
   local taken, max_keys, window_ms = intake.begin_without_keys(args), args.max_client_keys, args.idempotency_window_ms
   taken.quota = client_quota.begin(call, call.keys.idempotency_quota, max_keys, window_ms)

@@ -33,10 +33,12 @@ local NUMBER_LENGTH = 16
 local READ_AT_ONCE = 8
 -- If a partition does not apply its entries in time, they are sent to it again after this pause.
 local ASK_AGAIN_MS = 1000
--- If the clock is behind the last number by more than this, it was set back, or is that of another machine. Otherwise
--- the last number is hardly ahead of the clock, because it takes longer than a microsecond to add an entry.
+-- The number of an entry is its time in µs by the clock of Redis. If the last number is ahead of the clock by more than
+-- this, the clock was set back, or is that of another machine. Normally the last number is hardly ahead, because it
+-- takes longer than a microsecond to add an entry.
 local BEHIND_US = 100 * 1000
--- How far the next number is then ahead of the last one. A failover loses the writes of a shorter time than this.
+-- If the clock was set back (BEHIND_US), the next number is this far ahead of the last one. A failover loses the writes
+-- of a shorter time, so no number is used twice.
 local AHEAD_US = 60 * 1000 * 1000
 
 -- Returns the number of an outbox entry, with which the entry begins.
@@ -107,7 +109,8 @@ function outboxes.events_of(slice)
   return events
 end
 
--- Returns a number; new entries get the numbers after it. Stores how far it is ahead of the clock, if that changes.
+-- Returns a number, after which the numbers of the new entries begin. Stores how far it is ahead of the clock, if that
+-- changes.
 local function last_number(call, outgoing)
   local time = call.now_us - 1 + outgoing.ahead
   if outgoing.last - time <= BEHIND_US then return math.max(outgoing.last, time) end
@@ -134,14 +137,15 @@ function outboxes.store(call, outgoing)
   if redis.call('SADD', keys.jobs_index('aux'), job) == 1 then jobs.make_instant(call, 'aux', job) end
 end
 
--- Stores that the last entry of the outbox is of the kind `end`. Must be called after such an entry was stored.
+-- Stores that the last entry of the outbox is of the kind `end`: it ends all subscriptions to a topic. Must be called
+-- after such an entry was stored.
 function outboxes.note_end(call)
   local sent = call.keys.outboxes_sent()
   redis.call('HSET', sent, 'ended', redis.call('HGET', sent, 'last'))
 end
 
--- Returns true if another partition may not have applied all entries of the kind `end` yet. Such an entry would also
--- end a subscription that is made before it is applied.
+-- Returns true if another partition may not have applied all entries of the kind `end` yet, each of which ends the
+-- subscriptions to a topic. Such an entry would also end a subscription that is made before it is applied.
 function outboxes.may_end_subscriptions(call, partition)
   local ended = tonumber(redis.call('HGET', call.keys.outboxes_sent(), 'ended') or nil)
   for _, list in ipairs(ended and { call.keys.outbox(), call.keys.outbox_aside(partition) } or {}) do

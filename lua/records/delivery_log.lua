@@ -121,19 +121,20 @@ function delivery_log.append(call, ending, token, entries, max)
   shrink(call, delivery_log.count(call, delivery_log.name_of(ending, token), records, counted or 0), max)
 end
 
--- Enters the time and these subscribers, to whose logs records were just appended, in the trail of this `ending`. By
--- the trail, a listing of all subscribers finds the newest records.
+-- Notes in the trail of this `ending` that records were just appended to the logs of these subscribers. A trail is a
+-- list of times and subscribers. By it, a listing of all subscribers finds the newest records.
 function delivery_log.follow(call, ending, tokens, max)
   if #tokens == 0 or max == 0 then return end
   local trail, at, entries = call.keys.deliveries_trail(ending), string.format('%d\n', call.now_us), {}
   for i, token in ipairs(tokens) do entries[i] = at .. token end
   local length = bulk.command('RPUSH', trail, entries)
-  -- The newest `max` entries suffice: each stands for at least one record, and all logs together keep about `max`. The
-  -- trail may have LUMP entries more, so that few script calls have to cut it.
+  -- The newest `max` entries of the trail suffice: each stands for at least one record, and all logs together keep
+  -- about `max`. The trail may have LUMP entries more, so that few script calls have to cut it.
   if length > max + LUMP then redis.call('LTRIM', trail, -max, -1) end
 end
 
--- Returns the number of entries of a trail that are older than the time `place` (ms), by a binary search.
+-- Returns the number of entries of a trail (see `follow`) that are older than the time `place` (ms), by a binary
+-- search.
 function delivery_log.trail_position(call, ending, place)
   local trail = call.keys.deliveries_trail(ending)
   local low, high = 0, redis.call('LLEN', trail) + 1

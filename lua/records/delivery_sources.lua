@@ -130,8 +130,9 @@ local function read_single(source)
   end
 end
 
--- Adds to `sources` a source for each batch in `bids` within the listing's bounds. A listing reads the batch when it
--- has gone back to the time of creation (`place`), and shows the batch only if its state is `state`.
+-- Adds to `sources` a source for each batch in `bids` within the listing's bounds. The listing goes back in time. It
+-- reads a batch when it comes to the time at which the batch was created (`place`), and shows it only if its state is
+-- `state`.
 function delivery_sources.add_singles(call, listing, sources, bids, state)
   local bounds = listing.bounds
   listing.sources = listing.sources + #bids

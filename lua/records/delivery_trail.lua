@@ -20,8 +20,8 @@ local MIN_CHUNK, MAX_CHUNK = 16, 128
 -- So if this text is the id, the next page begins with an older time.
 local BEFORE_ALL_IDS = ('-'):rep(20)
 
--- Returns an iterator over the entries of a trail that are older than the time `place` (ms), the newest first. `ending`
--- ('taken' or 'dropped') selects the trail.
+-- A trail is a list that tells which delivery logs were written when. Returns an iterator over its entries that are
+-- older than the time `place` (ms), the newest first. `ending` ('taken' or 'dropped') selects the trail.
 local function read_entries(call, ending, place)
   local trail, chunk, at, size = call.keys.deliveries_trail(ending), {}, 0, MIN_CHUNK
   local position = delivery_log.trail_position(call, ending, place)

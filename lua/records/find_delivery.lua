@@ -10,7 +10,8 @@ local batches = include('delivering/batches')
 local delivery_log = include('records/delivery_log')
 local delivery_states = include('records/delivery_states')
 
--- Maximum failed attempts in the reply. The bus never stores more of a batch (attempts.lua), so it has all.
+-- Maximum failed attempts in the reply. The bus never stores more for a batch (attempts.lua), so the reply has all of
+-- them.
 local MAX_SHOWN_ATTEMPTS = 20
 
 -- Returns the entry for the reply, nil if the log has no record of the batch, and the number of records in the log.

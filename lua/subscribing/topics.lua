@@ -44,7 +44,7 @@ function topics.end_subscriptions(call, topic)
   return #joined > 0
 end
 
--- Tells the partitions in a topic's `marks` to end their subscriptions to it.
+-- Tells the other partitions that have subscribers of a topic, by its `marks`, to end their subscriptions to it.
 local function end_elsewhere(call, topic, marks)
   local outgoing = outboxes.begin()
   outboxes.add(outgoing, elsewhere.partitions(marks), 'end', topic, false)
