@@ -15,7 +15,10 @@ const METRICS_TIMEOUT_MS = 5000;
  * 0.
  */
 const RATES_OVER_MS = 10_000;
-/** Compared metrics may be this much less than ten seconds apart, because not every answer takes the same time. */
+/**
+ * The metrics that are compared may be up to this much less than ten seconds apart, because some answers take longer
+ * than others.
+ */
 const JITTER_MS = 500;
 
 /** Switches the terminal to a second screen without a cursor. LEAVE shows the first one unchanged. */
@@ -58,7 +61,10 @@ export async function top(call: Call): Promise<void> {
   }
 }
 
-/** Number of values, ten seconds apart, among which is the newest rate. Those without a sample are null. */
+/**
+ * Number of newest values (one for every ten seconds) in which the present rate is searched for. The last of them that
+ * is not null counts; a value is null until it is sampled.
+ */
 const NEWEST_VALUES = 3;
 
 /**

@@ -7,7 +7,10 @@ import type { Handler } from './receiver.ts';
  * since. The times of events cannot tell marks apart: some publishers give them in whole seconds.
  */
 export interface DirtyStore {
-  /** Marks URLs, given with the times of their newest events. Each gets a new number, even if it was stored before. */
+  /**
+   * Marks URLs as dirty. Each gets a new number, even if it is dirty already. `times` has the time of each URL's newest
+   * event.
+   */
   mark(times: ReadonlyMap<string, number>): Promise<void>;
   /** Returns up to `limit` URLs with the numbers of their last marks, in no particular order. */
   some(limit: number): Promise<[url: string, mark: number][]>;

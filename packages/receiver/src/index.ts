@@ -38,7 +38,8 @@ export function createReceiver<Topics = Record<string, unknown>>(
   // The handlers expect data of the types in `Topics`, but nothing checks the data of received events.
   const deliveries = new Deliveries(options as unknown as ReceiverOptions);
   const listener = nodeListener(deliveries);
-  // `createServer(receiver.node)` fits the types too, but no delivery would ever be answered.
+  // `receiver.node` without parentheses fits the types of `createServer` too. It would then be called for each request,
+  // only to return a listener, and no delivery would ever be answered.
   const mount = (name: string, given: unknown[]) => {
     if (given.length > 0) throw new TypeError(`write receiver.${name}(), with its parentheses`);
     return listener;
