@@ -111,8 +111,8 @@ export class StorageUnavailable extends BusError {
 }
 
 /**
- * Thrown if the user of the bus may not run a command. The call may have stored a part of what it does. It is tried
- * again as if Redis was away, since an operator can give the permission back.
+ * Thrown if the ACL of Redis does not let the bus run a command. The call may have stored a part of what it does. It is
+ * tried again as if Redis was away, since an operator can give the permission back.
  */
 export class StorageForbidden extends StorageUnavailable {
   constructor(cause: Error, redis: string, address: string) {
@@ -126,7 +126,7 @@ const MEMORY_SHORT = 'Redis has too little memory left';
  * Thrown if nothing was stored, because Redis has reached `maxmemory` or the mark above which publishes are refused.
  */
 export class StorageFull extends BusError {
-  /** As that of StorageUnavailable. */
+  /** What failed, for the log, as in StorageUnavailable. */
   readonly why = MEMORY_SHORT;
 
   constructor(cause?: unknown) {

@@ -131,7 +131,8 @@ export class Authentication {
     if (!refusal) this.#log.info({ ...line, ...(client && { client }) }, 'authentication failed');
     else if (isReported)
       this.#log.warn(line, 'too many failures from an address; refused with 429, and not logged');
-    // Correct credentials with a nonce use that is consumed already get a new challenge, even after too many failures.
+    // `stale` means that only the nonce use is wrong: it was consumed before. So the client gets a new challenge, even
+    // after too many failures.
     if (refusal && !stale) throw refusal;
   }
 

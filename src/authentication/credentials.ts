@@ -129,7 +129,10 @@ export class Credentials {
     return proofIn(hasSecret ? { sha256: ha1('SHA-256', caller.token, password) } : null);
   }
 
-  /** Returns the holder of the key `text`, if there is one. Compares with every key, so that the time shows nothing. */
+  /**
+   * Returns the holder of the key `text`, if there is one. Compares with every key even after a match, so that the time
+   * taken tells nothing about the keys.
+   */
   #holderOf(text: string): KeyHolder | undefined {
     const digest = hash('sha256', text);
     return this.#keyHolders.filter(({ keyDigest }) => sameDigest(digest, keyDigest))[0];

@@ -95,8 +95,9 @@ export class PublicNames {
   }
 
   /**
-   * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. The name of a join
-   * need not be of an existing join. A token without a secret is no name: otherwise viewers could test guesses at it.
+   * Resolves with the token that has this public name, or with undefined if none of `tokens` has it. For the name of a
+   * join, only its client is searched for: the join need not exist. The token of a client without a secret does not
+   * count as a name. Otherwise viewers could find out such tokens by guessing.
    */
   async tokenOf(name: string, tokens: () => Promise<Iterable<string>>): Promise<string | undefined> {
     const join = readJoinToken(name);

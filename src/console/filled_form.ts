@@ -69,7 +69,8 @@ function faultyField(fields: readonly string[], { members }: BusError): string |
   if (members.field === undefined) return undefined;
   const visible = fields.filter(isVisible);
   const named = visible.find((each) => attributeOf(each, 'name') === String(members.field).split('.')[0]);
-  // If no field has this name, it is that of a part of some JSON.
+  // The wrong field may be inside JSON, which a person types into a text area. Then no field of the form has its name,
+  // and the text area is the wrong field.
   const json = visible.find((each) => each.startsWith('<textarea'));
   return attributeOf(named ?? json ?? '', 'name');
 }
@@ -85,7 +86,7 @@ function filledField(field: string, typed: readonly string[]): string {
   if (type === 'checkbox') return marked(field, 'checked', typed, 'on');
   if (value === undefined || /^(hidden|password)$/.test(type)) return field;
   if (field.startsWith('<textarea'))
-    // Browsers skip a line end at the beginning.
+    // Browsers ignore a line end at the beginning of a text area. This one keeps that of the value.
     return `${field.slice(0, field.indexOf('>') + 1)}\n${escaped(value)}</textarea>`;
   return withAttribute(field.replace(/ value="[^"]*"/, ''), `value="${escaped(value)}"`);
 }

@@ -38,7 +38,7 @@ const HTMX = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphSkip: '.plot',
-  // An error page lacks the refreshed part, which would vanish.
+  // With these statuses the answer is an error page, which lacks the part to refresh. So it is not put into the page.
   noSwap: [204, 304, '4xx', '5xx'],
   defaultTimeout: 10_000,
 });

@@ -19,7 +19,8 @@ export function page<const R extends Role, Params, Query>(
   roles: readonly R[],
   { show, ...row }: PageRow<R, Params, Query>,
 ): Route {
-  // A page may have the status of an error, but the route declares only the status 200. Hence the cast.
+  // A page may answer with the status of an error, but the route declares only the status 200. So the compiler is told
+  // to ignore this.
   const handle = async (call: Call<R, Params, Query> & { refusal?: Refusal }) => {
     const shown = await show(call);
     const answer = await answerPage(call, call.refusal ? withRefusal(shown, call.refusal) : shown);
@@ -34,7 +35,10 @@ const ANY_FIELDS: Input<AnyFields> = {
   wording: { code: 'bad_body', whole: 'the form cannot be read' },
 };
 
-/** The parts of a call that the handler of a form gets if the form has no schema. */
+/**
+ * What the handler of a form gets, if the form has no schema: the caller, the fields as they were sent, and the
+ * function that tells the audit what the call is about.
+ */
 export type FormCall = Pick<Call<Role, unknown, unknown, AnyFields>, 'caller' | 'body' | 'about'>;
 
 interface ActionRow<R extends Role, Params, Fields> {

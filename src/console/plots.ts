@@ -18,8 +18,8 @@ const WRITTEN: Record<string, (value: number) => string> = {
 };
 
 /**
- * The present value above a plot is the newest known one of this many last values. The very last one is null until it
- * is sampled. An older one would look like the present value long after the last delivery.
+ * A plot shows a present value above it: the newest known one of this many last values. The very last value is null
+ * until it is sampled. Values before these would be too old to be called present.
  */
 const LATEST = 3;
 

@@ -86,7 +86,7 @@ function grownOf(counters: readonly CounterFigure[], before: (field: Buffer) => 
   return counters.flatMap(({ name, tags, value, field }) => {
     const from = before(field);
     if (value === from) return [];
-    // A total below the last one sent is that of a counter which began again from 0, so all of it is growth.
+    // If the total is below the last one sent, the counter began again from 0. Then all of the total is growth.
     const line = statsdLine(name, value > from ? value - from : value, 'c', tags);
     return { line, report: { field, from, to: value } };
   });

@@ -46,7 +46,9 @@ export function healthApi({ pingStore, dueDeliveries, scalingThreshold }: Health
     }),
     route('GET /pulse/scaling', ALL, {
       answers: NOTHING,
-      /** `/pulse/scaling`: answers a second late while many deliveries are due. */
+      /**
+       * `/pulse/scaling`: answers a second late while many deliveries are due, so that autoscalers start more workers.
+       */
       async handle() {
         if ((await dueDeliveries()) >= scalingThreshold) await sleep(SLOW_ANSWER_MS);
         return NO_CONTENT;

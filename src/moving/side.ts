@@ -19,7 +19,7 @@ export interface Side {
 interface Wanted {
   url: string;
   prefix: string;
-  /** The number of partitions, as given on the command line. */
+  /** The number of partitions, as the command line gives it. */
   partitions: string;
   tls: RedisTls;
   log: Log;

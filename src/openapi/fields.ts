@@ -9,8 +9,8 @@ export interface Field {
 }
 
 /**
- * Returns the fields of the object that a schema describes, and of the objects inside it. Of a list, the object is an
- * item. Of alternatives, it is the first object.
+ * Returns the fields of the object that a schema describes, and of the objects inside it. The object of a list is its
+ * item. The object of a schema with alternatives is the first that is an object.
  */
 export function fieldsOf(schema: JsonSchema, document: OpenApiDocument, prefix = ''): Field[] {
   const { properties = {}, required = [] } = objectIn(schema, document) ?? {};

@@ -5,7 +5,7 @@ import { clock } from '../clock.ts';
 import { BootError } from '../errors.ts';
 import { type Log, logged } from '../log.ts';
 
-/** The death of a process that has run for this time is no failed start. Its replacement starts after a short pause. */
+/** A process that dies after this time did not fail at its start. So its replacement starts after a short pause. */
 const STEADY_MS = 10_000;
 
 /** Runs `count` web processes on one port. A process that dies is replaced after a growing pause. */

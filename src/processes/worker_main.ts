@@ -68,7 +68,7 @@ await start(async () => {
     const parts = { partition, partitions, wakeups, recorder, publicNames, outbox, sweeps, log };
     return new Maintenance(config, parts);
   });
-  // Prepared before the boot, which may wait for Redis.
+  // The stop is prepared before the boot, because the boot may have to wait for Redis.
   const stopping = onStop(log, async () => {
     const delivering = [...quarantines, ...maintenance].map((each) => each.stop(STOP_GRACE_MS));
     await Promise.all([...delivering, supervisor?.stop(STOP_GRACE_MS)]);

@@ -56,8 +56,9 @@ export type JobState = (typeof JOB_STATES)[number];
 export function jobPlaces(q: QueueName, state: JobState): JobPlace[] {
   if (state === 'pending') return [held(q)];
   if (state === 'scheduled') return [scheduled(q)];
-  // Jobs enter this list at the left and leave it at the right. It is read from the left, where a job that enters
-  // meanwhile makes a later page repeat one. From the right, a job that leaves would make a page miss one.
+  // Jobs enter this list at the left and leave it at the right. It is read from the left, so a job that enters between
+  // two pages makes the later page repeat one job. Read from the right, a job that leaves would make the later page
+  // miss one.
   if (state === 'instant') return [list((keys) => keys.jobs_instant(q), 'left')];
   if (q === 'aux') return [];
   const shares = SHARES.map((share) => list((keys) => keys.share_jobs(share), 'right'));

@@ -43,7 +43,7 @@ interface JobFilter {
   state?: JobState | undefined;
 }
 
-/** The jobs of one partition with one queue and state. `read` reads them from Redis. */
+/** Where a listing finds some of its jobs: those of one partition, queue and state. `read` reads them from Redis. */
 interface Source {
   partition: Partition;
   queue: QueueName;

@@ -20,7 +20,10 @@ const INTERVAL_MS = 1000;
 /** Maximum events of a watched topic that a process notes in one interval. Further ones are only counted. */
 const MAX_NOTED = 25;
 
-/** An accepted event as `/tail` shows it. Until then, `client` is the token of its publisher. */
+/**
+ * An accepted event as `/tail` shows it. Redis and this process have the publisher's token in the field `client`; the
+ * public name replaces it when the event is shown.
+ */
 export const TAIL_ENTRY = z
   .object({
     at: z.int().describe('When it was accepted (ms since 1970), by Redis’s clock.'),

@@ -167,7 +167,7 @@ const notFound = () => new BusError('subscriber_not_found', 'there is no such su
 
 /**
  * Returns what other clients see of a report: the fields that the Ruby Routemaster showed. A public name replaces the
- * token, which may be a credential. The uuid is hidden, because it always is one.
+ * token, which may be a credential. The uuid is hidden, because it is a credential.
  */
 function seenByOthers(report: SubscriberReport, subscriber: string): OthersReport {
   const { callback, max_events, timeout, topics, events } = report;

@@ -48,7 +48,7 @@ export class Subscriptions {
 
   /**
    * `outbox` is needed if the bus has several partitions: before a subscription ends, its events that wait in another
-   * partition are moved to the subscriber's.
+   * partition are moved to the partition of the subscriber.
    */
   constructor(partitions: Partitions, defaults: Settings, deadLetters: DeadLetters, outbox?: Flushing) {
     this.#partitions = partitions;
@@ -152,8 +152,9 @@ export class Subscriptions {
       series: seriesOf({ subscriber: token }),
     });
     await this.#marks.refresh(partition, topics);
-    // If nothing is found, new scopes may have ended the join, or an earlier removal may have been cut off here. It may
-    // have been the removal of the client, which ends this subscriber before its joins.
+    // If the subscriber is not found, something else has removed it: a change of scopes that ended the join, the
+    // removal of its client, or an earlier removal that was cut off here. The topics of a join are then unknown, so all
+    // partitions are flushed.
     await this.#flushTo(found ? homes : this.#partitions.all, partition);
     // Dead letters are purged even if the subscriber is gone, because an earlier removal may have purged only some of
     // them.

@@ -56,7 +56,7 @@ export class TopicMarks {
         topics: marks,
       });
       if (marked === 'too_many_topics') {
-        // Other homes may have marks by now.
+        // Homes that come earlier in this loop have set their marks already. They are removed again.
         await this.refresh(partition, topics);
         return undefined;
       }
