@@ -37,6 +37,7 @@ function lane_entry.read(call, reader, token)
   lane = { token = token }
   local values = redis.call('HMGET', call.keys.subscriber(token), unpack(LANE_FIELDS))
   for i, name in ipairs(LANE_FIELDS) do lane[name] = values[i] end
+  lane.trial_job = lane.probe
   lane.delivery_fields = { unpack(values, 1, #lane_entry.DELIVERY_FIELDS) }
   lane.in_flight = tonumber(redis.call('HGET', call.keys.lanes_in_flight(), token)) or 0
   reader.lanes[token] = lane
@@ -46,7 +47,7 @@ end
 -- Stores the trial job of a subscriber, the only job that may be delivered while the subscriber fails, in the field
 -- `probe` of its hash. The value false removes the trial job.
 local function set_trial_job(call, lane, job)
-  lane.probe = job
+  lane.trial_job = job
   if job then
     redis.call('HSET', call.keys.subscriber(lane.token), 'probe', job)
   else
@@ -58,13 +59,13 @@ end
 -- false, because no delivery begins.
 local function make_wait(call, lane, job)
   waiting.add(call, lane.token, job)
-  if lane.probe == job then set_trial_job(call, lane, false) end
+  if lane.trial_job == job then set_trial_job(call, lane, false) end
   return false
 end
 
 -- Makes a job of an `ordered` subscriber wait for its older batches. Returns false, because no delivery begins.
 local function wait_for_turn(call, lane, job)
-  local was_trial_job = lane.probe == job
+  local was_trial_job = lane.trial_job == job
   make_wait(call, lane, job)
   -- `bring_back` would do nothing while there is a trial job, but `make_wait` has just removed it.
   if was_trial_job then waiting.bring_back(call, lane.token, 1) end
@@ -119,9 +120,9 @@ function lane_entry.enter(call, reader, worker, job, token)
   local on_trial = throttled_until or (tonumber(lane.sent) or 0) == 0
   local is_join = lane.callback == join_tokens.CALLBACK
   local share = is_join and 'joins' or throttled_until and 'failing' or (on_trial or lane.slow) and 'slow'
-  -- While a subscriber has a trial job (`lane.probe`), its other jobs wait, unless it is healthy and quick (`share` is
+  -- While a subscriber has a trial job (`lane.trial_job`), its other jobs wait, unless it is healthy and quick (`share` is
   -- false).
-  if share and lane.probe and lane.probe ~= job then return make_wait(call, lane, job) end
+  if share and lane.trial_job and lane.trial_job ~= job then return make_wait(call, lane, job) end
   if throttled_until and throttled_until > call.now_ms then
     jobs.make_scheduled(call, 'main', job, throttled_until)
     set_trial_job(call, lane, job)
@@ -133,7 +134,7 @@ function lane_entry.enter(call, reader, worker, job, token)
     return make_wait(call, lane, job)
   end
   if share and not enter_share(call, reader, lane, share, worker, job) then return false end
-  if lane.probe == job then set_trial_job(call, lane, false) end
+  if lane.trial_job == job then set_trial_job(call, lane, false) end
   return begin(reader, lane)
 end
 
